@@ -215,9 +215,7 @@ async def gateway(
         return await _all_sent(all_requests, count=count, connections=connections, expected=200)
 
 
-async def _all_sent(
-    all_requests: Sequence[Requests], *, count: int, connections: int, expected: int
-) -> Told:
+async def _all_sent(all_requests: Sequence[Requests], *, count: int, connections: int, expected: int) -> Told:
     open_ones = [await all_requests[n % len(all_requests)].connect() for n in range(connections)]
     left = iter(range(count))
     waits: list[float] = []

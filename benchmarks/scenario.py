@@ -17,8 +17,8 @@ class Scenario:
     """`run(**params)` measures once. `quick` replaces parameters in a run that only shows that it works.
     `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die),
     `overload` (long), `example` (the microblog of examples/), `definitions` (up to three minutes each),
-    `challenges` (work that waits for callbacks), `targets` (HTTP endpoints, and the Fireworq gateway), `gathered` (many jobs in one
-    call), `logs` (of jobs)."""
+    `challenges` (work that waits for callbacks), `targets` (HTTP endpoints, and the Fireworq gateway),
+    `gathered` (many jobs in one call), `logs` (of jobs)."""
 
     name: str
     run: Callable[..., Figures]

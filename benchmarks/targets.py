@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.load import ROOT, System, free_port, running_system
 from benchmarks.scenario import Figures, Scenario, waits
@@ -102,7 +102,7 @@ def _rss(system: System) -> float:
 
 
 @contextmanager
-def _system(*, masters: int, **settings: object) -> Iterator[System]:
+def _system(*, masters: int, **settings: Any) -> Iterator[System]:
     with running_system(
         workers=0, masters=masters, allowed_webhook_networks=_NETWORKS, retention_succeeded_s=3600, **settings
     ) as system:

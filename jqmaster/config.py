@@ -640,9 +640,9 @@ class Settings(BaseSettings):
     fireworq_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=lambda: ["*"],
         max_length=100,
-        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. They also "
-        "apply to queues that are there. Private addresses must be in `allowed_webhook_networks`, too. Default: all "
-        "hosts.",
+        description="Hosts to which jobs of the gateway may be sent, such as `app.example` or `*.run.example`. They "
+        "also apply to queues that are there. Private addresses must be in `allowed_webhook_networks`, too. Default: "
+        "all hosts.",
     )
 
     # --- mail

@@ -203,8 +203,8 @@ class TargetDetail(TargetView):
 
     serving: list[str] = Field(description="Job names that it serves now, those of its patterns included.")
     left_out: Count = Field(
-        description="Number of further names with jobs that its patterns fit. Their jobs wait, because one target serves "
-        f"at most {MAX_SERVED:,} names: divide the patterns among several targets."
+        description="Number of further names with jobs that its patterns fit. Their jobs wait, because one target "
+        f"serves at most {MAX_SERVED:,} names: divide the patterns among several targets."
     )
     running: Count = Field(description="Requests under way.")
     unreachable: list[str] = Field(

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from jqmaster.domain.matching.requirement import name_of
-from jqmaster.domain.targets import target_set
 from jqmaster.domain.targets.figures import SummedFigures, summed
+from jqmaster.domain.targets.target import MAX_SERVED
 from jqmaster.domain.targets.target_set import TargetSet
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.service.targets.documents import unknown_target
@@ -82,7 +82,7 @@ class TargetReader:
         ]
 
     async def _left_out(self, serving: Mapping[str, Set[str]], workers: Sequence[Worker]) -> Counter[str]:
-        full = {name for name, served in serving.items() if len(served) >= target_set.MAX_SERVED}
+        full = {name for name, served in serving.items() if len(served) >= MAX_SERVED}
         if not full:
             return Counter()
         every = TargetSet(one.target for one in (await self._store.load()).targets.values())

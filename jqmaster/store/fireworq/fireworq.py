@@ -105,7 +105,7 @@ def decode_queue(name: str, raw: bytes) -> FireworqQueue:
     try:
         found: Any = msgpack.unpackb(raw)
         if not isinstance(found, dict):
-            raise TypeError("the terms are no map")
+            raise TypeError("the terms must be a map")
         queue = FireworqQueue(name, **{term: found[term] for term in _TERMS if term in found})
         queue.check()
     except _UNREADABLE as exc:

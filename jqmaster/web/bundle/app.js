@@ -1436,10 +1436,12 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf8) {
+function useForm(document2, valuesOf9) {
   const [state, setState] = E2(() => {
     const opened2 = valuesOf8(document2);
     return { base: document2, opened: opened2, values: opened2, differences: (
+    const opened = valuesOf9(document2);
+    return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
     ) };
@@ -1493,6 +1495,9 @@ function useForm(document2, valuesOf8) {
       const theirs = valuesOf8(theirDocument);
       const { opened: opened2, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
+      const theirs = valuesOf9(theirDocument);
+      const { opened, values: values2 } = newest.current;
+      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
         const choice = (
           /** @type {"mine" | "theirs"} */
@@ -1519,6 +1524,8 @@ function useForm(document2, valuesOf8) {
     reopen: (next) => {
       const opened2 = valuesOf8(next);
       put2({ base: next, opened: opened2, values: opened2, differences: [] });
+      const opened = valuesOf9(next);
+      put2({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
   };
@@ -2552,7 +2559,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf5 = (name) => name,
+  labelOf: labelOf6 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -2615,16 +2622,16 @@ function FormDialog({
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf5} />`}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf6} />`}
     <${ErrorBox} problem=${form.problem} />
     ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
 }
-function Differences({ form, labelOf: labelOf5 }) {
+function Differences({ form, labelOf: labelOf6 }) {
   const id = J2();
   const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
   return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
     <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf5(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf6(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -12374,6 +12381,135 @@ function Facts6({ one }) {
     ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
 }
 
+// targets/editor.js
+var METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
+var BODIES = ["argument", "envelope", "fireworq"];
+var DEFAULTS2 = { max_running: "50", ok: "2xx", final: "400, 404, 410, 422", not_ready_for_s: "259200" };
+var SELDOM = ["ok", "final", "timeout", "not_ready_for_s", "max_running_per_host", "headers"];
+var LABELS2 = (
+  /** @type {Record<string, string>} */
+  {
+    name: "job.name",
+    names: "targets.names",
+    method: "targets.method",
+    body: "targets.body",
+    ok: "targets.ok",
+    final: "targets.final",
+    allow_hosts: "targets.allow_hosts",
+    description: "targets.description"
+  }
+);
+var pathOfTarget = (name) => `api/targets/${encodeURIComponent(name)}`;
+var labelOf5 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
+var unlessUsual = (name, value) => String(value) === DEFAULTS2[name] ? "" : String(value);
+var valuesOf7 = (target) => ({
+  name: target?.name ?? "",
+  names: (target?.names ?? []).join("\n"),
+  address: target && typeof target.url !== "string" ? "argument" : "fixed",
+  url: target ? typeof target.url === "string" ? target.url : target.url.from : "",
+  method: target?.method ?? "POST",
+  body: target?.body ?? "argument",
+  max_running: target ? unlessUsual("max_running", target.max_running) : "",
+  secret: "",
+  is_unsigned: "",
+  ok: target ? unlessUsual("ok", target.ok.join(", ")) : "",
+  final: target ? unlessUsual("final", target.final.join(", ")) : "",
+  timeout: String(target?.timeout ?? ""),
+  not_ready_for_s: target ? unlessUsual("not_ready_for_s", target.not_ready_for_s) : "",
+  max_running_per_host: String(target?.max_running_per_host ?? ""),
+  headers: Object.entries(target?.headers ?? {}).map(([name, value]) => `${name}: ${value}`).join("\n"),
+  allow_hosts: (target?.allow_hosts ?? []).join("\n"),
+  description: target?.description ?? ""
+});
+var linesIn = (text) => (text ?? "").split("\n").map((line) => line.trim()).filter(Boolean);
+var statusesIn = (text) => text.split(/[\s,]+/).filter(Boolean).map((one) => /^\d+$/.test(one) ? Number(one) : one);
+var headersIn = (text) => Object.fromEntries(
+  linesIn(text).map((line) => {
+    const at2 = line.indexOf(":");
+    const msg = t("targets.headers.bad");
+    if (at2 < 1) throw new Problem(422, { title: msg, errors: [{ loc: ["headers"], msg }] });
+    return [line.slice(0, at2).trim(), line.slice(at2 + 1).trim()];
+  })
+);
+function documentOf3(values2) {
+  const text = (name) => values2[name]?.trim() ?? "";
+  const figures = ["max_running", "max_running_per_host", "timeout", "not_ready_for_s"];
+  return {
+    names: linesIn(values2["names"]),
+    url: text("address") === "argument" ? { from: text("url") } : text("url"),
+    method: values2["method"],
+    body: values2["body"],
+    headers: headersIn(values2["headers"]),
+    secret: values2["is_unsigned"] ? "" : text("secret") || null,
+    ...Object.fromEntries(figures.filter(text).map((name) => [name, Number(text(name))])),
+    ...Object.fromEntries(["ok", "final"].filter(text).map((name) => [name, statusesIn(text(name))])),
+    allow_hosts: linesIn(values2["allow_hosts"]),
+    description: text("description")
+  };
+}
+function TargetEditor({ target, onClose, onDone }) {
+  const form = useForm(target, valuesOf7);
+  const { values: values2 } = form;
+  const hasOwn = values2["address"] === "argument";
+  const save = async (given, base) => {
+    const name = target ? target.name : given["name"]?.trim() ?? "";
+    if (!name) {
+      const msg = t("constraints.name.none");
+      throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
+    }
+    await put(pathOfTarget(name), documentOf3(given), {
+      ...base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
+    });
+    await onDone(name);
+    return t("targets.saved", { name: visible(name) });
+  };
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf5(name)} spellcheck=${false} ...${more} />`;
+  const figure = (name, more = {}) => field(name, {
+    type: "number",
+    min: "1",
+    step: "1",
+    placeholder: (
+      /** @type {any} */
+      DEFAULTS2[name]
+    ),
+    ...more
+  });
+  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf5(name)} as="select">${options}<//>`;
+  return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf5}>
+    ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
+    ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
+    ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
+    <div class="form-grid">
+      ${choice(
+    "address",
+    ["fixed", "argument"].map(
+      (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`
+    )
+  )}
+      ${field("url", { hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`), placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}", maxlength: "2048", autocapitalize: "none" })}
+      ${choice(
+    "method",
+    METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)
+  )}
+      ${choice(
+    "body",
+    BODIES.map(
+      (one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`
+    )
+  )}
+      ${figure("max_running", { hint: t("targets.max_running.hint") })}
+    </div>
+    ${(hasOwn || values2["allow_hosts"]) && field("allow_hosts", { as: "textarea", rows: "2", hint: t("targets.allow_hosts.hint"), placeholder: "*.app.example" })}
+    ${field("secret", { hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"), maxlength: "200", placeholder: "whsec_…", disabled: values2["is_unsigned"] === "yes" })}
+    ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf5("is_unsigned")}<//>`}
+    ${field("description", { maxlength: "500", spellcheck: true })}
+    <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
+      <div class="form-grid">${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.ok })}${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.final })}
+      ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
+      ${figure("max_running_per_host")}</div>
+      ${field("headers", { as: "textarea", rows: "3", hint: t("targets.headers.hint"), placeholder: "Authorization: Bearer …" })}<//><//>`;
+}
+
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
@@ -12391,7 +12527,6 @@ var KINDS7 = (
 function Page19({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One7} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`;
 }
-var pathOf4 = (name) => `api/targets/${encodeURIComponent(name)}`;
 var nameOf7 = (one) => one.name;
 var addressOf2 = (one) => typeof one.url === "string" ? one.url : one.url.from;
 var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS7[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
@@ -12404,6 +12539,7 @@ var Running = ({ one }) => html`<span class="num"><${Num} value=${one.running} /
 var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
 function List9({ go: go3, session: session2 }) {
   const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
   const found = useResource(
     (signal) => get("api/targets", {}, signal),
     [],
@@ -12411,11 +12547,12 @@ function List9({ go: go3, session: session2 }) {
     READ5
   );
   const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf7, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.targets")}</h1></div>
+  return html`<div class="page-head"><h1>${t("nav.targets")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf7} label=${nameOf7} onOpen=${(one) => go3("targets", { name: one.name })}
             columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} /></div>`} /></div>`}`;
+            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} /></div>`} /></div>`}
+    ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("targets", { name })} />`}`;
 }
 var COLUMNS6 = [
   {
@@ -12463,7 +12600,7 @@ var COLUMNS6 = [
   }
 ];
 function One7({ name, go: go3, session: session2 }) {
-  const path = pathOf4(name);
+  const path = pathOfTarget(name);
   const [dialog, setDialog] = E2("");
   const found = useResource(
     (signal) => get(path, {}, signal),
@@ -12484,16 +12621,18 @@ function One7({ name, go: go3, session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("targets.actions")}>
       <${Button} opensDialog kind="primary" onClick=${() => setDialog("test")}>${t("targets.test")}<//>
-      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf3(one) })} />
+      <${Button} opensDialog onClick=${() => setDialog("edit")}>${t("targets.edit")}<//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf4(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
     ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
     <div class="job-grid"><div class="stack"><${Answers2} one=${one} /></div>
     <div class="stack"><${Now} one=${one} /><${Facts7} one=${one} /></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "edit" && html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
 }
-function documentOf3(one) {
+function documentOf4(one) {
   const { names, url, method, body, headers, max_running, max_running_per_host } = one;
   const { ok, final, timeout, not_ready_for_s, allow_hosts, description } = one;
   return {
@@ -12533,6 +12672,7 @@ function Facts7({ one }) {
     <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf2(one)} max=${300} /></dd>
     <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
     ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
+    ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt><dd><${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t("targets.left_out.text", { most: one.serving.length })}</dd>`}
     <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
     <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
     <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
@@ -12707,7 +12847,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf7(schema, text, values2) {
+function valuesOf8(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -12831,6 +12971,8 @@ function useArgument(form, contract) {
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf5(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf7(schema, typed, values2);
+    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf4(one.name)]);
+    const changes = isUntouched ? {} : schema && valuesOf8(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -12961,7 +13103,7 @@ var BLANK3 = {
   left_out: ""
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
-var SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
+var SELDOM2 = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
 function Page20({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
@@ -13055,7 +13197,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
         <${FormField} form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="tags" problem=${shown2} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
       <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-      <${FormMore} form=${form} names=${SELDOM} problem=${shown2} label=${t("enqueue.more")}><div class="form-grid">
+      <${FormMore} form=${form} names=${SELDOM2} problem=${shown2} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown2} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="expires_at" problem=${shown2} label=${inZone(t("job.expires"), values2["expires_at"])} type="datetime-local" step="1" max=${LATEST} />

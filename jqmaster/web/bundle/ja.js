@@ -1879,11 +1879,11 @@ var SETTINGS = {
   ],
   fireworq_networks: [
     "トークンの要らないネットワーク",
-    "Fireworq のクライアントはトークンを送らないので、`fireworq_prefix` の下でトークンを求めない呼び出し元のネットワークです (例: `10.1.0.0/16`)。そこではプッシュ、読み取り、キューとルーティングの変更ができ、ほかでは何の権限もありません。既定: ゲートウェイもトークンを求めます。"
+    "Fireworq のクライアントはトークンを送らないので、`fireworq_prefix` の下でトークンを求めない呼び出し元のネットワークです (例: `10.1.0.0/16`)。そこではプッシュ、読み取り、キューとルーティングの変更ができ、ほかでは何の権限もありません。マスターは、IP アドレスまたは `allowed_hosts` にあるホスト名で指定します。既定: ゲートウェイもトークンを求めます。"
   ],
   fireworq_hosts: [
     "送り先のホスト",
-    "ゲートウェイのジョブを送れるホストです (例: `app.example`、`*.run.example`)。プライベートアドレスは `allowed_webhook_networks` にも必要です。既定: すべてのホスト。"
+    "ゲートウェイのジョブを送れるホストです (例: `app.example`、`*.run.example`)。既にあるキューにも適用されます。プライベートアドレスは `allowed_webhook_networks` にも必要です。既定: すべてのホスト。"
   ],
   link_templates: [
     "リンク",
@@ -2260,6 +2260,9 @@ var ja_targets_default = {
   "targets.facts": "ターゲット",
   "targets.names": "名前",
   "targets.serving": "現在の対象",
+  "targets.left_out": "対象外",
+  "targets.left_out.names": "{count} 個の名前",
+  "targets.left_out.text": "1 つのターゲットが処理する名前は最大 {most} 個です。パターンを複数のターゲットに分けてください。",
   "targets.body": "リクエストの本文",
   "targets.body.argument": "引数",
   "targets.body.envelope": "引数とジョブの情報",
@@ -2282,7 +2285,36 @@ var ja_targets_default = {
   "targets.test.answer": "応答",
   "targets.test.no_answer": "応答はありませんでした。",
   "targets.delete.title": "ターゲットを削除しますか?",
-  "targets.delete.text": "{name} にはリクエストを送らなくなります。実行中のものは通常どおり終わり、待機中のジョブは、その名前を処理するものが現れるまで残ります。"
+  "targets.delete.text": "{name} にはリクエストを送らなくなります。実行中のものは通常どおり終わり、待機中のジョブは、その名前を処理するものが現れるまで残ります。",
+  "targets.make": "新しいターゲット",
+  "targets.edit": "編集",
+  "targets.saved": "ターゲット {name} を保存しました",
+  "targets.method": "メソッド",
+  "targets.more": "応答、上限、ヘッダー",
+  "targets.fireworq.text": "このターゲットは Fireworq ゲートウェイのキューのものです。そこでキューを変更すると、ここでの変更は置き換えられます。",
+  "targets.names.hint": "ジョブの名前、または *、?、[abc] を使うパターンを 1 行に 1 つ。パターンは、ワーカーが処理する名前には使われません。",
+  "targets.address.fixed": "すべてのジョブで同じ",
+  "targets.address.argument": "ジョブの引数から",
+  "targets.url.hint.fixed": "{name} と {job_id} は、パスとクエリでジョブの値に置き換えられます。",
+  "targets.url.hint.argument": "引数の中の URL の場所。",
+  "targets.max_running.hint": "すべてのマスターの合計。空欄なら 50。",
+  "targets.allow_hosts.hint": "1 行に 1 つ。*.app.example はその下すべて、* はすべてのホスト。",
+  "targets.secret.hint": "リクエストに署名します。`jqmaster webhooks secret` で作れます。再び表示されることはありません。",
+  "targets.secret.kept": "空欄なら変わりません。変更後 24 時間は、以前のシークレットでも署名します。",
+  "targets.statuses.hint": "番号、または 2xx のような種類。",
+  "targets.timeout.hint": "空欄ならジョブのタイムアウト。",
+  "targets.not_ready_for_s.hint": "送信できない、または 429 か 503 が返る状態がこの秒数続くと、ジョブは失敗します。",
+  "targets.headers.hint": "1 行に 1 つ。値は再び表示されません。… のままの値は変わりません。",
+  "targets.headers.bad": "各行は、名前、コロン、値の順で入力してください。",
+  "targets.form.address": "リクエストの送信先",
+  "targets.form.url": "URL",
+  "targets.form.max_running": "同時リクエスト数",
+  "targets.form.max_running_per_host": "1 つのホストへの同時リクエスト数",
+  "targets.form.timeout": "リクエストのタイムアウト (秒)",
+  "targets.form.not_ready_for_s": "エンドポイントを待つ上限 (秒)",
+  "targets.form.headers": "追加のヘッダー",
+  "targets.form.secret": "シークレット",
+  "targets.form.is_unsigned": "リクエストへの署名をやめる"
 };
 
 // lang/japanese.js

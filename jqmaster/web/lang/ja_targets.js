@@ -67,7 +67,8 @@ export default {
   "targets.url.hint.argument": "引数の中の URL の場所。",
   "targets.max_running.hint": "すべてのマスターの合計。空欄なら 50。",
   "targets.allow_hosts.hint": "1 行に 1 つ。*.app.example はその下すべて、* はすべてのホスト。",
-  "targets.secret.hint": "リクエストに署名します。`jqmaster webhooks secret` で作れます。再び表示されることはありません。",
+  "targets.secret.hint":
+    "リクエストに署名します。`jqmaster webhooks secret` で作れます。再び表示されることはありません。",
   "targets.secret.kept": "空欄なら変わりません。変更後 24 時間は、以前のシークレットでも署名します。",
   "targets.statuses.hint": "番号、または 2xx のような種類。",
   "targets.timeout.hint": "空欄ならジョブのタイムアウト。",

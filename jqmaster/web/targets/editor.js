@@ -10,7 +10,7 @@ import { FormCheck, FormField, FormMore, useForm } from "../ui/forms.js";
 
 const METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
 const BODIES = ["argument", "envelope", "fireworq"];
-/** What the API takes for fields that are left out; the form leaves them empty. */
+/** The defaults of the API. The form leaves such fields empty. */
 const DEFAULTS = { max_running: "50", ok: "2xx", final: "400, 404, 410, 422", not_ready_for_s: "259200" };
 const SELDOM = ["ok", "final", "timeout", "not_ready_for_s", "max_running_per_host", "headers"];
 const LABELS = /** @type {Record<string, string>} */ ({
@@ -93,9 +93,7 @@ function documentOf(values) {
     headers: headersIn(values["headers"]),
     secret: values["is_unsigned"] ? "" : text("secret") || null,
     ...Object.fromEntries(figures.filter(text).map((name) => [name, Number(text(name))])),
-    ...Object.fromEntries(
-      ["ok", "final"].filter(text).map((name) => [name, statusesIn(text(name))]),
-    ),
+    ...Object.fromEntries(["ok", "final"].filter(text).map((name) => [name, statusesIn(text(name))])),
     allow_hosts: linesIn(values["allow_hosts"]),
     description: text("description"),
   };
@@ -121,7 +119,13 @@ export function TargetEditor({ target, onClose, onDone }) {
   const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} spellcheck=${false} ...${more} />`;
   const figure = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
-    field(name, { type: "number", min: "1", step: "1", placeholder: /** @type {any} */ (DEFAULTS)[name], ...more });
+    field(name, {
+      type: "number",
+      min: "1",
+      step: "1",
+      placeholder: /** @type {any} */ (DEFAULTS)[name],
+      ...more,
+    });
   const choice = (/** @type {string} */ name, /** @type {any[]} */ options) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} as="select">${options}<//>`;
   return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : undefined} labelOf=${labelOf}>
@@ -129,10 +133,23 @@ export function TargetEditor({ target, onClose, onDone }) {
     ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
     ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
     <div class="form-grid">
-      ${choice("address", ["fixed", "argument"].map((one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`))}
+      ${choice(
+        "address",
+        ["fixed", "argument"].map(
+          (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`,
+        ),
+      )}
       ${field("url", { hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`), placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}", maxlength: "2048", autocapitalize: "none" })}
-      ${choice("method", METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`))}
-      ${choice("body", BODIES.map((one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`))}
+      ${choice(
+        "method",
+        METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`),
+      )}
+      ${choice(
+        "body",
+        BODIES.map(
+          (one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`,
+        ),
+      )}
       ${figure("max_running", { hint: t("targets.max_running.hint") })}
     </div>
     ${(hasOwn || values["allow_hosts"]) && field("allow_hosts", { as: "textarea", rows: "2", hint: t("targets.allow_hosts.hint"), placeholder: "*.app.example" })}

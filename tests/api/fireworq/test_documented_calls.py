@@ -241,7 +241,9 @@ async def test_every_changing_call_is_in_the_audit_log(store_server: StoreServer
         root = str(client.http.base_url).removesuffix("/fireworq/")
         done: set[tuple[str, str]] = set()
 
-        async def change(method: str, path: str, body: Any, *actions: tuple[str, str], **parts: Any) -> None:
+        async def change(
+            method: str, path: str, body: Any, *actions: tuple[str, str | None], **parts: Any
+        ) -> None:
             before = len(await entries())
             status, answer = await client.call(method, path.format(**parts), body)
             assert status == 200, answer

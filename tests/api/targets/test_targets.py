@@ -11,6 +11,7 @@ from jqmaster.domain.targets import target_set
 from jqmaster.domain.targets.answer import DeliveryResult
 from jqmaster.domain.targets.figures import LastAnswer, SummedFigures
 from jqmaster.domain.targets.target import HttpTarget
+from jqmaster.service.targets import reader
 from jqmaster.service.targets.reader import ShownTarget
 from jqmaster.store.targets.documents import StoredTarget
 from tests.support import real_time
@@ -266,7 +267,8 @@ async def test_the_words_of_an_endpoint_and_an_argument_stay_out_of_the_details(
 async def test_names_beyond_those_that_a_target_may_serve_are_counted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target_set, "MAX_SERVED", 3)
+    for module in (target_set, reader):
+        monkeypatch.setattr(module, "MAX_SERVED", 3)
     async with endpoint() as shop, puller_at(api, "a.worker"):
         for name in ("a.1", "a.2", "a.3", "a.4", "a.5", "a.worker", "b"):
             await api.enqueue(name, delay=3600)

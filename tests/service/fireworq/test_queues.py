@@ -43,7 +43,13 @@ class Queues:
         self.editor = FailingEditor(self.targets, world.shard.now_ms)
         self.store = FireworqStore(world.shard)
         self.queues = FireworqQueues(
-            self.store, cast(Any, None), self.editor, self.targets, SystemClock(), default_queue=None, hosts=HOSTS
+            self.store,
+            cast(Any, None),
+            self.editor,
+            self.targets,
+            SystemClock(),
+            default_queue=None,
+            hosts=HOSTS,
         )
 
     async def make(self, name: str, **fields: Any) -> None:
@@ -69,7 +75,7 @@ async def test_jobs_may_be_sent_to_these_hosts_only(known: Queues) -> None:
     # Jobs do not choose this address.
     await known.make("fixed", url="https://other.example/work", allow_hosts=[])
     await known.store.put_queue(FireworqQueue("lost"), b"\x80")
-    # A target that is no queue.
+    # This target does not belong to a queue.
     await known.editor.put("hook", {**TARGET, "names": ["hook"]}, who="ada")
     keys = known.world.shard.keys
     await admin_of(known.world.shard.client).hset(keys.fireworq_queues, "damaged", b"\xc1")
