@@ -7,6 +7,7 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { FormCheck, FormField, FormMore, useForm } from "../ui/forms.js";
 
 /** @typedef {import("../ui/forms.js").Values} Values */
+/** @typedef {import("../../answers").Schemas["TargetDetail"]} TargetDetail */
 
 const METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"];
 const BODIES = ["argument", "envelope", "fireworq"];
@@ -33,7 +34,7 @@ const labelOf = (name) => t(LABELS[name] ?? `targets.form.${name}`);
 /** @param {keyof typeof DEFAULTS} name @param {unknown} value */
 const unlessUsual = (name, value) => (String(value) === DEFAULTS[name] ? "" : String(value));
 
-/** @param {any} target null: a new one. @returns {Values} */
+/** @param {TargetDetail | null} target null: a new one. @returns {Values} */
 const valuesOf = (target) => ({
   name: target?.name ?? "",
   names: (target?.names ?? []).join("\n"),
@@ -99,12 +100,12 @@ function documentOf(values) {
   };
 }
 
-/** @param {{target: any, onClose: () => void, onDone: (name: string) => unknown}} props `target` null: a new one. */
+/** @param {{target: TargetDetail | null, onClose: () => void, onDone: (name: string) => unknown}} props `target` null: a new one. */
 export function TargetEditor({ target, onClose, onDone }) {
   const form = useForm(target, valuesOf);
   const { values } = form;
   const hasOwn = values["address"] === "argument";
-  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ given, /** @type {TargetDetail | null} */ base) => {
     const name = target ? target.name : (given["name"]?.trim() ?? "");
     if (!name) {
       const msg = t("constraints.name.none");
@@ -116,17 +117,17 @@ export function TargetEditor({ target, onClose, onDone }) {
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} spellcheck=${false} ...${more} />`;
-  const figure = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
+  const figure = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     field(name, {
       type: "number",
       min: "1",
       step: "1",
-      placeholder: /** @type {any} */ (DEFAULTS)[name],
+      placeholder: /** @type {Record<string, string>} */ (DEFAULTS)[name],
       ...more,
     });
-  const choice = (/** @type {string} */ name, /** @type {any[]} */ options) =>
+  const choice = (/** @type {string} */ name, /** @type {unknown[]} */ options) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} as="select">${options}<//>`;
   return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : undefined} labelOf=${labelOf}>
     ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
