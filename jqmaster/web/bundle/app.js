@@ -1438,10 +1438,8 @@ async function attempt(act, done) {
 // ui/forms.js
 function useForm(document2, valuesOf9) {
   const [state, setState] = E2(() => {
-    const opened2 = valuesOf8(document2);
+    const opened2 = valuesOf9(document2);
     return { base: document2, opened: opened2, values: opened2, differences: (
-    const opened = valuesOf9(document2);
-    return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
     ) };
@@ -1492,12 +1490,9 @@ function useForm(document2, valuesOf9) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf8(theirDocument);
+      const theirs = valuesOf9(theirDocument);
       const { opened: opened2, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
-      const theirs = valuesOf9(theirDocument);
-      const { opened, values: values2 } = newest.current;
-      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
         const choice = (
           /** @type {"mine" | "theirs"} */
@@ -1522,10 +1517,8 @@ function useForm(document2, valuesOf9) {
       if (one) put2({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened2 = valuesOf8(next);
+      const opened2 = valuesOf9(next);
       put2({ base: next, opened: opened2, values: opened2, differences: [] });
-      const opened = valuesOf9(next);
-      put2({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
   };
@@ -12469,7 +12462,7 @@ function TargetEditor({ target, onClose, onDone }) {
     min: "1",
     step: "1",
     placeholder: (
-      /** @type {any} */
+      /** @type {Record<string, string>} */
       DEFAULTS2[name]
     ),
     ...more
@@ -12970,8 +12963,6 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf5(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf7(schema, typed, values2);
-    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf4(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf8(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;

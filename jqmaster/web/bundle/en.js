@@ -1912,7 +1912,7 @@ var en_targets_default = {
   "targets.address.argument": "from the argument of the job",
   "targets.url.hint.fixed": "{name} and {job_id} stand for those of the job, in the path or the query.",
   "targets.url.hint.argument": "The place of the URL in the argument.",
-  "targets.max_running.hint": "Of all masters together. Empty: 50.",
+  "targets.max_running.hint": "The most at all masters together. Empty: 50.",
   "targets.allow_hosts.hint": "One per line; *.app.example for all below it, * for all.",
   "targets.secret.hint": "Signs the requests. `jqmaster webhooks secret` makes one. It is never shown again.",
   "targets.secret.kept": "Empty: the secret stays. For 24 hours after a change, the former one signs, too.",
