@@ -151,7 +151,7 @@ class TargetAnswerView(Answer):
     status: int | None = Field(description="Null: no answer came.")
     took_ms: Milliseconds
     detail: str = Field(
-        description="What the answer means; what the endpoint said, if the caller may see job content."
+        description="Meaning of the answer. A caller that may see job content also gets the endpoint's words."
     )
     body: str | None = Field(description="Beginning of the body. Null if the caller may not see job content.")
 

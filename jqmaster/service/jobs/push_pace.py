@@ -29,7 +29,7 @@ class PushPace:
         self._counts = counts
         self._clock = clock
         self._loops = BackgroundLoops("push_pace", is_vital=False)
-        # Whoever pushes sets it.
+        # Every push sets it.
         self.has_pushes = False
         self.is_slowed = False
 
