@@ -1,4 +1,4 @@
-"""The lists of duties and watches are complete: one that is built and not started would do nothing, unnoticed."""
+"""The list of the leader's duties is complete: a duty that is built and not started would do nothing, unnoticed."""
 
 import importlib
 import pkgutil
@@ -9,8 +9,7 @@ import pytest
 
 from jqmaster.app.duties import LeaderDuties
 from jqmaster.runtime import duties
-from jqmaster.runtime.leadership.sharding import Sharding
-from jqmaster.runtime.periodic_loop import LeaderLoop, PeriodicLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 
@@ -48,27 +47,3 @@ async def test_every_class_of_duties_is_built_and_every_duty_that_is_built_is_st
     async with master_on(store_server.url, **export):
         assert [one for one in built if one not in listed] == []
         assert {type(one) for one in built} == duty_classes()
-
-
-async def test_every_watch_of_a_master_is_built_and_every_watch_that_is_built_is_started(
-    store_server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built: list[PeriodicLoop] = []
-    started: list[PeriodicLoop] = []
-    make, start = PeriodicLoop.__init__, PeriodicLoop.start
-
-    def init(self: PeriodicLoop, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        built.append(self)
-
-    async def starting(self: PeriodicLoop) -> None:
-        started.append(self)
-        await start(self)
-
-    monkeypatch.setattr(PeriodicLoop, "__init__", init)
-    monkeypatch.setattr(PeriodicLoop, "start", starting)
-    async with master_on(store_server.url, log_archive_url=f"file://{tmp_path}"):
-        assert [one for one in built if one not in started] == []
-    watches = {one for one in PeriodicLoop.__subclasses__() if not issubclass(one, LeaderLoop)}
-    # Only a store that is a Cluster needs it.
-    assert watches - {type(one) for one in built} <= {Sharding}

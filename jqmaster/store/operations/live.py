@@ -50,7 +50,7 @@ class LiveStore:
     async def look(self) -> LiveFingerprint:
         reads = self._reads()
         replies = iter(await self._client.pipeline([command for part in reads.values() for command in part]))
-        found = {name: list(islice(replies, len(part))) for name, part in reads.items()}
+        found = {name: [_hashable(one) for one in islice(replies, len(part))] for name, part in reads.items()}
         logs = found["logs"]
         changes = {
             change
@@ -110,3 +110,7 @@ class LiveStore:
                 ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),
             ],
         }  # fmt: skip
+
+
+def _hashable(reply: Any) -> Any:
+    return tuple(reply) if isinstance(reply, list) else reply
