@@ -523,7 +523,10 @@ class _Connection(asyncio.BaseProtocol):
     def _answer(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             status = self._parser.get_status_code()
-            self._waiter.set_result(HttpAnswer(status, b"".join(self._body), self._fields))
+            body = b"".join(self._body)
+            # A kept connection would hold them until its next answer.
+            self._body = []
+            self._waiter.set_result(HttpAnswer(status, body, self._fields))
 
 
 class _PlainReads(_Connection, asyncio.Protocol):
