@@ -196,6 +196,8 @@ class FireworqQueues:
         target = stored.target
         fields = describe_target(target) | {
             "url": {"from_": target.url_from},
+            # Not as they are shown: hidden values do not follow a change of the hosts.
+            "headers": target.headers,
             "secret": None,
             "allow_hosts": self._hosts,
         }
