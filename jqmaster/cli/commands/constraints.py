@@ -71,7 +71,7 @@ def show(http: MasterSession, name: NameArgument, *, value: ValueOption = None) 
         output.show_table(("WEIGHT OF", "WEIGHT"), [*rows, ("all others", turns["default"])])
     if found.get("reserve"):
         output.show_table(
-            ("RESERVED FOR", found["weight"]["unit"].upper() if found["weight"] else "SLOTS"),
+            ("RESERVED FOR", "SLOTS"),
             ((json.dumps(one["matcher"]), one["concurrency"]) for one in found["reserve"]),
         )
     if keys := ([found["value"]] if found["value"] else found["top_keys"]):
