@@ -353,7 +353,8 @@ async def test_constraints_that_count_units_are_shown_in_units(api: Api, cli: Cl
     made = await cli("constraints", "put", "model", "--job-name", "ask", "--rate", "40000/60", *options)
     assert made.code == 0
     made = await cli(
-        "constraints", "put", "pool", "--job-name", "ask", "--key", "argument.tenant", "--concurrency", "9000",  *options,
+        "constraints", "put", "pool", "--job-name", "ask", "--key", "argument.tenant",
+        "--concurrency", "9000", *options,
     )  # fmt: skip
     assert made.code == 0, made.err
     for argument in ({"tokens": 3_000, "tenant": "acme"}, {"tokens": 41_200, "tenant": "acme"}):
