@@ -163,7 +163,7 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
 
 const MOST_HEAVY = 5;
 
-/** @param {{units: any, weight: any}} props What the waiting jobs weigh. `weight`: as the form has it. */
+/** @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number, too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props What the waiting jobs weigh. `weight`: as the form has it. */
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
   const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);

@@ -105,11 +105,9 @@ function unitsReason(kind, { weight, concurrency, rate }) {
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
 
-/** @param {any} verdict @param {any} why @returns {any} The constraint of a verdict, as it applies to the job. */
+/** @param {{name: string, key_value?: unknown}} verdict @param {{constraints: {name: string, key_value?: unknown}[]}} why @returns {any} The constraint of a verdict, as it applies to the job. */
 const appliedTo = (verdict, why) =>
-  why.constraints.find(
-    (/** @type {any} */ one) => one.name === verdict.name && one.key_value === verdict.key_value,
-  ) ?? {};
+  why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 
 /** @param {any} verdict @param {any} why */
 function constraintText(verdict, why) {

@@ -268,7 +268,7 @@ function Test({ path, onClose, onDone }) {
     <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
 }
 
-/** @param {{found: any}} props */
+/** @param {{found: import("../../../answers").Schemas["TargetTest"]}} props */
 function Exchange({ found }) {
   const { request, answer } = found;
   return html`<section aria-live="polite"><p class="row"><${Outcome} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration} ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} /></p>
