@@ -7399,9 +7399,7 @@ function unitsReason(kind, { weight, concurrency, rate }) {
   });
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
-var appliedTo = (verdict, why) => why.constraints.find(
-  (one) => one.name === verdict.name && one.key_value === verdict.key_value
-) ?? {};
+var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 function constraintText(verdict, why) {
   const applied = appliedTo(verdict, why);
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
