@@ -2,15 +2,13 @@
 
     python -m benchmarks.functions [--jobs 400] [--rounds 8]
 
-Each round sends jobs one by one, in three forms: as scripts (`EVALSHA`), as functions whose text is that of the script
-(`FCALL`), and as functions that share the modules: a library makes their functions once, and each call only resets
-their state. It prints the µs of the store for each call, by its own statistics, and the bytes that a call allocates in
-Lua. The last form resets nothing in modules that a lone job does not use: it is the least that functions could cost.
+Each round sends jobs one by one, in two forms: as scripts (`EVALSHA`), and as functions whose text is that of the
+script (`FCALL`). It prints the µs of the store for each call, by its own statistics, and the bytes that a call
+allocates in Lua. A function that makes its modules once, instead of in each call, could save at most these bytes.
 """
 
 import argparse
 import asyncio
-import re
 import statistics
 import uuid
 from collections import defaultdict
@@ -26,36 +24,16 @@ from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
 
 SCRIPTS: Final = ("enqueue", "claim", "settle_success")
-FORMS: Final = ("scripts", "functions", "shared modules")
+FORMS: Final = ("scripts", "functions")
 # The hash with the bytes that calls have allocated, by script, and the mark of functions that count them.
 ALLOCATED: Final = "allocated"
 COUNTED: Final = "counted"
-_EAGER = re.compile(r"local (\w+)\ndo\n(.*?)^end\n", re.MULTILINE | re.DOTALL)
-_EAGER_BEGIN = re.compile(r"^local \w+\ndo\n", re.MULTILINE)
-_LAZY_END: Final = "\nend}, lazily.ON_FIRST_USE)\n"
-_LOCAL = re.compile(r"  local ([\w, ]+?)(?: = (.*))?$")
 
 
 def plain_library(name: str) -> str:
     """Return a library whose function does what the script does."""
     _, _, body = load(name).source.decode().partition("\n")
     return _library(name, "", f"function(KEYS, ARGV)\n{body}\nend")
-
-
-def sharing_library(name: str) -> str:
-    """Return a library that makes the functions of modules once. Each call resets the state of those that are always
-    made."""
-    _, _, text = load(name).source.decode().partition("\n")
-    ends = [text.rindex(_LAZY_END) + len(_LAZY_END)]
-    ends += [text.index("\nend\n", match.end()) + len("\nend\n") for match in _EAGER_BEGIN.finditer(text)]
-    end = max(ends)
-    modules, body = text[:end], text[end:]
-    shared = _EAGER.sub(lambda match: f"local {match[1]}\ndo\n{_resettable(match[2])}end\n", modules)
-    head = "local KEYS, ARGV\nlocal resets = {}\n"
-    call = (
-        f"function(keys, args)\nKEYS, ARGV = keys, args\nfor i = 1, #resets do resets[i]() end\n{body}\nend"
-    )
-    return _library(name, head + shared, call)
 
 
 def _library(name: str, modules: str, function: str) -> str:
@@ -74,31 +52,6 @@ end
 redis.register_function{{function_name = '{name}', callback = run, flags = {{'allow-oom'}}}}
 redis.register_function{{function_name = '{name}_{COUNTED}', callback = counted, flags = {{'allow-oom'}}}}
 """
-
-
-def _resettable(module: str) -> str:
-    """Return a module whose variables are set by a function, if a call may change them or they depend on a call."""
-    lines = module.split("\n")
-    reset: list[str] = []
-    variables = {"ARGV", "KEYS"}
-    for number, line in enumerate(lines):
-        found = _LOCAL.match(line)
-        if not found:
-            continue
-        names, value = found[1], found[2]
-        words = set(re.findall(r"\w+", value or ""))
-        is_changed = any(
-            re.search(rf"^   +.*?\b{one.strip()}\b[\w, ]* = ", module, re.M) for one in names.split(",")
-        )
-        if value is None or value.endswith("{}") or "{}, " in value or words & variables or is_changed:
-            if value is not None and value.endswith(("{", "(", "function()")):
-                continue
-            lines[number] = f"  local {names}"
-            reset.append(f"{names} = {value or 'nil'}")
-            variables.update(one.strip() for one in names.split(","))
-    if reset:
-        lines[-1:] = ["  resets[#resets + 1] = function()", *(f"    {one}" for one in reset), "  end", ""]
-    return "\n".join(lines)
 
 
 class Asking:
@@ -152,14 +105,14 @@ async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
 async def measure(url: str, jobs: int, rounds: int) -> None:
     client = StoreClient(url, connections=4)
     asking, admin = Asking(client), admin_of(client)
-    await admin.execute_command("ACL", "SETUSER", "jqmaster", "+fcall")
+    await admin.execute_command("ACL", "SETUSER", "jqmaster", "+fcall", f"~{ALLOCATED}")
     client._pool.ask = asking  # type: ignore[method-assign]
     costs: dict[str, dict[str, list[float]]] = {form: defaultdict(list) for form in FORMS}
     for number in range(rounds + 1):
         for form in FORMS:
             asking.form = form
             for name in SCRIPTS if form != FORMS[0] else ():
-                text = plain_library(name) if form == FORMS[1] else sharing_library(name)
+                text = plain_library(name)
                 await admin.function_load(text, replace=True)
             found = await one_round(client, jobs)
             if number:  # the first warms up
@@ -168,7 +121,7 @@ async def measure(url: str, jobs: int, rounds: int) -> None:
     for form in FORMS[1:]:
         asking.form, asking.counts = form, True
         for name in SCRIPTS:
-            text = plain_library(name) if form == FORMS[1] else sharing_library(name)
+            text = plain_library(name)
             await admin.function_load(text, replace=True)
         await admin.delete(ALLOCATED)
         await one_round(client, jobs)
