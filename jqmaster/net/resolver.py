@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 # Names that resolve slowly can take all of these, and then others wait. Nothing else waits for them.
@@ -11,31 +12,53 @@ MAX_LOOKUPS: Final = 16
 _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]
 
 
+@dataclass(slots=True)
+class _Lookup:
+    """One lookup: in the queue of the threads, and for those that wait. `waiters`: how many of them there are."""
+
+    queued: Future[_Found]
+    found: asyncio.Future[_Found]
+    waiters: int = 0
+
+
 class Resolver:
     """Looks up names in threads of its own, each name once at a time, whoever asks for it."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
-        self._under_way: dict[tuple[str, int], asyncio.Future[_Found]] = {}
+        self._under_way: dict[tuple[str, int], _Lookup] = {}
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Return the addresses of a name. Raise OSError, UnicodeError."""
-        loop = asyncio.get_running_loop()
         lookup = self._under_way.get((host, port))
-        if lookup is None or lookup.get_loop() is not loop:
-            self._threads = self._threads or ThreadPoolExecutor(MAX_LOOKUPS, "resolver")
-            lookup = loop.run_in_executor(self._threads, look_up, host, port)
-            self._under_way[host, port] = lookup
-            lookup.add_done_callback(lambda done: self._ended((host, port), done))
-        # One that stops waiting does not end the lookup for the others.
-        found = await asyncio.shield(lookup)
+        if lookup is None or lookup.found.get_loop() is not asyncio.get_running_loop():
+            lookup = self._begin(host, port)
+        lookup.waiters += 1
+        try:
+            # One that stops waiting does not end the lookup for the others.
+            found = await asyncio.shield(lookup.found)
+        finally:
+            lookup.waiters -= 1
+            # A lookup that a thread has begun goes on, and later callers share it.
+            if not lookup.waiters and lookup.queued.cancel():
+                self._forget((host, port), lookup)
         return [str(info[4][0]) for info in found]
 
-    def _ended(self, key: tuple[str, int], lookup: "asyncio.Future[_Found]") -> None:
+    def _begin(self, host: str, port: int) -> _Lookup:
+        self._threads = self._threads or ThreadPoolExecutor(MAX_LOOKUPS, "resolver")
+        queued = self._threads.submit(look_up, host, port)
+        lookup = self._under_way[host, port] = _Lookup(queued, asyncio.wrap_future(queued))
+        lookup.found.add_done_callback(lambda _: self._ended((host, port), lookup))
+        return lookup
+
+    def _ended(self, key: tuple[str, int], lookup: _Lookup) -> None:
+        self._forget(key, lookup)
+        if not lookup.found.cancelled():
+            lookup.found.exception()  # nobody may wait for it any more
+
+    def _forget(self, key: tuple[str, int], lookup: _Lookup) -> None:
         if self._under_way.get(key) is lookup:
             del self._under_way[key]
-        if not lookup.cancelled():
-            lookup.exception()  # nobody may wait for it any more
 
 
 def look_up(host: str, port: int) -> _Found:

@@ -45,6 +45,25 @@ async def test_slow_names_leave_the_other_threads_alone(slow: SlowNames) -> None
     assert [await one for one in lookups] == [["192.0.2.1"]] * len(lookups)
 
 
+async def test_lookups_that_nobody_waits_for_any_more_are_dropped(slow: SlowNames) -> None:
+    """Only those that a thread has begun go on."""
+    resolver = Resolver()
+    begun = [asyncio.create_task(resolver.addresses(f"n{n}.example", 443)) for n in range(MAX_LOOKUPS)]
+    await wait_until(lambda: len(slow.asked) == MAX_LOOKUPS, what="all threads wait")
+    queued = [asyncio.create_task(resolver.addresses(f"late{n}.example", 443)) for n in range(100)]
+    kept = [asyncio.create_task(resolver.addresses("kept.example", 443)) for _ in range(2)]
+    await asyncio.sleep(0)
+    for one in [*begun, *queued, kept[0]]:
+        one.cancel()
+    await asyncio.gather(*begun, *queued, kept[0], return_exceptions=True)
+    again = asyncio.create_task(resolver.addresses("late0.example", 443))
+    shared = asyncio.create_task(resolver.addresses("n0.example", 443))
+    await asyncio.sleep(0)
+    slow.answers.set()
+    assert await asyncio.gather(kept[1], again, shared) == [["192.0.2.1"]] * 3
+    assert sorted(slow.asked[MAX_LOOKUPS:]) == ["kept.example", "late0.example"]
+
+
 async def test_a_name_is_looked_up_once_at_a_time(slow: SlowNames) -> None:
     resolver = Resolver()
     lookups = [asyncio.create_task(resolver.addresses("a.example", 443)) for _ in range(5)]

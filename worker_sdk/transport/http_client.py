@@ -108,8 +108,8 @@ class HttpClient:
     * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
       cut off.
     * `max_idle_s`: a kept connection that has been idle for longer is not used again.
-    * `max_bodies_bytes`: the most bytes of bodies that all calls together receive at a time, apart from the first
-      SMALL_BODY_BYTES of each; only for calls with a `body_limit`.
+    * `max_bodies_bytes`: the most bytes of bodies that all calls together hold at a time, apart from the first
+      SMALL_BODY_BYTES of each; only for calls with a `body_limit`. One body may exceed it, so that it can end.
     """
 
     def __init__(
@@ -160,7 +160,8 @@ class HttpClient:
         * `body_limit`: returns, by the status of the answer, what is wanted of its body; None: all of it.
 
         Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot
-        be sent, and any other error of the route.
+        be sent, and any other error of the route. While the answer waits for room among `max_bodies_bytes`, its time
+        does not run.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
@@ -335,8 +336,9 @@ class _Connection(asyncio.BaseProtocol):
         self._writable: asyncio.Future[None] | None = None
         self._received = 0
         self._fields: dict[bytes, str] = {}
-        # The length of the body, if the head names it.
-        self._length = 0
+        self._timer: asyncio.TimerHandle | None = None
+        # The time that the call has left while its body waits for room.
+        self._left_s = 0.0
         self._ends_with_connection = False
         self._body: list[bytes] = []
         self._limited: ReceivedBody | None = None
@@ -354,7 +356,7 @@ class _Connection(asyncio.BaseProtocol):
         self._received = 0
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("timed out"))
+        self._limit_time(timeout_s)
         try:
             if self._transport.is_closing():
                 raise ClosedError("the connection was closed meanwhile")
@@ -366,8 +368,17 @@ class _Connection(asyncio.BaseProtocol):
             self.may_be_used = self.may_be_used and is_sent
             return answer
         finally:
-            timer.cancel()
+            self._stop_time()
             self._waiter = None
+
+    def _limit_time(self, timeout_s: float) -> None:
+        self._timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("timed out"))
+
+    def _stop_time(self) -> None:
+        if self._timer is not None:
+            self._left_s = max(0.0, self._timer.when() - self._loop.time())
+            self._timer.cancel()
+            self._timer = None
 
     async def _write_in_pieces(self, head: bytes, body: bytes, waiter: "asyncio.Future[HttpAnswer]") -> bool:
         """Write the request. Return False if the answer came before all of it was written."""
@@ -391,15 +402,17 @@ class _Connection(asyncio.BaseProtocol):
             yield
         finally:
             self._limited = None
-            if room is not None and body.is_large:
+            if room is not None and (body.reserved or body.is_waiting):
                 room.leave(body.reserved, self)
-                if not body.reserved and not self._transport.is_closing():
+                if body.is_waiting and not self._transport.is_closing():
                     self._transport.resume_reading()
 
     def enter(self, reserved: int) -> None:
-        """Go on reading: there is room for the body now."""
+        """Go on reading: there is room for what came of the body. The time of the call goes on, too."""
         if self._limited is not None:
-            self._limited.reserved = reserved
+            self._limited.is_waiting = False
+            self._limited.reserved += reserved
+            self._limit_time(self._left_s)
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
@@ -464,7 +477,6 @@ class _Connection(asyncio.BaseProtocol):
 
     def on_message_begin(self) -> None:
         self._fields, self._body = {}, []
-        self._length = 0
         self._head_fields.clear()
         self._ends_with_connection = False
         self.may_be_used = False  # until this answer is complete, too
@@ -477,8 +489,6 @@ class _Connection(asyncio.BaseProtocol):
                 self._fields[known] = value.decode("latin-1")
             elif known in (b"content-length", b"transfer-encoding"):
                 has_length = True
-                if known == b"content-length" and value.isdigit():
-                    self._length = int(value[:20])
         status = self._parser.get_status_code()
         self._ends_with_connection = self._policy.is_end_an_answer and not (
             has_length or status < 200 or status in _NEVER_WITH_BODY
@@ -504,12 +514,15 @@ class _Connection(asyncio.BaseProtocol):
                 # The rest is of no use, and may be endless.
                 self._answer()
                 self._transport.abort()
-            elif body.received > SMALL_BODY_BYTES and not body.is_large and body.room is not None:
-                body.is_large = True
-                # More than this cannot come: it would be an error.
-                body.reserved = body.room.take(min(most, self._length or most), self)
-                if not body.reserved:
+            elif body.received > SMALL_BODY_BYTES and body.room is not None and not body.is_waiting:
+                wanted = body.received - SMALL_BODY_BYTES - body.reserved
+                if body.room.take(wanted, self):
+                    body.reserved += wanted
+                else:
+                    # An endpoint has done its part, so others that hold the room must not make it too late.
+                    body.is_waiting = True
                     self._transport.pause_reading()
+                    self._stop_time()
         else:
             self._fail(TooLargeAnswerError(self._parser.get_status_code()))
 

@@ -33,7 +33,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 # A result may take this many times its size as JSON.
 _JSON_FACTOR: Final = 4
-# The most bytes of answers that arrive at a time, beyond the first 16 KiB of each.
+# The most bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
 # Many servers close a connection that has been idle for 5 s, and a request must not meet that end.
 MAX_IDLE_S: Final = 4.0

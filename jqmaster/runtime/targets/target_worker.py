@@ -55,7 +55,7 @@ RETRY_S: Final = 1.0
 # Requests end this much before the lease does, but not in its first three quarters, unless a heartbeat renews it.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
-# Reports that the store did not take for one of these reasons are repeated.
+# Calls that the store did not take for one of these reasons are repeated.
 _PASSING: Final = (StoreUnavailableError, OutcomeUnknownError)
 
 ClaimId = tuple[str, str]
@@ -227,7 +227,8 @@ class TargetWorker:
     async def _register(self) -> _Registration:
         # Otherwise a push would be told that nobody serves the name.
         await self._services.contracts.declare(self._names, {})
-        names, slots = self._names, self._slots
+        # A worker has at least one slot. It asks for no jobs while it has none here.
+        names, slots = self._names, max(self._slots, 1)
         spec = WorkerSpec(
             url=None,
             names=names,
@@ -252,7 +253,6 @@ class TargetWorker:
 
     async def _tell(self) -> None:
         """Tell the store the present names and slots, and whether the target can be reached."""
-        # A worker has at least one slot. It asks for no jobs while it has none here.
         tenure, present = self._tenure, (self._names, max(self._slots, 1), self.unreachable)
         if tenure is None or present == self._told:
             return
@@ -509,7 +509,8 @@ class TargetWorker:
     async def _await_callback(
         self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
     ) -> Outcome:
-        """Open the challenge of an attempt whose endpoint answers later. Return the report."""
+        """Open the challenge of an attempt whose endpoint answers later. Return the report. Any other error than a
+        passing one is raised, so that the job counts as lost."""
         if self._services.callback_base() is None:
             return Outcome(
                 job.job_id, job.token, "failure", should_retry=False, code="no_public_url",
@@ -529,12 +530,11 @@ class TargetWorker:
             except (ConflictError, NotFoundError):
                 # The callback came before this answer, or the report finds that the claim is over.
                 pass
-            except JqmasterError as exc:
+            except _PASSING as exc:
                 logger.warning("cannot await the callback of job %s: %s", job.job_id, exc.detail)
                 await asyncio.sleep(RETRY_S)
                 continue
-            break
-        return outcome
+            return outcome
 
     def _note(self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, took_ms: int) -> None:
         end = answer.end

@@ -314,7 +314,7 @@ async def test_a_connection_is_kept_after_a_short_answer_of_no_use(peer: Peer) -
 
 @pytest.mark.req("M13")
 async def test_bodies_share_the_room_of_their_client(peer: Peer) -> None:
-    """Twenty large bodies arrive at once, and no more of them than there is room for are read at a time."""
+    """Twenty large bodies arrive at once, and no more of their pieces than there is room for are read at a time."""
     size, calls = 60 * KIB, 20
     begun = asyncio.Event()
     sent = 0
@@ -323,9 +323,9 @@ async def test_bodies_share_the_room_of_their_client(peer: Peer) -> None:
         nonlocal sent
         await request(reader)
         head, _, body = answer_of(b"x" * size).partition(b"\r\n\r\n")
-        writer.write(head + b"\r\n\r\n" + body[: 20 * KIB])
+        writer.write(head + b"\r\n\r\n" + body[: 30 * KIB])
         await begun.wait()
-        writer.write(body[20 * KIB :])
+        writer.write(body[30 * KIB :])
         await reader.read()
 
     peer.script = script
@@ -335,10 +335,60 @@ async def test_bodies_share_the_room_of_their_client(peer: Peer) -> None:
             for _ in range(calls)
         ]
         await wait_until(lambda: peer.connections == calls, what="all calls are under way")
-        await wait_until(lambda: http.waiting_bodies == calls - 2, what="all but two wait for room")
+        # Each of them wants room for 14 KiB.
+        await wait_until(lambda: http.waiting_bodies >= calls - 9, what="all but nine wait for room")
         begun.set()
         assert [len((await one).body) for one in answers] == [size] * calls
         assert http.waiting_bodies == 0
+
+
+def stalling_after(size: int) -> Script:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        head, _, body = answer_of(b"x" * 60 * KIB).partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n" + body[:size])
+        await reader.read()
+
+    return script
+
+
+@pytest.mark.req("M13")
+async def test_a_body_that_stalls_holds_only_what_it_sent(peer: Peer) -> None:
+    peer.script = stalling_after(20 * KIB)
+    async with bounded(64 * KIB) as http:
+        stuck = [
+            asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning)) for _ in range(2)
+        ]
+        await wait_until(lambda: peer.connections == 2, what="both calls are under way")
+        peer.script = answering(answer_of(b"x" * 60 * KIB))
+        good = await call(http, peer.address, body_limit=result_or_beginning, timeout_s=5.0)
+        assert (len(good.body), any(one.done() for one in stuck)) == (60 * KIB, False)
+        for one in stuck:
+            one.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+
+@pytest.mark.req("M13")
+async def test_the_time_of_a_call_stands_still_while_its_body_waits_for_room(peer: Peer) -> None:
+    """Its endpoint has done the job, and may not get it again because of others."""
+    peer.script = stalling_after(20 * KIB)
+    async with bounded(4 * KIB) as http:
+        stuck = [
+            asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning, timeout_s=1.5))
+            for _ in range(2)
+        ]
+        await wait_until(lambda: http.waiting_bodies == 1, what="one waits for the room of the other")
+        peer.script = answering(answer_of(b"x" * 60 * KIB))
+        good = asyncio.create_task(call(http, peer.address, body_limit=result_or_beginning, timeout_s=1.0))
+        (over,), _ = await asyncio.wait([*stuck, good], return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(NoAnswerError, match="timed out"):
+            await over
+        # The time of the other one goes on now, and so does it.
+        assert (http.waiting_bodies, over in stuck) == (1, True)
+        for one in stuck:
+            one.cancel()
+        assert len((await good).body) == 60 * KIB
+        await asyncio.gather(*stuck, return_exceptions=True)
 
 
 @pytest.mark.req("M13")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.service.challenges.challenges import ChallengeService
 from tests.support import real_time
 from tests.support.endpoint import Endpoint, Hang, Request, endpoint, reply
 from tests.support.master import PATIENT, Api, master_on
@@ -146,6 +147,84 @@ async def test_a_result_is_kept_for_as_long_as_its_lease_lives(
         gate.opened.set()
         job = await api.until_state(job_id, "succeeded")
     assert (job["attempt"], tries) == (1, 51)
+
+
+async def test_a_callback_that_cannot_be_awaited_yet_is_awaited_later(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = ChallengeService.open, 0
+
+    async def refuse_twice(*args: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise StoreUnavailableError("the store has no memory left")
+        return await real(*args)
+
+    monkeypatch.setattr("jqmaster.runtime.targets.target_worker.RETRY_S", 0.001)
+    monkeypatch.setattr(ChallengeService, "open", refuse_twice)
+    async with (
+        master_on(store_server.url, **SETTINGS, **PATIENT) as (_, api),
+        endpoint(lambda _: reply(202, JQ_Await="60")) as shop,
+    ):
+        await put(api, shop)
+        await api.until_state(await push(api), "awaiting_callback")
+    assert (tries, len(shop.requests)) == (3, 1)
+
+
+async def test_a_callback_that_can_never_be_awaited_counts_as_lost(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def refuse(*_: Any) -> None:
+        nonlocal tries
+        tries += 1
+        raise DamagedError("the challenges of the job cannot be read")
+
+    monkeypatch.setattr("jqmaster.runtime.targets.target_worker.RETRY_S", 0.001)
+    monkeypatch.setattr(ChallengeService, "open", refuse)
+    async with (
+        master_on(store_server.url, **SETTINGS) as (_, api),
+        endpoint(lambda _: reply(202, JQ_Await="60")) as shop,
+    ):
+        await put(api, shop)
+        job = await api.until_state(await push(api), "failed")
+    assert (job["cause"], job["losses"], tries) == ("lost", 1, 1)
+
+
+async def test_a_worker_that_registers_anew_without_a_share_has_a_slot(store_server: StoreServer) -> None:
+    """A worker of no slots is none that the service would accept."""
+    gate = Gate()
+    async with master_on(store_server.url, **SETTINGS) as (master, api), endpoint(gate.answer) as shop:
+        await put(api, shop)
+        await push(api)
+        await shop.until(1)
+        await api.call("DELETE", "/api/targets/shop")
+        services = master.shard.services
+        await wait_until(lambda: services.target_deliveries.leaving == {"shop": 1}, what="the worker leaves")
+
+        async def slots() -> dict[str, int]:
+            workers = (await api.call("GET", "/api/workers"))[1]["workers"]
+            return {one["id"]: one["max_jobs"] for one in workers if one["names"] == ["order"]}
+
+        async def has_slots(count: int) -> bool:
+            return list((await slots()).values()) == [count]
+
+        # The request that is under way takes one of them.
+        await put(api, shop, max_running=3)
+        await wait_until(lambda: has_slots(2), what="the next worker registers")
+        await put(api, shop, max_running=1)
+        await wait_until(lambda: has_slots(1), what="it has no share left")
+        (former,) = await slots()
+        await services.workers.leave(former)
+
+        async def is_back() -> bool:
+            return bool((await slots()).keys() - {former})
+
+        await wait_until(is_back, what="it registers anew")
+        assert list((await slots()).values()) == [1]
+        gate.opened.set()
 
 
 async def test_a_canceled_job_leaves_no_slot_taken(store_server: StoreServer) -> None:

@@ -219,6 +219,28 @@ async def test_a_callback_whose_worker_goes_is_given_to_the_next(world: StoreWor
     assert (again.record.attempt, again.callbacks[0].body) == (1, b"done")
 
 
+@pytest.mark.req("M13")
+async def test_a_callback_that_workers_refuse_is_put_off_every_second_time(world: StoreWorld) -> None:
+    """Otherwise it would come before all other jobs of a worker that always refuses it."""
+    _, job, request = await world.awaiting()
+    await world.call_back(request)
+    waits = []
+    for _ in range(18):
+        worker, again = await _claim_callback(world)
+        await world.leases.refuse_offers(worker, [(job.job_id, again.token)])
+        due_ms = await world.score(world.shard.keys.callbacks("work"), job.job_id)
+        assert due_ms is not None
+        waits.append(max(0, int(due_ms) - world.now_ms))
+        if waits[-1]:
+            world.pass_ms(waits[-1] - 1)
+            assert await world.claim(await world.worker()) == []
+            world.pass_ms(1)
+    await world.assert_sound()
+    assert waits[::2] == [0] * 9
+    assert waits[1::2] == [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]
+    assert (await world.get(job.job_id)).attempt == 1
+
+
 @pytest.mark.req("P4")
 async def test_a_failure_of_the_callback_is_a_failed_attempt_and_the_next_opens_its_own(
     world: StoreWorld,

@@ -20,6 +20,8 @@ local now_ms, epoch, worker_id, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[3]
 local wake_channel, finished_channel = ARGV[6], ARGV[7]
 local tag = ARGV[2]
 local FIRST, WIDTH = 8, 2
+-- The shortest and the longest time for which a job with callbacks is put off.
+local LEAST_PUT_OFF_MS, MOST_PUT_OFF_MS = 1000, 60000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, tokens, names, watched = {}, {}, {}, {}, {}
@@ -31,6 +33,15 @@ local function skip(key, head, flags, id, lane, own)
   lanes.count(lane, own, -1, 0)
   names[#names + 1] = record.name_of(head)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
+end
+
+-- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before.
+-- A worker that delivers to a target refuses the callbacks of other workers, which come before all of its other jobs.
+-- So each second refusal puts the job off, for twice as long as the last. After the others, it is offered at once: a
+-- worker that has refused a job gets none for a moment, in which the right worker gets this one.
+local function next_offer_ms(offers)
+  if epoch ~= '' or offers % 2 == 0 then return 0 end
+  return now_ms + math.min(LEAST_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MOST_PUT_OFF_MS)
 end
 
 for i = FIRST, #ARGV, WIDTH do
@@ -58,7 +69,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- Clears the token and the worker of the claim.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     if goes_on then
-      challenges.offer(id, challenges.queue_of(head), 0)
+      challenges.offer(id, challenges.queue_of(head), next_offer_ms(offers))
     else
       local lane, own = lanes.home_of(head)
       lanes.free(lane, own, id)
