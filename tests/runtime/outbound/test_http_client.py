@@ -233,12 +233,12 @@ async def test_a_call_that_is_given_up_leaves_no_connection(peer: Peer, client: 
     await wait_until(lambda: not client.open_connections)
 
 
-async def test_idle_connections_are_closed_after_a_while(
-    peer: Peer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_IDLE_S", 0.05)
+async def test_idle_connections_are_closed_after_a_while(peer: Peer) -> None:
+    route = GuardedRoute(loopback_guard(), ssl.create_default_context)
+    client = HttpClient(route, max_answer_bytes=MAX_ANSWER_BYTES, max_idle_s=0.05)
     assert (await call(client, peer.address)).body == b"ok"
     await wait_until(lambda: not client.open_connections)
+    await client.close()
     await wait_until(lambda: not client._idle)
     assert client._sweeper is None
 

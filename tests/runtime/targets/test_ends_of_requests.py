@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.workers.workers import WorkerService
 from tests.support import real_time
 from tests.support.endpoint import Endpoint, Hang, Request, endpoint, reply
 from tests.support.master import PATIENT, Api, master_on
@@ -193,9 +195,19 @@ async def test_a_callback_that_can_never_be_awaited_counts_as_lost(
     assert (job["cause"], job["losses"], tries) == ("lost", 1, 1)
 
 
-async def test_a_worker_that_registers_anew_without_a_share_has_a_slot(store_server: StoreServer) -> None:
-    """A worker of no slots is none that the service would accept."""
+async def test_a_worker_that_registers_anew_without_a_share_has_a_slot(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No worker may register without one."""
     gate = Gate()
+    register = WorkerService.register
+    registered: list[int] = []
+
+    async def watched(self: WorkerService, spec: WorkerSpec, owner: str) -> Any:
+        registered.append(spec.max_jobs)
+        return await register(self, spec, owner)
+
+    monkeypatch.setattr(WorkerService, "register", watched)
     async with master_on(store_server.url, **SETTINGS) as (master, api), endpoint(gate.answer) as shop:
         await put(api, shop)
         await push(api)
@@ -218,12 +230,8 @@ async def test_a_worker_that_registers_anew_without_a_share_has_a_slot(store_ser
         await wait_until(lambda: has_slots(1), what="it has no share left")
         (former,) = await slots()
         await services.workers.leave(former)
-
-        async def is_back() -> bool:
-            return bool((await slots()).keys() - {former})
-
-        await wait_until(is_back, what="it registers anew")
-        assert list((await slots()).values()) == [1]
+        await wait_until(lambda: len(registered) == 3, what="it registers anew")
+        assert registered[1:] == [2, 1]
         gate.opened.set()
 
 
