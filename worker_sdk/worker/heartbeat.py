@@ -6,7 +6,8 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.masters.blocking_client import BlockingClient
@@ -19,6 +20,7 @@ from worker_sdk.worker.heartbeat_answer import (
     QUESTIONS,
     TOO_MUCH,
     ParsedAnswer,
+    ignored_of,
     refused_fields,
 )
 from worker_sdk.worker.identity import Registered, WorkerIdentity
@@ -37,6 +39,8 @@ logger = logging.getLogger(__name__)
 _IN_PIECES_S: Final = 60.0
 # Fields of a claim in a heartbeat that hold reports on its job.
 _REPORTS: Final = (["progress"], ["checkpoint"])
+# How long reports are sent without numbers after a master that does not know these refused them.
+_NO_NUMBERS_S: Final = 60.0
 # How long no reports are sent to masters after a refusal. They may be replaced by newer ones meanwhile.
 _NO_REPORTS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
@@ -94,6 +98,7 @@ class Heartbeat:
         self._no_reports_until_s = 0.0
         # Counts the heartbeats with reports, so that one that a master held up replaces no later report.
         self._seq = 0
+        self._no_numbers_until_s = 0.0
         self._watch = watch
         self._wake = threading.Event()
         self._must_beat = False
@@ -246,9 +251,10 @@ class Heartbeat:
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
         if reports:
             self._seq += 1
+            seq = self._seq if now_s() >= self._no_numbers_until_s else None
             for claim in running:
                 if (one := reports.get(claim["token"])) is not None:
-                    claim.update(cast("ReportedClaim", one.fields(self._seq)))
+                    claim.update(cast("ReportedClaim", one.fields(seq)))
         sent_s = now_s()
         try:
             answer, others = self._send(member, running, as_of_ms)
@@ -300,7 +306,12 @@ class Heartbeat:
         is_too_much = answer.code in TOO_MUCH
         if is_too_much and self._send_fewer(claims):
             return 0.0, False
-        if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in refused_fields(answer))):
+        fields = refused_fields(answer)
+        if reports and any(loc[2:3] == ["seq"] for loc in fields) and now_s() >= self._no_numbers_until_s:
+            # Masters of 0.3.0 know reports, and refuse their numbers. Send the same reports again without these.
+            self._no_numbers_until_s = now_s() + _NO_NUMBERS_S
+            return 0.0, False
+        if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in fields)):
             # Either the master's release does not have these fields, or no master takes these reports.
             logger.warning("progress and checkpoints are refused: %s", answer)
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
@@ -312,7 +323,7 @@ class Heartbeat:
         self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int
     ) -> tuple[MasterAnswer, list[MasterAnswer]]:
         """Send one heartbeat, usually in one call. Return the answer to the last call, or the first that is not a
-        success, and the other answers."""
+        success, and the other answers. The `ignored` of the last one has that of all calls."""
         # Several tries, with other masters, must fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:
@@ -321,6 +332,7 @@ class Heartbeat:
         most = self._most_claims if now_s() < self._in_pieces_until_s else 0
         pieces = [running[n : n + most] for n in range(0, len(running), most)] if most else [running]
         answers: list[MasterAnswer] = []
+        ignored: list[Any] = []
         for piece in pieces or [running]:
             is_last = len(answers) + 1 >= len(pieces)
             body: HeartbeatRequest = {
@@ -336,7 +348,10 @@ class Heartbeat:
             )
             if not answer.is_ok:
                 return answer, answers
+            ignored += ignored_of(answer, first=most * len(answers))
             answers.append(answer)
+        if ignored:
+            answers[-1] = replace(answers[-1], body={**answers[-1].body, "ignored": ignored})
         return answers[-1], answers[:-1]
 
     def _send_fewer(self, count: int) -> bool:

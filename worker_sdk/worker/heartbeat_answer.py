@@ -66,3 +66,18 @@ def refused_fields(answer: MasterAnswer) -> list[Any]:
         [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
     )
     return [loc for loc in given if isinstance(loc, list)]
+
+
+def ignored_of(answer: MasterAnswer, *, first: int) -> list[Any]:
+    """Return the fields that a master left out of a call whose first claim is the `first` one of the heartbeat, with
+    the numbers that the claims have in the heartbeat."""
+    fields = answer.body.get("ignored")
+    if not first or not isinstance(fields, list):
+        return fields if isinstance(fields, list) else []
+    shifted = []
+    for field in fields:
+        loc = field.get("loc") if isinstance(field, dict) else None
+        if isinstance(loc, list) and loc[:1] == ["running"] and len(loc) > 1 and isinstance(loc[1], int):
+            field = {**field, "loc": ["running", loc[1] + first, *loc[2:]]}
+        shifted.append(field)
+    return shifted

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 # An observation is of no use to a handler that runs later than this.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
+MAX_TOLD: Final = 100
 # An API tells its room with every answer. The masters learn it often enough, and are not kept busy with it.
 _GAP_S: Final = 0.1
 MAX_UNITS: Final = 1_000_000_000
@@ -90,6 +91,7 @@ class ObservationSender:
         # By constraint and value: the last observation, and when it was made.
         self._waiting: dict[tuple[str, str], tuple[ObservedRoom, float]] = {}
         self._sending: asyncio.Task[None] | None = None
+        self._told: set[tuple[str, str]] = set()
         self._is_copy = False
         forked.renew_in_child(self)
 
@@ -128,10 +130,18 @@ class ObservationSender:
                 else:
                     if answer.is_ok:
                         if not answer.body.get("is_applied", True):
-                            logger.warning("%s: %s", observation.constraint, answer.body.get("reason"))
+                            self._tell_once(observation.constraint, str(answer.body.get("reason")))
                         return
                     if answer.code != "unknown_worker" and not answer.is_transient:
                         # The constraint may be unknown, or the master older than this SDK.
                         logger.warning("%s is not narrowed: %s", observation.constraint, answer)
                         return
             await asyncio.sleep(_PAUSE_S)
+        self._tell_once(
+            observation.constraint, f"an observation could not be sent within {_PATIENCE_S:.0f} s"
+        )
+
+    def _tell_once(self, constraint: str, what: str) -> None:
+        if (constraint, what) not in self._told and len(self._told) < MAX_TOLD:
+            self._told.add((constraint, what))
+            logger.warning("%s: %s", constraint, what)

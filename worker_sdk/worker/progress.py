@@ -94,9 +94,9 @@ class PendingReport:
     is_last: bool = False
     is_ended: bool = False
 
-    def fields(self, seq: int) -> dict[str, Any]:
-        """Return the fields of the heartbeat's entry."""
-        fields: dict[str, Any] = {"seq": seq}
+    def fields(self, seq: int | None) -> dict[str, Any]:
+        """Return the fields of the heartbeat's entry. `seq`: number of the report; None: masters do not know it."""
+        fields: dict[str, Any] = {} if seq is None else {"seq": seq}
         if self.progress is not None:
             fields["progress"] = {"fraction": self.progress[0], "message": self.progress[1]}
         if self.checkpoint is not None:

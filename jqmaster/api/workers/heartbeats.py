@@ -31,7 +31,7 @@ def outdated_reports(running: list[Any], outdated: Collection[tuple[str, str]]) 
             ("running", index, field), "a report with a higher `seq` is saved already: number reports upwards"
         )
         for index, claim in enumerate(running if outdated else ())
-        if isinstance(claim, dict) and (claim.get("job_id"), claim.get("token")) in outdated
+        if isinstance(claim, dict) and (str(claim.get("job_id")), str(claim.get("token"))) in outdated
         for field in _REPORTS
         if claim.get(field) is not None
     ]

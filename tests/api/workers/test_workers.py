@@ -299,7 +299,10 @@ async def test_a_heartbeat_that_a_master_held_up_brings_back_no_older_checkpoint
         worker.is_silent = True
         path = f"/api/workers/{worker.id}/heartbeat"
         claim = {"job_id": job["job_id"], "token": job["token"]}
-        held_up = {"running": [{}, claim | {"checkpoint": b"one", "seq": 1}], "free": 1}
+        held_up = {
+            "running": [{"job_id": [], "token": {}}, claim | {"checkpoint": b"one", "seq": 1}],
+            "free": 1,
+        }
         sent_to_another = {"running": [claim | {"checkpoint": b"three", "seq": 2}], "free": 1}
         status, answer = await api.call("POST", path, sent_to_another)
         assert (status, "ignored" in answer) == (200, False)

@@ -252,6 +252,42 @@ async def test_a_master_of_an_older_release_costs_checkpoints_and_no_lease(
         assert "older release" in result["result"]
 
 
+async def test_a_master_that_does_not_know_numbers_of_reports_gets_them_without(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    refused = 0
+
+    def older(body: Any) -> Any:
+        nonlocal refused
+        errors = [
+            {"loc": ["running", n, "seq"], "msg": "unknown field"}
+            for n, claim in enumerate(body["running"])
+            if "seq" in claim
+        ]
+        refused += bool(errors)
+        return (
+            (422, {"status": 422, "code": "invalid", "detail": "no", "errors": errors}, {})
+            if errors
+            else None
+        )
+
+    master.hooks["heartbeat"] = older
+
+    @worker.handler("import")
+    async def aimport(argument: Any, ctx: Context) -> str:
+        for row in range(3):
+            ctx.progress(row / 3)
+            await ctx.save(row)
+        return "saved"
+
+    await up()
+    job = await master.run("import")
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert result["result"] == "saved"
+    assert checkpoints(master)[-1] == 2
+    assert refused == 1
+
+
 async def test_a_checkpoint_that_a_master_left_out_is_not_saved(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:

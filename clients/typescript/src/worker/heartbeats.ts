@@ -13,6 +13,8 @@ import type { WorkerCalls } from "./worker-calls.js";
 const MIN_TIMEOUT_MS = 250;
 const MIN_PAUSE_MS = 10;
 const QUESTION_TIMEOUT_MS = 1_000;
+/** How long reports are sent without numbers after a master that does not know these refused them. */
+const NO_NUMBERS_MS = 60_000;
 /** Operators can set the number of questions, and the pause between them. */
 const QUESTIONS = { count: 3, pauseS: 0.3 };
 
@@ -27,6 +29,7 @@ interface Told {
 export class Heartbeats {
   /** Counts the heartbeats, so that one that a master held up replaces no later report. */
   #seq = 0;
+  #noNumbersUntilMs = 0;
 
   constructor(
     private readonly state: WorkerState,
@@ -64,7 +67,8 @@ export class Heartbeats {
     const { id, leaseMs } = state.registered;
     // Nothing is awaited between reading the claims and encoding them, so no offer is judged in between.
     const told: Told[] = state.claims.named.map((claim) => ({ claim, progress: claim.progress, checkpoint: claim.checkpoint }));
-    const seq = ++this.#seq;
+    this.#seq += 1;
+    const seq = steadyMs() >= this.#noNumbersUntilMs ? this.#seq : undefined;
     const request: HeartbeatRequest = {
       running: told.map((one) => reported(one, seq)),
       free: state.room,
@@ -79,6 +83,11 @@ export class Heartbeats {
     if (answer.status === 404 && answer.code === "unknown_worker") {
       await this.membership.rejoin(id);
       return undefined;
+    }
+    if (answer.status === 422 && seq !== undefined && refusesNumbers(answer.body["errors"])) {
+      // Masters of 0.3.0 know reports, and refuse their numbers. Send the same reports again without these.
+      this.#noNumbersUntilMs = steadyMs() + NO_NUMBERS_MS;
+      return this.#beat(asks);
     }
     if (answer.status !== 200 || id !== state.registered.id) return undefined;
     const fields = answer.body as unknown as HeartbeatAnswer;
@@ -128,10 +137,14 @@ export class Heartbeats {
   }
 }
 
-function reported({ claim, progress, checkpoint }: Told, seq: number): ReportedClaim {
+function refusesNumbers(errors: unknown): boolean {
+  return Array.isArray(errors) && (errors as { loc?: unknown[] }[]).some(({ loc }) => loc?.[2] === "seq");
+}
+
+function reported({ claim, progress, checkpoint }: Told, seq: number | undefined): ReportedClaim {
   return {
     ...claim.ref,
-    ...(progress === undefined && checkpoint === undefined ? {} : { seq }),
+    ...(seq === undefined || (progress === undefined && checkpoint === undefined) ? {} : { seq }),
     ...(progress === undefined ? {} : { progress }),
     ...(checkpoint === undefined ? {} : { checkpoint: checkpoint.bytes }),
   };
