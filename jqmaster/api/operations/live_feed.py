@@ -200,6 +200,8 @@ class LiveFeed:
                         yield events
             finally:
                 self._listeners.discard(listener)
+                # A library may swallow the cancellation of a check; the next one then does not begin.
+                listener.end()
                 checks.cancel()
                 await asyncio.gather(checks, return_exceptions=True)
 
@@ -208,7 +210,7 @@ class LiveFeed:
     ) -> None:
         """End the stream once its caller is no longer admitted, or if that cannot be checked any more."""
         try:
-            while True:
+            while not listener.is_over:
                 await self._clock.sleep(ADMIT_EVERY_S)
                 if not await _is_still_admitted(is_admitted):
                     return
@@ -224,14 +226,14 @@ class LiveFeed:
             if self._waiting_since_s is None:
                 self._waiting_since_s = began_s
             try:
-                await self._look()
+                seen_ms = await self._look()
             except JqmasterError as exc:
                 self._error = exc
                 logger.warning("cannot tell dashboards what changed: %s", exc.detail)
             else:
-                assert self._last is not None
-                self._as_of_ms, self._as_of_s = self._last.at_ms, began_s
+                self._as_of_ms, self._as_of_s = seen_ms, began_s
                 self._waiting_since_s = self._error = None
+                self._loops.worked("looks")
                 self._tell_freshness()
             await wait_for_event(self._somebody, EVERY_S)
             if not self._listeners:
@@ -267,7 +269,8 @@ class LiveFeed:
         as_of = iso_or_none(self._as_of_ms)
         return self._event("freshness", {"as_of": as_of, "age_ms": age_ms, "fault": fault})
 
-    async def _look(self) -> None:
+    async def _look(self) -> int:
+        """Tell listeners what changed. Return the store time of the look. Meanwhile `stream` may forget `_last`."""
         look = await self._store.look()
         last, self._last = self._last, look
         if "job" in look.changed:
@@ -284,6 +287,7 @@ class LiveFeed:
                 if sign.is_due(last, look):
                     self._publish(sign.name)
         await self._look_at_actions(look, last)
+        return look.at_ms
 
     async def _look_at_actions(self, look: LiveFingerprint, last: LiveFingerprint | None) -> None:
         gone = last.running_actions - look.running_actions if last else frozenset[str]()

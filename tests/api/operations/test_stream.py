@@ -271,6 +271,30 @@ async def test_a_stream_says_how_old_its_data_is_and_that_the_store_is_away() ->
 
 
 @pytest.mark.req("D21")
+async def test_a_page_that_is_loaded_again_during_a_look_does_not_end_the_looks(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with master_on(store_server.url) as (master, _):
+        feed = master.services.feed
+        counts, may_count = feed._counts, asyncio.Event()
+
+        async def slowly() -> Any:
+            await may_count.wait()
+            return await counts()
+
+        monkeypatch.setattr(feed, "_counts", slowly)
+        async with dashboard_at(master.server.url):
+            await wait_until(lambda: feed._last is not None, what="a look is under way")
+        await wait_until(lambda: not feed._listeners, what="the page is left")
+        async with dashboard_at(master.server.url) as again:
+            await wait_until(lambda: feed._listeners, what="the page is back")
+            may_count.set()
+            await wait_until(lambda: again.newest.get("freshness", {}).get("as_of"), what="the first look")
+            assert again.newest["freshness"]["fault"] is None
+        assert "live feed.looks failed" not in caplog.text
+
+
+@pytest.mark.req("D21")
 async def test_open_streams_do_not_hold_up_the_stop(store_server: StoreServer) -> None:
     async with contextlib.AsyncExitStack() as stack:
         async with master_on(store_server.url) as (master, api):
