@@ -3,6 +3,7 @@
 from typing import Any, Final, assert_never
 
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.searches import search
 from jqmaster.api.jobs.lists import job_filter
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
@@ -44,6 +45,7 @@ async def job(call: Call) -> Reply:
     )
 
 
+@search
 async def backlog(call: Call) -> Reply:
     query = call.query("name", "tag", "batch")
     found = await call.services.backlog_why.explain(job_filter(call, query), call.content)

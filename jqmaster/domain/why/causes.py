@@ -80,7 +80,8 @@ def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
 
 def _identity(verdict: Verdict) -> tuple[object, ...]:
     if isinstance(verdict, ByConstraint):
-        return verdict.code, verdict.constraint.name, verdict.gate.value, verdict.kind.name
+        # By the gate itself, because its value may be hidden, and gates with hidden values have limits of their own.
+        return verdict.code, verdict.constraint.name, verdict.gate.gate_id, verdict.kind.name
     return (_WAITS.get(verdict.code, _OTHERS),)
 
 

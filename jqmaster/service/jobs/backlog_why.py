@@ -1,5 +1,6 @@
 """Explains for which causes the ready jobs of the queue, a name, a tag or a batch wait."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -9,7 +10,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.why.causes import WaitCause, merged, summary
-from jqmaster.domain.why.verdict import ByConstraint
+from jqmaster.domain.why.verdict import ByConstraint, Verdict
 from jqmaster.errors import NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.reader import JobReader
@@ -20,6 +21,8 @@ from jqmaster.store.constraints.why import WhyStore
 MOST_EXAMINED: Final = 2_000
 # The most jobs that are explained, one for each group of jobs that wait for the same.
 MOST_EXPLAINED: Final = 12
+# The most jobs of a group that are asked about, if they start meanwhile.
+MOST_ASKED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +78,16 @@ class BacklogWhy:
         return sorted(found.values(), key=len, reverse=True)
 
     async def _cause(self, group: Sequence[Job], access: ContentAccess) -> WaitCause | None:
-        """Return the cause for which the group waits, by its first job; None: that job has started meanwhile."""
-        job = group[0]
-        try:
-            told = await self._why.why(job.id, access)
-        except NotFoundError:
-            return None
-        if told.state is not JobState.READY or not told.verdicts:
-            return None
-        verdict = told.verdicts[0]
+        """Return the cause for which the group waits; None: the jobs that were asked about have started meanwhile. The
+        last jobs are asked about, because the first ones start first."""
+        for job in group[: -MOST_ASKED - 1 : -1]:
+            with contextlib.suppress(NotFoundError):
+                told = await self._why.why(job.id, access)
+                if told.state is JobState.READY and told.verdicts:
+                    return await self._cause_by(group, job, told.verdicts[0])
+        return None
+
+    async def _cause_by(self, group: Sequence[Job], job: Job, verdict: Verdict) -> WaitCause:
         paused_by = ""
         if isinstance(verdict, ByConstraint):
             known = (await self._constraints.reload()).named(verdict.constraint.name)

@@ -26,6 +26,7 @@ def closed(
     value: str = "",
     reason: str = "",
     unit: str = "",
+    gate_id: str = "",
     **figures: int,
 ) -> ByConstraint:
     matcher = parse_matcher({"field": "name", "op": "exists"})
@@ -33,9 +34,15 @@ def closed(
         name, CID, matcher, key=parse_path(key) if key else None, reason=reason, paused=True
     )
     gate = GateCheck(
-        gate_id=CID + "1" * 16, value=value, waiting=1, is_closed=True, is_override=False, figures=figures, holders=(),
+        gate_id=gate_id or f"{CID}{value:1>16}",
+        value=value,
+        waiting=1,
+        is_closed=True,
+        is_override=False,
+        figures=figures,
+        holders=(),
         unit=unit,
-    )  # fmt: skip
+    )
     return ByConstraint(constraint, gate, kind, 0, {})
 
 
@@ -107,5 +114,13 @@ def test_equal_causes_are_joined_and_the_largest_is_first() -> None:
     assert [(one.count, one.names) for one in found] == [
         (7, ("mail", "a")), (5, ("a", "b")), (3, ("mail",)), (2, ("mail",)),
     ]  # fmt: skip
+    # Values that the caller may not see look alike, and stay apart.
+    hidden = [
+        closed(
+            "mail-per-host", RATE, key="argument.host", value="[hidden]", gate_id=f"{CID}{n}", rate_limit=60
+        )
+        for n in range(3)
+    ]
+    assert len(merged([cause(90, one) for one in hidden])) == 3
     many = merged([cause(1, NOBODY, f"name-{n}") for n in range(2 * MAX_NAMES)])
     assert len(many[0].names) == MAX_NAMES
