@@ -23,9 +23,8 @@ from worker_sdk.django.tasks_api import (
     task_enqueued,
 )
 from worker_sdk.errors import RefusedError
-from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
 from worker_sdk.pusher.jobs import make_job
-from worker_sdk.tasks.client import pushers_for
+from worker_sdk.tasks.client import OwnPushers, pushers_for
 from worker_sdk.unsendable import sendable
 
 
@@ -35,7 +34,7 @@ class _Shared:
 
     params: Mapping[str, Any]
     outbox: DjangoOutbox
-    pushers: LazyPushers | None
+    pushers: OwnPushers | None
 
 
 _shared: Final[dict[str, _Shared]] = {}
@@ -82,7 +81,7 @@ class JqmasterBackend(BaseTaskBackend):
 
     def _new_shared(self, params: Mapping[str, Any]) -> _Shared:
         master, token = self.options.get("master"), self.options.get("token")
-        pushers = None if master is None else configured_pushers(master, token)
+        pushers = None if master is None else OwnPushers(master, token)
         outbox = DjangoOutbox(
             self.options.get("database", "default"),
             master=master,
@@ -307,7 +306,8 @@ class JqmasterBackend(BaseTaskBackend):
 
             job = task_backends["default"].client().status(job_id)
         """
-        return pushers_for(self._shared.pushers, is_outbox_left_out=True).sync_pusher()
+        own = self._shared.pushers
+        return pushers_for(own.now() if own else None, is_outbox_left_out=True).sync_pusher()
 
     def _waiting(self, job_id: str) -> Mapping[str, Any] | None:
         """Return the view of a job that still waits in the outbox."""

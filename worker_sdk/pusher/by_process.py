@@ -119,7 +119,7 @@ class LazyPushers:
 
 
 def configured_pushers(masters: str | Sequence[str], token: str | None) -> LazyPushers:
-    """Return clients for code outside of jobs. They wait for masters as `configure` says."""
+    """Return clients for code outside of jobs."""
     settings = configuration()
     return LazyPushers(
         masters,

@@ -1,5 +1,6 @@
 """The clients that enqueue tasks: one pair for the process, or that of the worker whose job runs."""
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,31 @@ class ProcessPushers:
             self._pushers = configured_pushers(masters, token)
             self._made_for = key
         return self._pushers
+
+
+class OwnPushers:
+    """Clients of masters that were given in the code, not by `configure`."""
+
+    def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
+        self._access = (masters, token)
+        # By whether a job of this process calls.
+        self._made: dict[bool, LazyPushers] = {}
+
+    def now(self) -> "LazyPushers":
+        """Return the clients for a call at this moment. Outside of jobs they wait for masters as `configure` says, and
+        inside a job as long as those of `ctx.enqueue`."""
+        is_in_job = running_job.get() is not None
+        if (pushers := self._made.get(is_in_job)) is None:
+            from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
+
+            pushers = LazyPushers(*self._access) if is_in_job else configured_pushers(*self._access)
+            self._made[is_in_job] = pushers
+        return pushers
+
+    async def stop(self) -> None:
+        made, self._made = self._made, {}
+        for pushers in made.values():
+            await pushers.stop()
 
 
 process_pushers: Final = ProcessPushers()

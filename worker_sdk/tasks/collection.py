@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
     from worker_sdk.pusher.unique import Debounce, Unique
     from worker_sdk.sealing import Seal
+    from worker_sdk.tasks.client import OwnPushers
     from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.options import CommandOptions
     from worker_sdk.tasks.scheduled import Declared, DefinitionOptions, Scheduled
@@ -62,12 +63,11 @@ class Tasks:
     ) -> None:
         if token is not None and master is None:
             raise TypeError(
-                "token counts only together with master; configure(token=...) sets that of the process"
+                "token counts only together with master; to set the token of the process, call configure(token=...)"
             )
         self._tasks: dict[str, Task[..., Any]] = {}
         self._access = (master, token) if master is not None else None
-        # By whether a job of this process calls.
-        self._own_pushers: dict[bool, LazyPushers] = {}
+        self._own_pushers: OwnPushers | None = None
         self._definitions: dict[str, Declared] = {}
         self.seal = seal
 
@@ -114,7 +114,7 @@ class Tasks:
           `debounce`: see `JobOptions`.
 
         Raise TypeError for an option that does not exist or has a wrong type and for a function that cannot be a task,
-        and ValueError for a name that cannot be or is taken:
+        and ValueError for an invalid name or one that is taken:
 
             @tasks.task("mail.send", max_retry=3, retry_on=TimeoutError)
             def send_mail(user_id: int, subject: str) -> None:
@@ -295,9 +295,9 @@ class Tasks:
 
             await tasks.aclose()
         """
-        own, self._own_pushers = self._own_pushers, {}
-        for pushers in own.values():
-            await pushers.stop()
+        if (own := self._own_pushers) is not None:
+            self._own_pushers = None
+            await own.stop()
 
     def _schedule(self, schedule: Mapping[str, Any], options: Mapping[str, Any]) -> "Scheduled":
         from worker_sdk.tasks.scheduled import Declared, Scheduled
@@ -325,16 +325,12 @@ class Tasks:
         a job they wait longer for a master, as those of `ctx.enqueue` do."""
         if self._access is None:
             return None
-        from worker_sdk.worker.context import running_job
-
-        is_in_job = running_job.get() is not None
-        if (own := self._own_pushers.get(is_in_job)) is None:
+        if self._own_pushers is None:
             load(OF_TASKS)
-            from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
+            from worker_sdk.tasks.client import OwnPushers
 
-            own = LazyPushers(*self._access) if is_in_job else configured_pushers(*self._access)
-            self._own_pushers[is_in_job] = own
-        return own
+            self._own_pushers = OwnPushers(*self._access)
+        return self._own_pushers.now()
 
 
 def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":

@@ -435,7 +435,7 @@ def test_a_checkpoint_has_room_for_its_seal() -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"keys": {}}, "a key at least"),
+        ({"keys": {}}, "at least one key"),
         ({"keys": {"a": b"short"}}, "has 5 bytes, and 32 are needed"),
         ({"keys": {"a": "?"}}, "not base64"),
         ({"keys": {"a b": OLD}}, "not the ID of a key"),
