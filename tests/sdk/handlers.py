@@ -44,6 +44,12 @@ async def isolated_async(argument: Any) -> str:
     return "async"
 
 
+@worker.handler("isolated.async_fail", isolated=True)
+async def isolated_async_fail(argument: Any) -> None:
+    await asyncio.sleep(0)
+    raise ValueError("bad")
+
+
 @worker.handler("isolated.inputs", isolated=True)
 def isolated_inputs(argument: Any, ctx: Context) -> list[Any]:
     return [ctx.inputs[0].result, ctx.inputs[1].state, len(ctx.inputs)]

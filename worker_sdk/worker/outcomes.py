@@ -1,5 +1,6 @@
 """How an attempt ended, as it is reported to the master: plain maps, one function per ending."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -26,7 +27,11 @@ from worker_sdk.worker.registry import Handler
 Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
-_OWN_FILES: Final = f"{Path(__file__).parents[1]}{os.sep}"
+# The files through which a worker calls handlers: its own, and the event loop of a process of its own.
+_CALLING_FILES: Final = (
+    f"{Path(__file__).parents[1]}{os.sep}",
+    f"{Path(asyncio.__file__).parent}{os.sep}",
+)
 MAX_TRACEBACK: Final = 14_000  # bytes; with type and message an error stays under 16 KiB
 
 
@@ -195,7 +200,7 @@ def _drop_first_frames(exc: BaseException) -> None:
     """Drop the frames by which the worker called the handler: they hide the cause from people. An exception of the
     worker itself keeps them."""
     frames = exc.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_CALLING_FILES):
         frames = frames.tb_next
     if frames is not None:
         exc.__traceback__ = frames

@@ -89,6 +89,12 @@ async def test_an_isolated_handler_runs_elsewhere_and_answers_here(
             ("ERROR", "in isolated_fail"),
         ),
         (
+            "isolated.async_fail",
+            None,
+            {"type": "failure", "should_retry": True, "message": "ValueError: bad"},
+            ("ERROR", "in isolated_async_fail"),
+        ),
+        (
             "isolated.fail",
             "lookup",
             {"type": "discarded", "message": "LookupError: gone"},
@@ -125,6 +131,9 @@ async def test_every_end_of_a_process_is_an_outcome(
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert {key: result[key] for key in expected} == expected
     assert "log_level" not in result
+    # The frames through which the worker called the handler say nothing to people.
+    trace = (result.get("error") or {}).get("traceback", "")
+    assert not any(file in trace for file in ("isolated_child.py", "runners.py", "base_events.py"))
     told = [record for record in caplog.records if job["job_id"] in record.getMessage()]
     assert [record.levelname for record in told] == ([logged[0]] if logged else [])
     if logged:
