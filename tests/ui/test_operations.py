@@ -4,14 +4,15 @@ import re
 import uuid
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from jqmaster.app import running_master
 from jqmaster.domain.identity.access import Role
 from tests.support import real_time
-from tests.support.master import Api, master_on
-from tests.support.server import StoreServer
+from tests.support.master import QUICK, Api, GivenSettings, master_on
+from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
-from tests.ui.conftest import Screens
+from tests.ui.conftest import Screens, worker_on
 from tests.ui.test_core import accessible, accessible_in_each_look, tag
 
 pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
@@ -80,6 +81,39 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
         await page.get_by_label("To", exact=False).last.fill("2026-01-02T00:00:00")
         await expect(page.get_by_text("No changes match.")).to_be_visible()
     await api.call("POST", f"/api/jobs/{job}/cancel")
+
+
+async def test_a_worker_is_detached_and_registers_anew(screens: Screens, api: Api) -> None:
+    worker = worker_on(str(api.http.base_url))
+    async with worker.running():
+        former = await wait_until(lambda: worker.worker_id, what="the worker has registered")
+        async with screens.open(f"#/workers?id={former}") as page:
+            await page.get_by_role("button", name="Detach…").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Detach").click()
+            await expect(page.get_by_role("dialog")).to_have_count(0)
+            await wait_until(lambda: worker.worker_id not in ("", former), what="it has registered anew")
+            await page.goto("/#/audit")
+            await expect(page.locator(".entry").first).to_contain_text("Worker detached")
+
+
+async def test_a_leader_is_demoted_and_another_master_leads(browser: Browser) -> None:
+    server = StoreServer()
+    shard = f"m{uuid.uuid4().hex[:10]}"
+    with started(server):
+        settings = GivenSettings(**{**QUICK, "redis_url": server.url, "shard": shard})
+        async with (
+            master_on(server.url, shard=shard) as (leader, api),
+            running_master(settings) as other,
+            Screens(browser, str(api.http.base_url)).open("#/masters") as page,
+        ):
+            await expect(page.locator("tbody tr")).to_have_count(2)
+            await page.get_by_role("button", name="Demote…").click()
+            dialog = page.get_by_role("dialog")
+            await expect(dialog).to_contain_text("1 other master")
+            await dialog.get_by_role("button", name=re.compile("^Demote")).click()
+            await expect(dialog).to_have_count(0)
+            await wait_until(lambda: other.shard.leader.leadership, what="the other master leads")
+            assert not leader.shard.leader.leadership
 
 
 async def test_a_leader_is_demoted_only_where_another_could_lead(screens: Screens) -> None:

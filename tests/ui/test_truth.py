@@ -129,12 +129,15 @@ async def test_the_wait_for_a_rate_is_estimated_from_the_jobs_before(screens: Sc
             const { expectedWaitMs } = await import("./jobs/verdicts.js");
             const verdict = { code: "constraint", kinds: ["rate"], limit: 20, period_s: 60,
               opens_at: "2026-01-01T00:00:10Z" };
-            const why = (ahead) => ({ as_of: "2026-01-01T00:00:00Z", verdicts: [verdict, ...ahead] });
+            const why = (ahead, constraints = []) =>
+              ({ as_of: "2026-01-01T00:00:00Z", verdicts: [verdict, ...ahead], constraints });
+            const weighted = [{ weight: { unit: "tokens" } }];
             return [expectedWaitMs(verdict, why([{ code: "ahead", count: 385 }])),
                     expectedWaitMs(verdict, why([])),
+                    expectedWaitMs(verdict, why([{ code: "ahead", count: 385 }], weighted)),
                     expectedWaitMs({ ...verdict, kinds: ["rate", "paused"] }, why([{ code: "ahead", count: 1 }]))];
         }""")
-    assert waits == [10_000 + 19 * 60_000, None, None]
+    assert waits == [10_000 + 19 * 60_000, None, None, None]
 
 
 async def test_filters_by_time_are_in_the_zone_of_the_reader(screens: Screens) -> None:

@@ -1,14 +1,16 @@
 """Definitions fire: each due instant has one record and at most one job, whatever happens in between."""
 
 from dataclasses import replace
+from typing import Any
 
+import msgpack
 import pytest
 
 from jqmaster.domain.definitions.definition import CatchUp
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, job_id_of
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.job import STORED_TERMS, JobState, RetryPolicy
 from jqmaster.errors import (
     ConflictError,
     DamagedError,
@@ -72,6 +74,26 @@ async def test_a_due_instant_starts_one_job_and_leaves_one_record(
     assert +definitions.figures.outcomes == {RunOutcome.FIRED: 1}
     assert definitions.figures.lateness.max_ms == 20
     assert world.tally.of("report").pushed == 1
+
+
+@pytest.mark.req("D6")
+async def test_each_term_of_its_job_reaches_the_job_that_it_starts(
+    world: StoreWorld, definitions: Definitions
+) -> None:
+    terms: dict[str, Any] = {
+        "name": "mail", "argument": msgpack.packb({"to": "ada"}), "priority": 3, "max_retry": 7, "keep_result": True,
+        "timeout_ms": 77_000, "delay_ms": 5_000, "retry": RetryPolicy(2.0, 3.0, 99.0, jitter=False), "rerun_lost": True,
+        "tags": ("a", "b"), "headers": {"trace": "1"}, "requires": {"gpu": "yes"}, "expires_ms": 3_600_000,
+    }  # fmt: skip
+    assert set(terms) == set(STORED_TERMS)
+    known = await definitions.put(job=terms)
+    world.pass_ms(MINUTE_MS)
+    await definitions.fire()
+    job = await world.get(job_id_of(known.stored.definition.did, START_MS + MINUTE_MS))
+    assert job.argument == terms.pop("argument")
+    assert (job.state, job.due_at_ms) == (JobState.SCHEDULED, world.now_ms + terms.pop("delay_ms"))
+    assert job.expires_at_ms == world.now_ms + terms.pop("expires_ms")
+    assert {term: getattr(job, term) for term in terms} == terms
 
 
 @pytest.mark.req("D7")
