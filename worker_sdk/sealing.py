@@ -54,7 +54,7 @@ class Seal:
         except ImportError as exc:
             raise ImportError("Seal needs the package cryptography: install jqmaster-sdk[seal]") from exc
         if not keys:
-            raise ValueError("a Seal needs a key at least")
+            raise ValueError("a Seal needs at least one key")
         secrets = {key_id: _key_of(key_id, key) for key_id, key in keys.items()}
         self._ciphers = {key_id: AESGCM(key) for key_id, key in secrets.items()}
         self._nonce_keys = {

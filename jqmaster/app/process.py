@@ -180,8 +180,8 @@ class Master:
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
         self.failure = reason
-        self.shard.services.judge_admission()
         self.failed.set()
+        self.shard.services.judge_admission()
 
 
 def _guard(store: ServingStore, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:

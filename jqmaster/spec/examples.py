@@ -140,6 +140,7 @@ _TARGET_DETAIL: Final[dict[str, Any]] = _TARGET_VIEW | {
     "serving": ["shop.order"],
     "running": 3,
     "unreachable": [],
+    "left_out": 0,
     "figures": {
         "results": {"succeeded": 1200, "failed": 3},
         "requests_per_s": 4.2,

@@ -538,7 +538,7 @@ def _fields_of_extras(extras: bytes) -> dict[str, Any]:
 
 
 def may_have_failed(record: bytes) -> bool:
-    """Return whether a record of at least HEAD_SIZE bytes has a failure or a loss, without decoding it."""
+    """Return whether a record of at least HEAD_SIZE bytes may have a failure or a loss, without decoding it."""
     return record[1] == STATE_CODES[JobState.FAILED] or record[8:14] != _NO_FAILURES
 
 

@@ -43,7 +43,11 @@ async def test_every_class_of_duties_is_built_and_every_duty_that_is_built_is_st
 
     monkeypatch.setattr(LeaderLoop, "__init__", init)
     monkeypatch.setattr(LeaderDuties, "components", components)
-    export = {"audit_export": str(tmp_path / "audit"), "log_archive_url": f"file://{tmp_path}"}
-    async with master_on(store_server.url, **export):
+    optional = {
+        "audit_export": str(tmp_path / "audit"),
+        "log_archive_url": f"file://{tmp_path}",
+        "fireworq_prefix": "/fireworq",
+    }
+    async with master_on(store_server.url, **optional):
         assert [one for one in built if one not in listed] == []
         assert {type(one) for one in built} == duty_classes()

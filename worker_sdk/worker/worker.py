@@ -176,7 +176,8 @@ class Worker(NoBlock):
           JSON Schema) and `options`, each of which may be missing.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
 
-        Raise ValueError for a name that cannot be or is taken, and TypeError for a function that cannot be called so:
+        Raise ValueError for an invalid name or one that is taken, and TypeError for a function that cannot be called
+        so:
 
             @worker.handler("mail.send", retry_on=TimeoutError)
             async def send_mail(argument: dict[str, str], ctx: Context) -> None:

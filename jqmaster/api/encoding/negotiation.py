@@ -11,6 +11,8 @@ from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 Fields = Mapping[bytes, bytes]
 # An absent Accept.
 ANY: Final = b"*/*"
+# More of a field decides nothing. Answers are remembered by fields, so these must be short.
+MAX_FIELD_BYTES: Final = 1024
 _NAMED: Final = 2
 
 
@@ -64,13 +66,14 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
     Raises NotAcceptableError if `strict`; otherwise (for problems) an unsatisfiable Accept is ignored.
     """
-    return answer_encoding(fields.get(b"accept", ANY), fields.get(b"content-type", b""), strict)
+    accept, content_type = fields.get(b"accept", ANY), fields.get(b"content-type", b"")
+    return answer_encoding(accept[:MAX_FIELD_BYTES], content_type[:MAX_FIELD_BYTES], strict)
 
 
 @functools.lru_cache(maxsize=256)
 def answer_encoding(accept: bytes, content_type: bytes, strict: bool) -> Encoding:
-    """Do as `negotiate`, with these fields."""
-    accepted = _acceptable(accept[:1024])
+    """Do as `negotiate`, with these fields, cut to `MAX_FIELD_BYTES`."""
+    accepted = _acceptable(accept)
     own = _media_encoding(content_type)
     if not accepted:
         if strict:

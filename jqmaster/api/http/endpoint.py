@@ -20,6 +20,7 @@ from jqmaster.api.encoding.bodies import read_body
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.negotiation import (
     ANY,
+    MAX_FIELD_BYTES,
     Encoding,
     Fields,
     answer_encoding,
@@ -336,7 +337,9 @@ class Endpoint:
             if operation.is_stream:
                 demand_events(fields)
             encoding = answer_encoding(
-                fields.get(b"accept", ANY), fields.get(b"content-type", b""), served.must_accept
+                fields.get(b"accept", ANY)[:MAX_FIELD_BYTES],
+                fields.get(b"content-type", b"")[:MAX_FIELD_BYTES],
+                served.must_accept,
             )
             call = Call(
                 fields,

@@ -136,7 +136,7 @@ def slots(
 
 @app.command("slot-rules")
 def slot_rules(http: MasterSession) -> None:
-    """List the rules for slots: each sets the slots of the workers of a machine with certain labels."""
+    """List the slot rules. Each sets the slots of the workers that run on one machine and have certain labels."""
     http.show_list(
         http.get("/api/slot-rules")["slot_rules"],
         ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),

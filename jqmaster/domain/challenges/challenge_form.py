@@ -52,7 +52,7 @@ class Audience(StrEnum):
 
 
 class Comment(StrEnum):
-    """Whether an answer has a comment: never, if the person wants, or always."""
+    """Whether an answer takes a comment: none, an optional one, or a required one."""
 
     NONE = "none"
     OPTIONAL = "optional"

@@ -223,7 +223,8 @@ def _due_instants(known: KnownDefinition, plan: DayPlan, now_ms: int) -> _DueIns
         found.append(occurrence)
     else:
         return _DueInstants(found, None)
-    after_ms = handled_ms if len(found) < len(overdue) else found[-1].at_ms
+    # An instant that a calendar moved may lie before those that are handled already.
+    after_ms = handled_ms if len(found) < len(overdue) else max(handled_ms, found[-1].at_ms)
     later = chain(
         (one for one in overdue[len(found) :] if not one.left_out),
         definition.firing_after(after_ms, now_ms, plan),

@@ -279,8 +279,8 @@ class WorkerStore:
     async def observe(
         self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
     ) -> bool:
-        """Note that another system still admits `remaining` thousandths at a gate, for `for_ms` from `as_of_ms` on. It
-        was observed at `as_of_ms` or later (0: now). Return False if a later observation is there. Raise NotFoundError
+        """Note that another system still admits `remaining` thousandths at a gate, for `for_ms` from `as_of_ms` on
+        (0: now), the time of the observation or earlier. Return False if a later one is stored. Raise NotFoundError
         if the worker is not registered."""
         k = self._keys
         word, _ = await self._client.run(

@@ -80,7 +80,7 @@ export default {
   "definitions.cron.hint":
     "Minute, hour, day of the month, month, day of the week; names such as MON, L for the last day, or @daily.",
   "definitions.skip_late.hint":
-    "In seconds. An instant that is noticed later than this follows “Late instants”.",
+    "In seconds. If an instant is noticed later than this, the rule under “Late instants” applies.",
   "definitions.jitter.hint":
     "In seconds. All instants are delayed by the same part of it, so that many definitions do not start together.",
   "definitions.argument.hidden":

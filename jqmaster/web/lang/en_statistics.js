@@ -211,7 +211,7 @@ export default {
   "health.failing":
     "1 job named {name} failed in the last hour ({share}). {kind}||{count} jobs named {name} failed in the last hour ({share}). {kind}",
   "health.rising":
-    "Failures rise: {lately} jobs failed in the last 10 minutes, and {before} in 10 minutes before.",
+    "Failures rise: {lately} jobs failed in the last 10 minutes, and {before} in the 10 minutes before.",
   "health.stale_workers": "1 worker is silent.||{count} workers are silent.",
   "health.dead_worker": "Worker {worker} is dead: last heard {seen}, jobs still assigned: {count}.",
   "health.stale_masters": "1 master is silent.||{count} masters are silent.",

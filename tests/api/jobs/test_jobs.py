@@ -681,7 +681,7 @@ async def test_a_discarded_job_ends_quietly_and_may_be_retried_by_hand(api: Api)
         assert [one["id"] for one in listed[1]["jobs"]] == [job_id]
         assert (await api.call("GET", "/api/failures"))[1]["groups"] == []
         why = (await api.call("GET", f"/api/jobs/{job_id}/why"))[1]
-        assert why["verdicts"][0]["text"].endswith(": discarded.")
+        assert ": discarded. `jqmaster job " in why["verdicts"][0]["text"]
         status, problem = await api.call("POST", f"/api/jobs/{job_id}/cancel")
         assert (status, problem["code"]) == (409, "job_discarded")
 

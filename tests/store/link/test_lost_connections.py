@@ -85,7 +85,7 @@ def test_a_transport_that_closes_under_a_call_leaves_the_outcome_unknown_and_is_
             await world.enqueue()
             spec = world.spec()
             # The connection closes at the last moment, after every check of it.
-            monkeypatch.setattr(pool_module, "is_lost", lambda _: False)
+            monkeypatch.setattr(pool_module, "_is_idle", lambda _: True)
             kept: list[Any] = [*world.shard.client._pool._at_hand]
             for connection in kept:
                 connection._writer.transport.abort()

@@ -120,7 +120,7 @@ local function serve(item)
   closed_by = first_closed(lane.keyed)
   if closed_by then
     if closed_by.weight_default then weights.keep_for_first(closed_by, lane) end
-    -- The jobs already taken from the lane count when it is parked.
+    -- `park` counts the jobs that this call has taken from the lane, too.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return

@@ -4,10 +4,9 @@
 -- include lib/constraints/handed_over.lua
 -- Charges at gates whose constraint has a weight. All numbers are thousandths of its unit.
 --
--- `charges:{gate}` has the charge of each running job, and `charge_sums` their sum for each gate. A member of
--- `starts:{gate}` has its charge, too, and `started:{gate}` is the sum of its members. An entry is the token of the
--- claim, followed by the charge as text; both keys have the same one. So a claim that ends gives back exactly what it
--- took, whatever its constraint says meanwhile.
+-- `charges:{gate}` has an entry for each running job, and `charge_sums` the sum of these for each gate. The same entry
+-- is in `starts:{gate}`, whose sum is `started:{gate}`. An entry is the token of the claim, followed by the charge as
+-- text. So a claim that ends gives back exactly what it took, whatever its constraint says meanwhile.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED = 16, 1000
@@ -83,7 +82,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Changes the sum of the starts that a gate remembers, which lives on as long as they do.
+  -- Changes the sum of the starts that a gate remembers. The sum expires when they do.
   local function add_to_started(gate_id, more)
     if more == 0 then return end
     local key = tag .. 'started:' .. gate_id

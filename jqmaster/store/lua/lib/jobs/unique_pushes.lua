@@ -10,7 +10,7 @@ local unique_pushes = lazily.made_by(function()
   local keys_of, rules_of, ids_of = {}, {}, {}
   -- By key: its holder in the store; the number of the job of this push that takes it.
   local holders, takers = {}, {}
-  -- Stored holders that take new content, in order. `from`: the number of the job whose content they take.
+  -- Jobs of the store whose content this push replaces, in order. `from`: the number of the job that replaces it.
   local replaced = {}
 
   -- Looks up the holders of the keys. The IDs of the jobs are every `width`-th argument from `first` on. Returns the
