@@ -63,7 +63,8 @@ export default {
     "Names of jobs, one per line, and patterns with *, ? and [abc]. A pattern leaves names to workers that serve them.",
   "targets.address.fixed": "the same for all jobs",
   "targets.address.argument": "from the argument of the job",
-  "targets.url.hint.fixed": "In the path or the query, {name} and {job_id} are replaced by the name and the ID of the job.",
+  "targets.url.hint.fixed":
+    "In the path or the query, {name} and {job_id} are replaced by the name and the ID of the job.",
   "targets.url.hint.argument": "The place of the URL in the argument.",
   "targets.max_running.hint": "The most at all masters together. Empty: 50.",
   "targets.allow_hosts.hint": "One per line; *.app.example for all below it, * for all.",
