@@ -260,7 +260,15 @@ def _check_shares(constraint: Constraint) -> None:
             (RESERVE.name,),
             f"reserves {reserved} of {constraint.concurrency} slots; leave at least one for other jobs",
         )
-    for condition in constraint.conditions:
+
+
+def check_conditions_leave_slots(constraint: Constraint) -> None:
+    """Raise ConstraintError if a conditional override leaves other jobs no slot beside `reserve`.
+
+    For constraints that are put: those that an earlier release has stored stay in force as they are.
+    """
+    reserved = sum(one.concurrency for one in constraint.reserve)
+    for condition in constraint.conditions if reserved else ():
         most = condition.limits.concurrency
         if most is not None and most <= reserved:
             raise ConstraintError(

@@ -65,8 +65,8 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
             if (limits := _less(one.limits, reserved)) is not None
         ),
         conditions=tuple(
-            # A conditional override leaves slots for other jobs. So it pauses no value, which an override of that value
-            # could not undo.
+            # A conditional override that is put leaves slots for other jobs. One of an earlier release that leaves none
+            # pauses its values for them, and overrides of these values cannot undo that.
             ConditionalOverride(one.matcher, _less(one.limits, reserved) or GateLimits())
             for one in constraint.conditions
         ),

@@ -10,6 +10,7 @@ from jqmaster.domain.constraints.constraint import (
     GateLimits,
     Mode,
     Override,
+    check_conditions_leave_slots,
     check_key,
 )
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, WEIGHT, ConstraintError
@@ -32,7 +33,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
         overrides, conditions = parse_overrides(fields["overrides"])
-        return Constraint(
+        constraint = Constraint(
             name=name,
             cid=_DRAFT_CID,
             matcher=parse_matcher_document(fields["matcher"]),
@@ -46,6 +47,8 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             # Files and clients of older releases do not name kinds that were added later.
             **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS if kind.name in fields},
         )
+        check_conditions_leave_slots(constraint)
+        return constraint
 
 
 def parse_overrides(

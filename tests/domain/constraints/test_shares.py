@@ -10,6 +10,7 @@ from jqmaster.domain.constraints.constraint import (
     Constraint,
     GateLimits,
     Override,
+    check_conditions_leave_slots,
     needs_rematch,
 )
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
@@ -79,15 +80,6 @@ def reserved(*slots: tuple[str, int]) -> tuple[Reservation, ...]:
         ({"reserve": reserved(("pro", 0))}, ("reserve", 0, "concurrency"), "1 to"),
         ({"reserve": reserved(("pro", 6), ("team", 4))}, ("reserve",), "reserves 10 of 10 slots"),
         ({"reserve": reserved(*(("a", 1),) * 4)}, ("reserve",), "more than 3"),
-        (
-            {
-                "key": TENANT,
-                "reserve": reserved(("pro", 5)),
-                "conditions": (condition("free", concurrency=5),),
-            },
-            ("overrides",),
-            "give it at least 6",
-        ),
         ({"conditions": (condition(concurrency=1),)}, ("overrides",), "require a key"),
         (
             {"key": TENANT, "conditions": (condition(concurrency=0),)},
@@ -212,6 +204,20 @@ def test_weights_are_counted_as_turns() -> None:
 
 
 # --- parts
+
+
+def test_a_condition_within_the_reserve_is_refused_when_it_is_put_but_one_of_an_earlier_release_works() -> (
+    None
+):
+    kept = {"key": TENANT, "reserve": reserved(("pro", 5))}
+    for conditions in ((condition("free", concurrency=6),), (condition("free", paused=True),), ()):
+        check_conditions_leave_slots(constraint(**kept, conditions=conditions))
+    check_conditions_leave_slots(constraint(key=TENANT, conditions=(condition("free", concurrency=1),)))
+    one = constraint(**kept, conditions=(condition("free", concurrency=5),))
+    with pytest.raises(ConstraintError, match="give it at least 6") as caught:
+        check_conditions_leave_slots(one)
+    assert caught.value.loc == ("overrides",)
+    assert [o.limits for o in parts_of(one)[1].conditions] == [GateLimits(paused=True)]
 
 
 def test_a_constraint_without_reservations_has_no_other_parts() -> None:

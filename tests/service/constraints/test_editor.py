@@ -196,3 +196,15 @@ def test_a_name_with_a_meaning_in_paths_is_refused(name: str) -> None:
     with pytest.raises(InvalidError) as caught:
         draft_of(name, document(concurrency=1))
     assert caught.value.errors[0].loc == ("name",)
+
+
+async def test_a_put_whose_condition_leaves_other_jobs_no_slot_beside_the_reserve_is_refused(
+    editor: ConstraintEditor,
+) -> None:
+    pro, free = ({"field": "argument.plan", "op": "eq", "value": plan} for plan in ("pro", "free"))
+    fields = {"key": "argument.host", "concurrency": 10, "reserve": [{"matcher": pro, "concurrency": 5}]}
+    few = {"match": free, "concurrency": 5, "rate": None, "paused": False}
+    with pytest.raises(InvalidError, match="not valid") as caught:
+        await put(editor, **fields, overrides=[few])
+    assert [one.loc for one in caught.value.errors] == [("overrides",)]
+    await put(editor, **fields, overrides=[{**few, "concurrency": 6}])

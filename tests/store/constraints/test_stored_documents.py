@@ -5,8 +5,16 @@ from typing import Any
 import msgpack
 import pytest
 
+from jqmaster.domain.constraints.constraint import ConditionalOverride, GateLimits
+from jqmaster.domain.constraints.limit_kinds import Reservation
+from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import DamagedError
-from jqmaster.store.constraints.documents import ETAG_LENGTH, StoredConstraint, decode_constraint
+from jqmaster.store.constraints.documents import (
+    ETAG_LENGTH,
+    StoredConstraint,
+    decode_constraint,
+    encode_constraint,
+)
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 
@@ -50,6 +58,24 @@ def test_an_override_with_a_limit_of_a_later_release_cannot_be_read() -> None:
     later = {**DOCUMENT, "overrides": [["a", 1, None, False, 9]]}
     with pytest.raises(DamagedError, match="cannot be read"):
         decode_constraint("c", stored(later))
+
+
+@pytest.mark.req("M12")
+def test_a_rule_for_new_constraints_does_not_make_a_stored_one_unreadable() -> None:
+    """A former release took a condition with a concurrency within the reserve."""
+    pro, free = (
+        parse_matcher({"field": "argument.plan", "op": "eq", "value": plan}) for plan in ("pro", "free")
+    )
+    one = constraint(
+        "c",
+        key="argument.host",
+        concurrency=10,
+        reserve=(Reservation(pro, 5),),
+        conditions=(ConditionalOverride(free, GateLimits(concurrency=5)),),
+    )
+    raw = encode_constraint(StoredConstraint(one, "e" * ETAG_LENGTH, 1, 2))
+    read = decode_constraint("c", raw).constraint
+    assert (read.reserve[0].concurrency, read.conditions[0].limits.concurrency) == (5, 5)
 
 
 async def test_only_what_changed_is_decoded_again(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
