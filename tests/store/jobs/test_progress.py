@@ -89,6 +89,10 @@ async def test_a_report_that_a_master_held_up_does_not_replace_a_later_one(
     await world.redis.set(world.shard.keys.progress(job.job_id), "damaged")
     assert await save(again, 5, 2, by=other) == NONE_REFUSED
     assert await saved() == 5
+    # So does a number of another form.
+    await world.redis.hset(world.shard.keys.progress(job.job_id), "seq", "damaged")
+    assert await save(again, 6, 3, by=other) == NONE_REFUSED
+    assert await saved() == 6
 
 
 async def test_a_checkpoint_can_be_looked_at_before_the_next_attempt(world: StoreWorld) -> None:

@@ -15,7 +15,7 @@ local FIRST, WIDTH = 4, 7
 -- Returns whether a later report of this claim is stored. Reports of other claims are numbered on their own.
 local function is_outdated(progress_key, token_bytes, seq)
   local stored = redis.pcall('HMGET', progress_key, 'token', 'seq')
-  return not stored.err and stored[1] == token_bytes and tonumber(stored[2] or 0) > tonumber(seq)
+  return not stored.err and stored[1] == token_bytes and (tonumber(stored[2] or 0) or 0) > tonumber(seq)
 end
 
 local stale, outdated = {}, {}
