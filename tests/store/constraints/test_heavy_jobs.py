@@ -2,6 +2,7 @@
 
 import pytest
 
+from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
@@ -129,16 +130,9 @@ async def claim_alone(constraints: ConstrainedWorld, worker: str, job: str) -> b
 async def test_a_suspect_job_that_runs_alone_keeps_room_too(
     constraints: ConstrainedWorld, light: int
 ) -> None:
-    world = constraints.world
     await constraints.limit(concurrency=10, weight=TOKENS)
-    worker = await world.worker()
-    job = await enqueue_heavy(constraints, 8)
-    (lost,) = await constraints.claim(worker)
-    world.pass_ms(LEASE_MS)
-    retried = world.settlement(
-        await world.get(job), lost.token, Decision(JobState.RETRYING, "lost", delay_ms=600_000, is_loss=True)
-    )
-    assert await world.leases.reclaim(world.epoch, [retried]) == [True]
+    worker = await constraints.world.worker()
+    job = await suspect(constraints, worker, 8)
     load = await lights(constraints, "a", tokens=light)
     assert not await claim_alone(constraints, worker, job)
     for _ in range(20):
@@ -148,6 +142,62 @@ async def test_a_suspect_job_that_runs_alone_keeps_room_too(
             break
     else:
         raise AssertionError("lighter jobs started again and again")
+
+
+async def suspect(constraints: ConstrainedWorld, worker: str, tokens: int) -> str:
+    """Return a job whose worker was lost, so that it waits for a worker of its own."""
+    world = constraints.world
+    job = await enqueue_heavy(constraints, tokens)
+    (lost,) = await constraints.claim(worker)
+    world.pass_ms(LEASE_MS)
+    retried = world.settlement(
+        await world.get(job), lost.token, Decision(JobState.RETRYING, "lost", delay_ms=600_000, is_loss=True)
+    )
+    assert await world.leases.reclaim(world.epoch, [retried]) == [True]
+    return job
+
+
+async def start_of_each(constraints: ConstrainedWorld) -> tuple[str, list[ClaimedJob], list[str]]:
+    """Let one claim serve the lanes of two names in turn, until the gate is full. Return the worker, the jobs that
+    started and those that wait, by age."""
+    world = constraints.world
+    before, worker = await world.worker("z"), await world.worker("a", "b")
+    await constraints.enqueue("z", {"tokens": 10, "host": "x"})
+    (running,) = await constraints.claim(before, "z")
+    jobs = [await constraints.enqueue(name, {"tokens": 5, "host": "x"}) for name in "abab"]
+    assert await constraints.take(worker, "a", "b") == []
+    await constraints.succeed(before, running)
+    begun = list((await constraints.claim_once(worker, "a", "b", limit=4)).jobs)
+    started = {job.job_id for job in begun}
+    assert len(started) == 2
+    return worker, begun, [job for job in jobs if job not in started]
+
+
+@pytest.mark.parametrize(("key", "fair"), [(None, False), ("argument.host", False), ("argument.host", True)])
+async def test_a_claim_keeps_room_for_a_job_that_it_leaves_not_for_one_that_it_takes(
+    constraints: ConstrainedWorld, key: str | None, fair: bool
+) -> None:
+    await constraints.limit(key=key, fair=fair, concurrency=10, weight=TOKENS)
+    _, _, waiting = await start_of_each(constraints)
+    redis = constraints.world.redis
+    (note,) = [
+        await redis.get(key) for key in await redis.keys(f"{constraints.world.shard.keys.tag}needed:*")
+    ]
+    # Turns of one value go by its lanes instead of by age.
+    assert note.decode().split()[4] in waiting[: 2 if fair else 1]
+
+
+@pytest.mark.parametrize("key", [None, "argument.host"])
+async def test_no_younger_job_starts_before_what_a_claim_has_left_in_a_lane_that_it_served_twice(
+    constraints: ConstrainedWorld, key: str | None
+) -> None:
+    await constraints.limit(key=key, concurrency=10, weight=TOKENS)
+    worker, begun, waiting = await start_of_each(constraints)
+    other = await constraints.world.worker("c")
+    await constraints.enqueue("c", {"tokens": 1, "host": "x"})
+    await constraints.succeed(worker, begun[0])
+    assert await constraints.take(other, "c") == []
+    assert await constraints.take(worker, "a", "b") == waiting[:1]
 
 
 # --- who may start while the room is kept
@@ -297,3 +347,46 @@ async def test_the_start_of_the_job_ends_its_wait(constraints: ConstrainedWorld)
     await constraints.succeed(a, running)
     assert await constraints.take(b) == [job]
     assert await world.redis.keys(f"{world.shard.keys.tag}needed:*") == []
+
+
+@pytest.mark.parametrize("key", [None, "argument.host"])
+@pytest.mark.parametrize("how", ["cancel", "expire", "delete", "promote and cancel"])
+async def test_the_gate_opens_at_once_when_a_suspect_job_no_longer_waits_for_it(
+    constraints: ConstrainedWorld, how: str, key: str | None
+) -> None:
+    world = constraints.world
+    await constraints.limit(key=key, concurrency=10, weight=TOKENS)
+    a, b = await world.worker("a"), await world.worker()
+    job = await suspect(constraints, b, 8)
+    await constraints.enqueue_many([{"tokens": 6, "host": "x"}], "a")
+    assert len(await constraints.take(a, "a")) == 1
+    assert not await claim_alone(constraints, b, job)
+    (light,) = await constraints.enqueue_many([{"tokens": 3, "host": "x"}], "a")
+    assert await constraints.take(a, "a") == []
+    match how:
+        case "cancel":
+            await world.operator_actions.cancel(job)
+        case "expire":
+            await world.redis.zadd(world.shard.keys.expiring, {job: world.now_ms})
+            await world.due.expire(world.epoch)
+        case "delete":
+            await world.operator_actions.delete(job)
+        case _:
+            await world.operator_actions.run_now(job)
+            await world.operator_actions.cancel(job)
+    assert await constraints.take(a, "a") == [light]
+
+
+async def test_a_note_that_is_damaged_stops_no_script(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(concurrency=10, weight=TOKENS)
+    worker = await world.worker()
+    first, second = await constraints.enqueue_many([{"tokens": 6, "host": "x"}] * 2)
+    key = world.shard.keys.needed(gate_id(one.cid, None))
+    await world.redis.hset(key, "a", "b")
+    assert await constraints.take(worker) == [first]
+    await world.redis.unlink(key)
+    await world.redis.hset(key, "a", "b")
+    await world.operator_actions.cancel(second)
+    assert (await world.get(second)).state is JobState.CANCELED
+    await world.redis.unlink(key)

@@ -10,6 +10,7 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
+-- include lib/lanes/moves.lua
 -- include lib/jobs/followed.lua
 -- include lib/jobs/expiry.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
@@ -18,7 +19,7 @@ local tag = ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', expiring_key, '-inf', now_ms, 'LIMIT', 0, limit)
-local is_waiting, index = layout.is_waiting, layout.index
+local is_waiting = layout.is_waiting
 local skipped, watched, running, names = 0, {}, {}, {}
 for _, id in ipairs(due) do
   local key = tag .. 'job:' .. id
@@ -26,7 +27,7 @@ for _, id in ipairs(due) do
   local state = record.state_of(head)
   if is_waiting[state] then
     local lane, own = lanes.home_of(head)
-    if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
+    moves.remove(id, state, lane, own)
     lanes.count(lane, own, -1, -1)
     followed.moved(key, head, layout.STATE.skipped, now_ms)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)

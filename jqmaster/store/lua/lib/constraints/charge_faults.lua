@@ -121,7 +121,9 @@ local charge_faults = lazily.made_by(function()
     local gate_id, key = found.gate_id, tag .. 'charges:' .. found.gate_id
     local sum, handed_over = found.sum, found.handed_over
     for _, id in ipairs(found.leaked) do
-      local charge = charges.charge_of(charges.entry_at(gate_id, id))
+      -- A scan may return a field twice.
+      local entry = charges.entry_at(gate_id, id)
+      local charge = entry and charges.charge_of(entry) or 0
       sum = sum - charge
       if redis.call('SISMEMBER', tag .. 'handed_over:' .. gate_id, id) == 1 then handed_over = handed_over - charge end
       redis.call('HDEL', key, id)

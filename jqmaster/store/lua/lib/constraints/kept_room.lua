@@ -17,6 +17,12 @@ local kept_room = lazily.made_by(function()
 
   local function key_of(gate_id) return tag .. 'needed:' .. gate_id end
 
+  -- Returns the text of the note at a gate; nil if there is none. A damaged key must not stop a script in the middle.
+  local function stored(gate_id)
+    local text = redis.pcall('GET', key_of(gate_id))
+    return type(text) == 'string' and text or nil
+  end
+
   local function read(text)
     local need, score, asked_at_ms, fits_at_ms, id, order =
       string.match(text or '', '^(%d+) (%-?%d+) (%d+) (%d+) (%S+) (.+)$')
@@ -86,7 +92,7 @@ local kept_room = lazily.made_by(function()
   -- Drops the notes at these gates of jobs for which `is_gone` returns true. Adds the gates that had one to `left`.
   local function leave(ids, is_gone, left)
     for _, gate_id in ipairs(ids) do
-      local note = gate_ids.may_have_charges(gate_id) and read(redis.call('GET', key_of(gate_id)))
+      local note = gate_ids.may_have_charges(gate_id) and read(stored(gate_id))
       if note and is_gone(note.id) then
         drop(gate_id)
         left[#left + 1] = gate_id
@@ -95,6 +101,7 @@ local kept_room = lazily.made_by(function()
   end
 
   return {
-    of = of, is_first = is_first, keep = keep, fits_now = fits_now, drop = drop, check_at = check_at, leave = leave,
+    stored = stored, of = of, is_first = is_first, keep = keep, fits_now = fits_now, drop = drop, check_at = check_at,
+    leave = leave,
   }
 end)

@@ -72,7 +72,7 @@ local weighing = lazily.made_by(function()
       sum, note = charges.within_period(gate)
       gate.window_left = gate.window_most - sum
     else
-      note = redis.call('GET', tag .. 'needed:' .. gate.id)
+      note = kept_room.stored(gate.id)
     end
     gate.kept = kept_room.of(note, gate.now_ms)
     if fits(gate, 1) then return nil end

@@ -79,7 +79,8 @@ local weights = lazily.made_by(function()
   -- job. Reads the record of a job only if its weight is not known from the note.
   local function keep_for_first(gate, lane)
     if gate.is_asked then return end
-    local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+    -- The jobs that this call has taken are still in the lane.
+    local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, lane.taken, lane.taken, 'WITHSCORES')
     local id, kept = first[1], gate.kept
     if not id then return end
     local place = {id = id, score = tonumber(first[2]), order = turns.order_of(lane, id) .. lane.id}

@@ -3,11 +3,11 @@
 -- include lib/jobs/followed.lua
 -- include lib/jobs/history.lua
 -- include lib/lanes/lanes.lua
+-- include lib/lanes/moves.lua
 -- include lib/challenges/challenges.lua
 -- Cancels jobs.
 local cancellation = lazily.made_by(function()
   local tag = ARGV.tag
-  local index = layout.index
 
   -- Cancels a job that is not over. `head`: the beginning of its record. The caller writes lanes and batches
   -- afterwards. Returns the ID of the worker that runs the job (nil: none).
@@ -21,7 +21,7 @@ local cancellation = lazily.made_by(function()
       if is_awaiting then challenges.withdraw(id, challenges.queue_of(head)) end
       flags = flags - layout.FLAG.has_challenge
     end
-    if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
+    moves.remove(id, state, lane, own)
     if worker_id or is_awaiting then
       local history_key, ran_on = tag .. 'history:' .. id, record.uuid_text(record.worker_of(head))
       if worker_id then redis.call('SREM', tag .. 'claims:' .. worker_id, id) end

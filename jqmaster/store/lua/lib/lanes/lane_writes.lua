@@ -177,6 +177,8 @@ local lane_writes = (function()
     end
     kept_room.leave(lane.shared, is_gone, left)
     kept_room.leave(lane.keyed, is_gone, left)
+    -- Gates in the records of these jobs.
+    kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
@@ -190,7 +192,9 @@ local lane_writes = (function()
       local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
       more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
       if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
-      if (#lane.removed > 0 or lane.shifted) and #lane.shared + #lane.keyed > 0 then end_waits(lane, left) end
+      if (#lane.removed > 0 or lane.shifted) and (#lane.shared + #lane.keyed > 0 or lane.left_own) then
+        end_waits(lane, left)
+      end
       if lane.waiting_more ~= 0 then
         if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
         if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end

@@ -1,10 +1,10 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
--- Moves a waiting job to another lane or index.
+-- Moves a waiting job to another lane or index, or removes it.
 local moves = lazily.made_by(function()
   local tag = ARGV.tag
-  local READY, index = layout.STATE.ready, layout.index
+  local READY, RETRYING, index = layout.STATE.ready, layout.STATE.retrying, layout.index
 
   -- Removes job `id` from its old lane or index and from the lane's counts, unless it stays ready in the same lane. The
   -- caller adds it to the new one.
@@ -19,5 +19,14 @@ local moves = lazily.made_by(function()
     end
   end
 
-  return {leave = leave}
+  -- Removes job `id`, which no longer waits, from its lane or index. The caller changes the lane's counts.
+  local function remove(id, state, lane, own)
+    if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
+    -- Gates may keep room for a ready job, and for one that waits for a worker of its own, which is in no lane.
+    if state ~= READY and state ~= RETRYING then return end
+    if state == RETRYING then table.insert(lists.under(lanes.touch(lane), 'shifted'), id) end
+    for _, gate_id in ipairs(own or {}) do table.insert(lists.under(lane, 'left_own'), gate_id) end
+  end
+
+  return {leave = leave, remove = remove}
 end)
