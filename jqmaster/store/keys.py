@@ -299,7 +299,8 @@ class Keys:
     observed = Key(
         "hash",
         "while not empty",
-        "by gate: what another system still admits, thousandths; until when and since when, ms",
+        "by gate: what another system still admits, thousandths; until when, since when starts are taken from it, and "
+        "when it was observed, ms",
     )
     closed = Key("set", "while not empty", "gates at which something lies")
     counted = Key("set", "while not empty", "constraints of which gates may be known")

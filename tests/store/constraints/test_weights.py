@@ -397,6 +397,52 @@ async def test_an_observation_that_a_master_held_up_does_not_replace_a_later_one
     assert await world.workers.observe(worker, gate, 1_000, 10_000, world.now_ms - 1)
 
 
+async def observed(constraints: ConstrainedWorld, gate: str) -> int | None:
+    usage = UsageStore(constraints.world.shard, constraints.world.records)
+    (found,) = await usage.gates([gate])
+    return found.observed
+
+
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_what_starts_between_an_observation_and_its_arrival_counts(
+    constraints: ConstrainedWorld, weight: Weight | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10_000, MINUTE_MS), weight=weight)
+    jobs = await constraints.enqueue_many(of(1_000, 1, 1))
+    worker = await world.worker()
+    gate, as_of_ms = gate_id(one.cid, None), world.now_ms
+    world.pass_ms(500)
+    (first,) = await constraints.claim(worker, limit=1)
+    world.pass_ms(500)
+    told = 1_000_000 if weight else 1_000
+    assert await world.workers.observe(worker, gate, told, 10_000, as_of_ms)
+    assert await observed(constraints, gate) == 0
+    assert await constraints.take(worker) == []
+    # Its charge was taken once, and does not come back: the other system may not have counted the start yet.
+    await use(constraints, worker, first, tokens=200)
+    assert await observed(constraints, gate) == 0
+    world.pass_ms(9_000)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[1:]
+
+
+async def test_the_text_of_an_observation_of_a_former_release_is_read(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(100, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(4, 2))
+    worker = await world.worker()
+    gate, now_ms = gate_id(one.cid, None), world.now_ms
+    await world.redis.hset(world.shard.keys.observed, gate, f"5000 {now_ms + 10_000} {now_ms}")
+    (first,) = await constraints.claim(worker)
+    assert first.job_id == jobs[0]
+    assert await observed(constraints, gate) == 1_000
+    await use(constraints, worker, first, tokens=3)
+    assert await observed(constraints, gate) == 2_000
+    assert not await world.workers.observe(worker, gate, 50_000, 10_000, now_ms - 1)
+    assert await constraints.take(worker) == jobs[1:]
+
+
 async def test_an_observation_without_a_weight_counts_jobs(constraints: ConstrainedWorld) -> None:
     world = constraints.world
     one = await constraints.limit(rate=(100, MINUTE_MS))
@@ -493,6 +539,28 @@ async def test_a_claim_reads_a_bounded_number_of_expired_starts(constraints: Con
     assert left == [12_000, 7_000, 2_000, 1]
     assert await charged(constraints, one.cid) == (None, 9_500)
     await world.assert_sound()
+
+
+async def test_a_claim_that_one_gate_stops_forgets_the_expired_starts_of_the_others(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    keys, count = world.shard.keys, 6_000
+    for name in ("one", "two"):
+        limit = await constraints.limit(name, rate=(count, MINUTE_MS), weight=TOKENS)
+        gate = gate_id(limit.cid, None)
+        await world.redis.zadd(
+            keys.starts(gate), {f"{n:016}1000".encode(): world.now_ms for n in range(count)}
+        )
+        await world.redis.set(keys.started(gate), count * 1_000, px=120_000)
+        await world.redis.pexpire(keys.starts(gate), 120_000)
+    jobs = await constraints.enqueue_many(of(1))
+    worker = await world.worker()
+    world.pass_ms(MINUTE_MS + 1)
+    assert await constraints.take(worker) == []
+    # The leader goes on at once.
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs
 
 
 async def test_a_read_of_a_gate_with_many_expired_starts_changes_nothing(

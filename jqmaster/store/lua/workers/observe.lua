@@ -8,6 +8,7 @@
 -- REPLY ok | outdated | unknown
 -- CHECKS FIRST that the worker is registered, and that no later observation of the gate is stored
 -- include lib/clock.lua
+-- include lib/constraints/charges.lua
 -- include lib/lanes/parking.lua
 local worker_key, observed_key, gates_due_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, gate_id, remaining, for_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -17,10 +18,13 @@ if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 -- A worker's estimate of the store's clock may be ahead after the clock was set back.
 if as_of_ms == 0 or as_of_ms > now_ms then as_of_ms = now_ms end
 local stored = redis.call('HGET', observed_key, gate_id)
+-- The last number is the stored `as_of_ms`, also in the text of a master of an older release.
 local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
 if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
 local until_ms = as_of_ms + for_ms
-redis.call('HSET', observed_key, gate_id, string.format('%s %.0f %.0f', remaining, until_ms, as_of_ms))
+-- The other system may not know the starts since then. Claims take later starts from the number.
+local left = tonumber(remaining) - charges.started_since(gate_id, as_of_ms)
+redis.call('HSET', observed_key, gate_id, string.format('%.0f %.0f %.0f %.0f', left, until_ms, now_ms, as_of_ms))
 -- If a check of the gate is due earlier, it stays: it will find the observation.
 redis.call('ZADD', gates_due_key, 'NX', until_ms, gate_id)
 if parking.open_all(parking.closed_among({gate_id})) and wake_channel ~= '' then

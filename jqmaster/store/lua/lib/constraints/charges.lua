@@ -9,9 +9,11 @@
 -- text. So a claim that ends gives back exactly what it took, whatever its constraint says meanwhile.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
-  local TOKEN_LENGTH, MAX_NAMED = 16, 1000
+  local TOKEN_LENGTH, MAX_NAMED, MOST_SINCE = 16, 1000, 5000
   -- How many expired starts one call reads, at all gates together.
   local expired_to_read = 5000
+  -- The gates where it has read some.
+  local with_expired = {}
   local sub = string.sub
   -- By gate: whether a settled attempt has made room there, and the sum of its starts as this call has changed it. By
   -- constraint: its unit.
@@ -66,12 +68,13 @@ local charges = lazily.made_by(function()
     for _, entry in ipairs(expired) do sum = sum + charge_of(entry) end
     expired_to_read = expired_to_read - #expired
     gate.expired, gate.unexpired_sum = #expired, tonumber(sums[1] or 0) - sum
+    if #expired > 0 then with_expired[#with_expired + 1] = gate end
     return gate.unexpired_sum, sums[2]
   end
 
-  -- Removes the expired starts that this call has read, so that none is read again.
-  local function forget_expired(gate)
-    if not gate.expired or gate.expired == 0 then return end
+  -- Removes the expired starts that this call has read at a gate, so that none is read again.
+  local function forget_expired_at(gate)
+    if gate.expired == 0 then return end
     redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
     gate.expired = 0
     -- The sum lives as long as its starts.
@@ -80,6 +83,12 @@ local charges = lazily.made_by(function()
     else
       redis.call('SET', tag .. 'started:' .. gate.id, text_of(gate.unexpired_sum), 'KEEPTTL')
     end
+  end
+
+  -- Does so at all gates. Otherwise the next call would read the same ones, and get no further.
+  local function forget_expired()
+    for _, gate in ipairs(with_expired) do forget_expired_at(gate) end
+    with_expired = {}
   end
 
   -- Changes the sum of the starts that a gate remembers. The sum expires when they do.
@@ -105,6 +114,18 @@ local charges = lazily.made_by(function()
       redis.call('PEXPIRE', key, gate.period_ms + 1000)
       redis.call('SET', sum_key, text_of(gate.unexpired_sum + begun_sum), 'PX', gate.period_ms + 1000)
     end
+  end
+
+  -- Returns the sum of the starts that a gate remembers from an instant on. A gate without a weight counts jobs. If
+  -- there are very many charges, only the first are added up.
+  local function started_since(gate_id, from_ms)
+    local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
+    if not (limits and limits.weight_default) then return 1000 * redis.call('ZCOUNT', key, from, '+inf') end
+    local sum = 0
+    for _, entry in ipairs(redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, MOST_SINCE)) do
+      sum = sum + charge_of(entry)
+    end
+    return sum
   end
 
   -- Removes starts of claims whose jobs never started. Returns whether there were any.
@@ -162,14 +183,23 @@ local charges = lazily.made_by(function()
     return units[cid]
   end
 
+  -- Reads the text of an observation: what another system still admits, until when, since when starts are taken from
+  -- that number, and when it was observed (a master of an older release does not write this). Returns the first three
+  -- (nil: there is no observation), and the text behind the first.
+  local function read_observed(text)
+    local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
+    if not left then return nil end
+    return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
+  end
+
   -- Counts what an attempt has used against what another system said that it still admits.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
-    local left, until_ms, at_ms = string.match(stored or '', '^(-?%d+) (%d+) (%d+)$')
-    -- That number already counts earlier starts.
-    if left and begun_ms >= tonumber(at_ms) then
-      redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. ' ' .. until_ms .. ' ' .. at_ms)
+    local left, _, since_ms, times = read_observed(stored)
+    -- The other system counts earlier starts itself, or may not know them yet: their charges do not come back.
+    if left and begun_ms >= since_ms then
+      redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
   end
 
@@ -201,7 +231,7 @@ local charges = lazily.made_by(function()
   return {
     charge_of = charge_of, entry_of = entry_of, entry_at = entry_at, is_remembered = is_remembered,
     running_at = running_at, within_period = within_period, forget_expired = forget_expired, take = take,
-    give_back = give_back,
-    hand_over = hand_over, settle_at = settle_at,
+    give_back = give_back, started_since = started_since, read_observed = read_observed, hand_over = hand_over,
+    settle_at = settle_at,
   }
 end)

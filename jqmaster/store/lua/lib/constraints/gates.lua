@@ -57,7 +57,7 @@ local gates = lazily.made_by(function()
     if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end
     local due_ms = gate.due_ms
     if gate.has_more_expired then
-      charges.forget_expired(gate)
+      charges.forget_expired()
       due_ms = gate.now_ms
     end
     if gate.kept then

@@ -1,5 +1,6 @@
 -- include lib/lazily.lua
 -- include lib/constraints/slots.lua
+-- include lib/constraints/charges.lua
 -- include lib/constraints/weighing.lua
 -- The kinds of limits that close gates: one table each, with the interface below.
 -- jqmaster/domain/constraints/limit_kinds.py has the same kinds for documents, checks and texts, and defines the fields
@@ -109,10 +110,9 @@ local limit_kinds = lazily.made_by(function()
       if has_observed == nil then look_for_wishes() end
       if not has_observed then return nil end
       local stored = redis.call('HGET', tag .. 'observed', gate.id)
-      local left, until_ms, at_ms = string.match(stored or '', '^(-?%d+) (%d+) (%d+)$')
-      if not left or tonumber(until_ms) <= now_ms then return nil end
-      gate.observed_left, gate.observed_until_ms = tonumber(left), tonumber(until_ms)
-      gate.observed_at_ms = tonumber(at_ms)
+      local left, until_ms, _, times = charges.read_observed(stored)
+      if not left or until_ms <= now_ms then return nil end
+      gate.observed_left, gate.observed_until_ms, gate.observed_times = left, until_ms, times
       if gate.weight_default then return nil end
       local room = math.floor(gate.observed_left / 1000)
       return room, room <= 0 and gate.observed_until_ms or nil
@@ -127,8 +127,7 @@ local limit_kinds = lazily.made_by(function()
       -- `weighing.use` has counted the units. Jobs of several groups may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2
       local left = gate.observed_left - (gate.weight_default and 0 or 1000 * gate.observed_starts)
-      redis.call('HSET', tag .. 'observed', gate.id,
-        string.format('%.0f %.0f %.0f', left, gate.observed_until_ms, gate.observed_at_ms))
+      redis.call('HSET', tag .. 'observed', gate.id, string.format('%.0f', left) .. gate.observed_times)
     end,
   }
 
