@@ -356,7 +356,7 @@ class _Connection(asyncio.BaseProtocol):
         self._received = 0
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self._waiter = waiter
-        self._limit_time(timeout_s)
+        self._timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("timed out"))
         try:
             if self._transport.is_closing():
                 raise ClosedError("the connection was closed meanwhile")
@@ -368,11 +368,10 @@ class _Connection(asyncio.BaseProtocol):
             self.may_be_used = self.may_be_used and is_sent
             return answer
         finally:
-            self._stop_time()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._waiter = None
-
-    def _limit_time(self, timeout_s: float) -> None:
-        self._timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("timed out"))
 
     def _stop_time(self) -> None:
         if self._timer is not None:
@@ -412,7 +411,7 @@ class _Connection(asyncio.BaseProtocol):
         if self._limited is not None:
             self._limited.is_waiting = False
             self._limited.reserved += reserved
-            self._limit_time(self._left_s)
+            self._timer = self._loop.call_later(self._left_s, self._fail, NoAnswerError("timed out"))
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
