@@ -27,10 +27,11 @@ def spent(
     *,
     used: float | None = None,
     worker: int = 1,
+    fence: int = 0,
 ) -> None:
     argument = {"n": 7, "cost": cost, "used": used}
     s.push(job_id, 0.7, name=SPEND, argument=argument)
-    claim = s.run(job_id, start_s, end_s, worker=worker, fence=int(start_s * 1000))
+    claim = s.run(job_id, start_s, end_s, worker=worker, fence=fence or int(start_s * 1000))
     s.end(job_id, claim=claim, name=SPEND, argument=argument)
 
 
@@ -97,7 +98,24 @@ def windows_around_a_clock_that_was_set(s: Story) -> None:
     spent(s, "b", 6, 5.0, 5.5)
 
 
+def _after_a_step_back(s: Story, apart_s: float) -> None:
+    """Two jobs start long after the step. The fence of the first one is still ahead of the store's clock."""
+    limits(s, rate=10)
+    s.fault("clock step", "store", 1.0, 2.0)
+    spent(s, "a", 6, 80.0, 80.5, fence=80_000)
+    spent(s, "b", 6, 80.0 + apart_s, 80.5 + apart_s, fence=100_000)
+
+
+def fences_that_are_ahead_after_a_step_back(s: Story) -> None:
+    _after_a_step_back(s, PERIOD_S + 5)
+
+
+def too_much_after_a_step_back(s: Story) -> None:
+    _after_a_step_back(s, PERIOD_S - 5)
+
+
 GOOD = [
+    fences_that_are_ahead_after_a_step_back,
     as_many_as_the_limit,
     heavier_than_the_limit_and_alone,
     more_than_estimated_by_jobs_that_ran_at_once,
@@ -154,6 +172,7 @@ BAD = [
     too_much_in_a_period,
     what_was_used_was_forgotten,
     after_the_limit_was_lowered,
+    too_much_after_a_step_back,
 ]
 
 
