@@ -480,7 +480,7 @@ class ObservationRequest(Request):
 
 
 class ObservationAnswer(Answer):
-    """Whether the observation counts. A handler need not do anything if it does not."""
+    """Answer to an observation. A handler need not do anything if it does not count."""
 
     is_applied: bool
     reason: str = Field(

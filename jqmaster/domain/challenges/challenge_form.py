@@ -52,7 +52,7 @@ class Audience(StrEnum):
 
 
 class Comment(StrEnum):
-    """Whether an answer takes a comment: none, an optional one, or a required one."""
+    """Rule for the comment of an answer: none, an optional one, or a required one."""
 
     NONE = "none"
     OPTIONAL = "optional"
