@@ -18,6 +18,8 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 MAX_SOCKET_PATH_BYTES = 107
 # Files that may be there before the first start: the master's first token, and what a new file system contains.
 _HARMLESS = frozenset({"first_token", "lost+found"})
+# Copies of the registry of namespaces, from a time in which this master used another store.
+_COPY_PREFIX = "namespaces-"
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
 # `hz` is how often the server runs its background tasks, which are useless while it is idle. Jobs do not wait for
@@ -228,13 +230,17 @@ class DataDirectory:
         if self.path.stat().st_uid != os.getuid():
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
-        if "lock" not in names and not _HARMLESS.issuperset(names):
+        if "lock" not in names and not all(map(_is_harmless, names)):
             # Refuse, because restricting access to, say, a home directory that was named by mistake would do harm.
             raise OSError(
                 errno.ENOTEMPTY,
                 "it is not empty and no data directory of jqmaster; name an empty or a new one",
             )
         self.path.chmod(0o700)
+
+
+def _is_harmless(name: str) -> bool:
+    return name in _HARMLESS or name.startswith(_COPY_PREFIX)
 
 
 def make_directory(path: Path) -> None:

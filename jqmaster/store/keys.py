@@ -543,7 +543,12 @@ class Keys:
         "hash",
         "always",
         "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack; "
-        "`targets`: version of the targets",
+        "`targets`, `namespaces`: versions of the targets and of the namespaces",
+    )
+    namespaces = Key(
+        "hash",
+        "while not empty",
+        "by name, in the shard of the default namespace: version and tag of a namespace, then the rest as MessagePack",
     )
     fence = Key("string", "always", "the newest fence given to a claim")
     generation = Key(

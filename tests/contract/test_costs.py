@@ -283,7 +283,7 @@ async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch
         async with master_on(server.url, **PATIENT) as (master, api):
             job_id = await api.enqueue("work")
             link = master.shard.services.link
-            assert await SettingsStore(link).versions() == (0, 0)
+            assert await SettingsStore(link).versions() == (0, 0, 0)
             assert (rounds["all"], rounds["reads"]) == (0, 0)
             target = {"names": ["other"], "url": "http://127.0.0.1:1/"}
             assert (await api.call("PUT", "/api/targets/shop", target))[0] == 201

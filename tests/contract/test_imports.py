@@ -62,6 +62,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "content": {"identity", "matching", "jobs"},
         "targets": {"", "matching", "jobs", "notices.webhook", "challenges.challenge"},
         "fireworq": {".ids"},
+        "namespaces": {"matching.checks"},
     },
     "api": {
         "": {
@@ -129,6 +130,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"calendars.ending", "constraints", "jobs"},
         "targets": {"constraints.editor"},
         "identity": {"jobs.coalescing"},
+        "namespaces": set(),
         "fireworq": {"constraints", "jobs.enqueue", "targets"},
         "operations": {
             "calendars.ending",
@@ -156,6 +158,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
         "fireworq": {"link", "identity.audit", ".codec"},
+        "namespaces": {"", "link", "identity.audit"},
         "backup": {"", "link"},
         "health": {
             "",

@@ -22,6 +22,8 @@ from jqmaster.embedded import EmbeddedValkey, supervisor
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.errors import DamagedError, DataDirInUseError, StoreUnavailableError, StoreUnfitError
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.namespaces import StoredNamespaces
 from tests.support import real_time
 from tests.support.embedded import connected, data_dir, running, servers_on
 from tests.support.waiting import wait_until
@@ -326,6 +328,14 @@ async def test_a_directory_full_of_other_things_is_refused_and_left_alone(tmp_pa
         await EmbeddedValkey(tmp_path).start()
     assert [entry.name for entry in tmp_path.iterdir()] == ["letter.txt"]
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+async def test_a_directory_with_a_copy_of_the_registry_of_namespaces_is_used(data_dir: Path) -> None:
+    copy = RegistryCopy(data_dir, "redis://elsewhere", "jq")
+    copy.write(StoredNamespaces(1, {}))
+    async with running(data_dir) as embedded:
+        assert embedded.status().state == "running"
+    assert copy.read() == StoredNamespaces(1, {})
 
 
 async def test_a_binary_that_ends_at_once_is_a_start_error_and_frees_the_directory(data_dir: Path) -> None:

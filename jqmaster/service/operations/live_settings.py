@@ -72,6 +72,9 @@ class LiveSettings:
         # The version of the targets, which comes with that of the settings.
         self.targets_version = 0
         self._target_followers: list[Callable[[], None]] = []
+        # So does the version of the namespaces.
+        self._namespaces_version = 0
+        self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
@@ -95,6 +98,10 @@ class LiveSettings:
     def follow_targets(self, obey: Callable[[], None]) -> None:
         """Call `obey` when `targets_version` has changed."""
         self._target_followers.append(obey)
+
+    def follow_namespaces(self, obey: Callable[[], None]) -> None:
+        """Call `obey` when the registry of namespaces has a new version."""
+        self._namespace_followers.append(obey)
 
     def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
         """Return a live value that `make` computes from the settings in force, at every change."""
@@ -169,6 +176,10 @@ class LiveSettings:
             if versions.targets != self.targets_version:
                 self.targets_version = versions.targets
                 for obey in self._target_followers:
+                    obey()
+            if versions.namespaces != self._namespaces_version:
+                self._namespaces_version = versions.namespaces
+                for obey in self._namespace_followers:
                     obey()
         except JqmasterError as exc:
             logger.warning("cannot look at the settings: %s", exc.detail)

@@ -21,10 +21,11 @@ class StoredSettings:
 
 
 class Versions(NamedTuple):
-    """The versions of what masters follow: of the settings, and of the targets; 0: nobody has changed any."""
+    """The versions of what masters follow; 0: nobody has changed any."""
 
     settings: int
     targets: int
+    namespaces: int
 
 
 class SettingsStore:
@@ -35,9 +36,9 @@ class SettingsStore:
         self._key = shard.keys.settings
 
     async def versions(self) -> Versions:
-        """Return both versions by one command, because every master asks twice a second."""
-        version, targets = await self._shard.client.command("HMGET", self._key, "version", "targets")
-        return Versions(int(version or 0), int(targets or 0))
+        """Return the versions by one command, because every master asks twice a second."""
+        found = await self._shard.client.command("HMGET", self._key, "version", "targets", "namespaces")
+        return Versions(*(int(version or 0) for version in found))
 
     async def load(self) -> StoredSettings:
         """Read the settings. Raise DamagedError if the document cannot be read."""

@@ -1,0 +1,1 @@
+"""Namespaces: each has everything that an installation has, under one address with the others."""

@@ -1,0 +1,113 @@
+"""A namespace: where its data lie, whether it serves, and how much it may use."""
+
+import re
+from dataclasses import dataclass, fields
+from typing import Final, Literal, get_args
+
+from jqmaster.domain.matching.checks import Loc
+
+NamespaceState = Literal["open", "closed", "moving", "faulted"]
+STATES: Final[tuple[NamespaceState, ...]] = get_args(NamespaceState)
+
+# The namespace whose paths have no prefix. Each installation has it, and it cannot be removed.
+DEFAULT: Final = "default"
+# The name of the store that `redis_url` sets.
+DEFAULT_STORE: Final = "default"
+NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"
+STORE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,38}$"
+# It includes every value of the setting `shard`, so that an installation can become a namespace of another.
+TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
+# Commands and pages use these words for something else than one namespace.
+RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
+MAX_TITLE: Final = 100
+
+_NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+_STORE: Final = re.compile(STORE_PATTERN.replace("$", r"\Z"))
+_TAG: Final = re.compile(TAG_PATTERN.replace("$", r"\Z"))
+
+
+class NamespaceError(ValueError):
+    """A namespace that is refused: `loc` leads to the part of the document, `msg` names the rule and the remedy."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(msg)
+        self.loc = loc
+        self.msg = msg
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The bounds of a namespace. None: the default of the installation.
+
+    `waiting_jobs`, `waiting_bytes`: unfinished jobs that do not run, and the bytes of their arguments. `pushes_per_s`:
+    jobs pushed in a second. `argument_bytes`: the largest argument of one job. `workers`: registered workers.
+    `streams`: open event streams.
+    """
+
+    waiting_jobs: int | None = None
+    waiting_bytes: int | None = None
+    pushes_per_s: int | None = None
+    argument_bytes: int | None = None
+    workers: int | None = None
+    streams: int | None = None
+
+
+NO_QUOTAS: Final = Quotas()
+QUOTAS: Final = tuple(one.name for one in fields(Quotas))
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace, as the registry knows it. Its keys have the hash tag `tag` in the configured store `store`. A tag is
+    used once in all stores together, because archived logs are kept by tag.
+
+    `version` grows with each change, and no value is used twice, even if a namespace is deleted and created again; 0:
+    it was never changed.
+    """
+
+    name: str
+    tag: str
+    store: str = DEFAULT_STORE
+    state: NamespaceState = "open"
+    title: str = ""
+    quotas: Quotas = NO_QUOTAS
+    version: int = 0
+
+    @property
+    def is_default(self) -> bool:
+        return self.name == DEFAULT
+
+
+def default_namespace(shard: str) -> Namespace:
+    """Return the namespace that every installation has, as long as nobody has changed it."""
+    return Namespace(DEFAULT, shard)
+
+
+def check_namespace(namespace: Namespace) -> None:
+    """Raise NamespaceError if a part of the namespace is not valid."""
+    check_name(namespace.name)
+    if not _TAG.match(namespace.tag):
+        raise NamespaceError(("tag",), "must have 1 to 64 of the characters a-z 0-9 _ -")
+    if not _STORE.match(namespace.store):
+        raise NamespaceError(
+            ("store",), "must have 1 to 39 of the characters a-z 0-9 _ -, and begin with a letter"
+        )
+    if len(namespace.title) > MAX_TITLE or not namespace.title.isprintable():
+        raise NamespaceError(("title",), f"must have at most {MAX_TITLE} printable characters")
+    for quota in QUOTAS:
+        value = getattr(namespace.quotas, quota)
+        if value is not None and value < 1:
+            raise NamespaceError(
+                ("quotas", quota), "must be at least 1; leave it out for the default of the installation"
+            )
+
+
+def check_name(name: str) -> None:
+    """Raise NamespaceError unless a namespace may have this name."""
+    if not _NAME.match(name):
+        wish = ", such as " + name.lower() if _NAME.match(name.lower()) else ""
+        raise NamespaceError(
+            ("name",), f"must have 2 to 39 of the characters a-z 0-9 -, and begin with a letter{wish}"
+        )
+    if name in RESERVED_NAMES:
+        raise NamespaceError(("name",), f"must not be one of {', '.join(sorted(RESERVED_NAMES))}")

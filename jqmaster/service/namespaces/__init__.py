@@ -1,0 +1,1 @@
+"""The namespaces of an installation, as a master knows them."""

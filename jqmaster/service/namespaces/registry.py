@@ -1,0 +1,176 @@
+"""The namespaces of the installation, as this master knows them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from jqmaster.clock import Clock, until_tick_s, wait_for_event
+from jqmaster.domain.namespaces.namespace import DEFAULT, DEFAULT_STORE, Namespace, default_namespace
+from jqmaster.errors import DamagedError, JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespaces
+
+logger = logging.getLogger(__name__)
+
+# How often a master asks the registry's store again that did not answer.
+RETRY_S: Final = 2.0
+NO_NAMESPACES: Final = StoredNamespaces(0, {})
+
+
+class NamespaceRegistry:
+    """Component. Follows the registry in the store, and keeps a copy on the disk of this master, with which it starts
+    and serves while that store is away.
+
+    `current`: all namespaces by name, the default one first; it is replaced as a whole. `is_confirmed`: it was read
+    from the store, and not only from the copy. `fault`: why the copy or the registry cannot be read or written; empty:
+    they can.
+
+    `shard` is the tag of the default namespace. Nothing is read again unless `wake` is called, which `LiveSettings`
+    does when the version of the registry changes.
+    """
+
+    def __init__(self, store: NamespaceStore, copy: RegistryCopy, clock: Clock, *, shard: str) -> None:
+        self._store = store
+        self._copy = copy
+        self._clock = clock
+        self._default = default_namespace(shard)
+        self._known = NO_NAMESPACES
+        self.current: Mapping[str, Namespace] = self._with_default({})
+        self.is_confirmed = False
+        self.fault = ""
+        self._followers: list[Callable[[Mapping[str, Namespace]], None]] = []
+        self._woken = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self._loops = BackgroundLoops("namespaces", is_vital=False)
+
+    @property
+    def version(self) -> int:
+        """Return the version of the registry that is in force here; 0: nobody has created a namespace."""
+        return self._known.version
+
+    async def start(self) -> None:
+        """Read the registry, or the copy while its store does not answer. Never fails: without both, this master knows
+        the default namespace, and asks the store again."""
+        copied = await self._copied()
+        try:
+            stored = await self._store.load()
+        except JqmasterError as exc:
+            self._begin_with(copied, exc)
+        else:
+            if copied and copied.version > stored.version:
+                logger.warning(
+                    "the registry of namespaces has version %s, and its copy %s has version %s: the store was "
+                    "restored to an older state; the store is believed",
+                    stored.version,
+                    self._copy.path,
+                    copied.version,
+                )
+            # Entries that the store cannot tell are taken from the copy.
+            self._known = copied or NO_NAMESPACES
+            await self._take(stored)
+        self._loops.spawn("follow", self._follow)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def follow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
+        """Call `obey` with the namespaces after every change. It must not raise."""
+        self._followers.append(obey)
+
+    def wake(self) -> None:
+        """Make the loop read the registry again, because it has changed."""
+        self._woken.set()
+
+    async def reload(self) -> None:
+        """Read the registry. Raise what the store raises."""
+        # One read after the other, so that an older one never replaces a newer one.
+        async with self._reading:
+            await self._take(await self._store.load())
+
+    async def _follow(self) -> None:
+        while True:
+            if self.is_confirmed:
+                await self._woken.wait()
+            else:
+                await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), RETRY_S))
+            self._woken.clear()
+            try:
+                await self.reload()
+            except JqmasterError as exc:
+                if self.is_confirmed:
+                    logger.warning("cannot read the registry of namespaces: %s", exc.detail)
+                self.is_confirmed = False
+            self._loops.worked("follow")
+
+    async def _copied(self) -> StoredNamespaces | None:
+        try:
+            return await asyncio.to_thread(self._copy.read)
+        except DamagedError as exc:
+            self.fault = f"{exc.detail}; it is not used, and written anew once the store answers"
+        except OSError as exc:
+            self.fault = f"{self._copy.path} cannot be read: {exc.strerror}"
+        logger.error("%s", self.fault)
+        return None
+
+    def _begin_with(self, copied: StoredNamespaces | None, exc: JqmasterError) -> None:
+        if copied is None:
+            logger.warning(
+                "cannot read the registry of namespaces, and there is no copy of it here: only the default "
+                "namespace is known until the store answers: %s",
+                exc.detail,
+            )
+            return
+        logger.warning(
+            "cannot read the registry of namespaces; the copy %s, version %s, is in force until the store answers: %s",
+            self._copy.path,
+            copied.version,
+            exc.detail,
+        )
+        self._know(copied)
+
+    async def _take(self, stored: StoredNamespaces) -> None:
+        """Obey what was read from the store, and copy it."""
+        kept = {
+            name: self._known.namespaces[name] for name in stored.damaged if name in self._known.namespaces
+        }
+        namespaces = dict(sorted({**stored.namespaces, **kept}.items()))
+        taken = StoredNamespaces(stored.version, namespaces, stored.damaged)
+        is_first, self.is_confirmed = not self.is_confirmed, True
+        is_new = taken != self._known
+        if is_new:
+            self._know(taken)
+        # An installation without namespaces has no copy.
+        if taken.version and (is_new or is_first or self.fault):
+            self.fault = await self._write(taken)
+
+    def _know(self, registry: StoredNamespaces) -> None:
+        before, self._known = self.current, registry
+        self.current = self._with_default(registry.namespaces)
+        if dict(self.current) != dict(before):
+            for obey in self._followers:
+                obey(self.current)
+
+    async def _write(self, registry: StoredNamespaces) -> str:
+        """Write the copy, and return the fault; empty: there is none."""
+        faults = [f"namespace {name} cannot be read in the registry" for name in sorted(registry.damaged)]
+        try:
+            await asyncio.to_thread(self._copy.write, registry)
+        except OSError as exc:
+            faults.append(
+                f"{self._copy.path} cannot be written ({exc.strerror}): without it this master cannot start while the "
+                "registry's store is away"
+            )
+            logger.warning("%s", faults[-1])
+        return "; ".join(faults)
+
+    def _with_default(self, namespaces: Mapping[str, Namespace]) -> Mapping[str, Namespace]:
+        """Return the namespaces with the default one, whose place and state are those of the installation."""
+        stored = namespaces.get(DEFAULT, self._default)
+        default = Namespace(
+            DEFAULT, self._default.tag, DEFAULT_STORE, "open", stored.title, stored.quotas, stored.version
+        )
+        others = {name: one for name, one in namespaces.items() if name != DEFAULT}
+        return MappingProxyType({DEFAULT: default, **others})

@@ -1,0 +1,66 @@
+"""The form of a namespace in the store, and in the copies on disk."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.namespaces.namespace import QUOTAS, STATES, Namespace, Quotas
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+
+VERSION_DIGITS: Final = 16
+_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
+
+
+def encode_namespace(namespace: Namespace) -> bytes:
+    """Encode what the script stores behind the version and the tag."""
+    fields = fields_of(namespace)
+    del fields["tag"], fields["version"]
+    return codec.pack(fields)
+
+
+def decode_namespace(name: str, raw: bytes) -> Namespace:
+    """Decode a stored namespace. Raise DamagedError."""
+    try:
+        version, tag, document = raw.split(b" ", 2)
+        fields: Mapping[str, Any] = msgpack.unpackb(document)
+        return namespace_of(name, {**fields, "tag": tag.decode(), "version": int(version)})
+    except _UNREADABLE as exc:
+        raise DamagedError(f"namespace {name[:64]}: its entry in the registry cannot be read") from exc
+
+
+def stored_version(namespace: Namespace | None) -> str:
+    """Return the version as a stored namespace begins with it; empty: there is none."""
+    return f"{namespace.version:0{VERSION_DIGITS}}" if namespace and namespace.version else ""
+
+
+def fields_of(namespace: Namespace) -> dict[str, Any]:
+    """Return all fields but the name. Quotas that are not set are left out."""
+    quotas = {name: value for name, value in asdict(namespace.quotas).items() if value is not None}
+    return {
+        "tag": namespace.tag,
+        "store": namespace.store,
+        "state": namespace.state,
+        "title": namespace.title,
+        "quotas": quotas,
+        "version": namespace.version,
+    }
+
+
+def namespace_of(name: str, fields: Mapping[str, Any]) -> Namespace:
+    """Return the namespace of these fields; those of a later release are passed over. Raise ValueError, KeyError,
+    TypeError or AttributeError for faulty ones."""
+    state, quotas = fields["state"], fields["quotas"]
+    if state not in STATES:
+        raise ValueError(state)
+    return Namespace(
+        name=name,
+        tag=str(fields["tag"]),
+        store=str(fields["store"]),
+        state=state,
+        title=str(fields["title"]),
+        quotas=Quotas(**{quota: int(quotas[quota]) for quota in QUOTAS if quota in quotas}),
+        version=int(fields["version"]),
+    )
