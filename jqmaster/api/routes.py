@@ -18,6 +18,7 @@ from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
 from jqmaster.api.operations import stats_routes as stats
+from jqmaster.api.operations import timeline_routes as timeline
 from jqmaster.api.targets import routes as targets
 from jqmaster.api.workers import routes as workers
 
@@ -41,4 +42,5 @@ OPERATIONS: Final = [
     *identity.OPERATIONS,
     *settings.OPERATIONS,
     *stats.OPERATIONS,
+    *timeline.OPERATIONS,
 ]

@@ -47,6 +47,7 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.operations.timeline import TimelineService
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.service.targets.reader import TargetReader
 from jqmaster.service.targets.samples import TargetSamples
@@ -135,6 +136,7 @@ class Services:
     audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
+    timeline: TimelineService
     health: HealthService
     agent_turns: AgentTurns
     demand: DemandService

@@ -1,5 +1,7 @@
 """The duties of a leader, which are built again for each leadership."""
 
+import os
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from jqmaster.app.shard_services import ShardServices
@@ -25,6 +27,7 @@ from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.runtime.duties.reaper import Reaper
 from jqmaster.runtime.duties.repair import RepairLoop
 from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.runtime.duties.timeline_keeper import TimelineKeeper
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.local_leader import LocalLead, LocalLeader
 from jqmaster.runtime.outbound.line_sink import LineSink
@@ -101,6 +104,9 @@ class LeaderDuties:
             archives_logs=shared.settings.log_archive_url is not None,
             on_stale=leader.step_down,
         )
+        self._sampler = BacklogSampler(
+            leadership, self._stores.history, services.tally, shared.clock, on_stale=leader.step_down
+        )
         self.bulk = self._make_bulk_actions()
 
     def components(self) -> Sequence[Component]:
@@ -139,13 +145,8 @@ class LeaderDuties:
                 on_stale=self._leader.step_down,
                 unclaimed_jobs=self._progress.unclaimed_jobs,
             ),
-            BacklogSampler(
-                self._leadership,
-                self._stores.history,
-                self._services.tally,
-                self._shared.clock,
-                on_stale=self._leader.step_down,
-            ),
+            self._sampler,
+            self._make_timeline_keeper(),
             self.bulk,
             *self._make_exporter(),
             *self._make_gateway_hosts(),
@@ -248,6 +249,21 @@ class LeaderDuties:
             on_detached=lambda: self.dispatcher.wake(WorkersChanged()),
             on_stale=self._leader.step_down,
         )
+
+    def _make_timeline_keeper(self) -> TimelineKeeper:
+        services, shared = self._services, self._shared
+        keeper = TimelineKeeper(
+            self._leadership,
+            services.timeline_store,
+            shared.clock,
+            label=f"{shared.settings.node_id or socket.gethostname()}:{os.getpid()}",
+            outages=lambda: tuple(services.health.outages),
+            backlog=lambda: self._sampler.newest,
+            end_of_lead=services.timeline.end_of_lead,
+            on_stale=self._leader.step_down,
+        )
+        self._detector.on_look = keeper.look
+        return keeper
 
     def _make_bulk_actions(self) -> BulkActions:
         stores = self._stores

@@ -97,6 +97,7 @@ class RequestServices:
             store_state=self._readiness.store_state,
         )
         self.targets = TargetReader(self._stores.targets, self._stores.workers, self._stores.masters)
+        self._definitions = DefinitionReader(self._stores.definitions, self._services.store_time_ms)
         self.feed = self._make_feed()
 
     def bundle(self) -> Services:
@@ -104,7 +105,6 @@ class RequestServices:
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
-        definitions = DefinitionReader(stores.definitions, services.store_time_ms)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
@@ -132,7 +132,7 @@ class RequestServices:
             replays=self._make_replays(turns),
             pauses=self._make_pauses(),
             constraint_editor=services.constraint_editor,
-            definitions=definitions,
+            definitions=self._definitions,
             definition_editor=self._make_definition_editor(audit),
             calendars=stores.calendars,
             calendar_editor=self._make_calendar_editor(),
@@ -156,7 +156,8 @@ class RequestServices:
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,
-            health=self._make_health(constraints, definitions),
+            timeline=services.timeline,
+            health=self._make_health(constraints, self._definitions),
             demand=self._make_demand(),
             agent_turns=AgentTurns(clock),
             failure_actions=FailureActions(stores.history, self._failures),
@@ -229,7 +230,7 @@ class RequestServices:
             workers=self._stores.workers,
             masters=self.masters,
             constraints=constraints,
-            definitions=definitions,
+            definitions=self._definitions,
             calendars=self._stores.calendars,
             why=self.why,
             stale_ms=self._shared.policies.stale_ms,

@@ -60,6 +60,7 @@ from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.service.operations.metrics import ProcessFigures
+from jqmaster.service.operations.timeline import TimelineService
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
@@ -71,12 +72,14 @@ from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.fireworq.fireworq import FireworqStore
 from jqmaster.store.health.probe import LEVELS
+from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 from jqmaster.store.logs.archiving import LogArchivingStore
 from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
+from jqmaster.store.operations.timeline import TimelineStore
 
 
 class ShardServices:
@@ -150,6 +153,8 @@ class ShardServices:
         self.target_deliveries = self._make_target_deliveries()
         self.fireworq = self._make_fireworq() if shared.settings.fireworq_prefix else None
         self.notices = NoticeReader(stores.notices)
+        self.timeline_store = TimelineStore(link)
+        self.timeline = TimelineService(self.timeline_store, AuditStore(link), stores.history)
         self.messenger = self._make_messenger()
         self.follow_ups = self._make_follow_ups()
 

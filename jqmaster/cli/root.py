@@ -58,6 +58,7 @@ COMMANDS: Final = (
     CommandOnDemand("masters", f"{_ROOM}masters:app", "Operate"),
     CommandOnDemand("mcp", f"{_ROOM}mcp:mcp", "Operate"),
     CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
+    CommandOnDemand("incidents", f"{_ROOM}incidents:app", "Operate"),
     CommandOnDemand("audit", f"{_ROOM}audit:audit", "Operate"),
     CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),
     CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),

@@ -14,6 +14,7 @@ SLOT_RULE_ID: Final = "6e1ff6b0a1f04b9f8f4a3c1f0a4e2d11"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
+INCIDENT_ID: Final = "1795238645000-0"
 SESSION_ID: Final = "0c3f9a52be7714d8"
 REQUEST_ID: Final = "AZjD9F5qe4ydDh8qO0xdbgV3kQm1pZs8Yt2LrWc0HuNfXa9ibJ4vEo"
 DELIVERY_ID: Final = "019aa486-2c1f-8d7a-9b32-5f0c8e6d4b1a"
@@ -23,6 +24,57 @@ _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
 _EPOCH: Final = 1_795_238_640_123
 
+_NO_PERSON: Final[dict[str, Any]] = {"before": "", "by": "", "cause": ""}
+_LOST_WORKER: Final[dict[str, Any]] = {
+    "id": INCIDENT_ID,
+    "kind": "worker_lost",
+    "at": "2026-11-21T04:30:09.000Z",
+    "since": "2026-11-21T04:30:00.000Z",
+    "text": "Worker node-1:4242 was detached for its silence; it held 2 jobs.",
+    "subject": WORKER_ID,
+    "label": "node-1:4242",
+    "count": 2,
+    **_NO_PERSON,
+}
+_RETURNED_JOBS: Final[dict[str, Any]] = {
+    **_LOST_WORKER,
+    "id": "1795238645001-0",
+    "kind": "jobs_returned",
+    "at": "2026-11-21T04:30:15.000Z",
+    "since": "2026-11-21T04:30:15.000Z",
+    "text": "2 jobs of worker node-1:4242 were taken back from it.",
+}
+_DEPLOY: Final[dict[str, Any]] = {
+    **_LOST_WORKER,
+    "id": "1795238640000-0",
+    "kind": "version_new",
+    "at": "2026-11-21T04:28:00.000Z",
+    "since": "2026-11-21T04:28:00.000Z",
+    "text": "The first worker of version 2.1 registered (mail.send).",
+    "subject": "2.1",
+    "label": "mail.send",
+    "count": 0,
+}
+_DEPLOY_MARK: Final[dict[str, Any]] = {
+    "at": _DEPLOY["at"],
+    "until": None,
+    "kind": "deploy",
+    "text": _DEPLOY["text"],
+    "subject": "2.1",
+    "by": "",
+    "reason": "",
+    "matcher": None,
+    "incident_id": None,
+    "entry": _DEPLOY,
+}
+_INCIDENT: Final[dict[str, Any]] = {
+    "id": INCIDENT_ID,
+    "title": "Worker lost, jobs taken back",
+    "began_at": "2026-11-21T04:30:00.000Z",
+    "ended_at": "2026-11-21T04:30:15.000Z",
+    "entries": [_LOST_WORKER, _RETURNED_JOBS],
+    "acknowledged": [],
+}
 _SUMMARY: Final[dict[str, Any]] = {
     "id": JOB_ID,
     "name": "mail.send",
@@ -1060,6 +1112,15 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
         "epoch": _EPOCH,
     },
+    "TimelineIncidentList": {"incidents": [_INCIDENT], "kept_since": "2026-11-20T09:12:00.000Z"},
+    "TimelineIncidentDetail": {
+        **_INCIDENT,
+        "nearby": [_DEPLOY_MARK],
+        "nearby_is_whole": True,
+        "peaks": {"failed": 0, "retried": 2, "backlog": 41, "oldest_wait_ms": 12_000},
+    },
+    "AcknowledgeIncidentRequest": {"note": "restarting the machine"},
+    "MarkList": {"marks": [_DEPLOY_MARK], "is_whole": True},
     "Stats": {
         "at": "2026-11-21T04:30:00.000Z",
         "counts": {

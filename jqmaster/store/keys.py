@@ -610,6 +610,12 @@ class Keys:
         "string", "expires", "number of the master's last call that added counts", of=("master_id",)
     )
     backlog = Key("string", "expires", "what the leader saw last of the ready jobs, as MessagePack")
+    timeline = Key(
+        "stream", "the newest", "what happened to the masters, the workers and the store, as MessagePack"
+    )
+    timeline_marks = Key(
+        "string", "always", "what the leader saw when it last wrote to `timeline`, as MessagePack"
+    )
     failure_groups = Key(
         "hash",
         "while not empty",

@@ -15,6 +15,7 @@ from jqmaster.app import Master
 from jqmaster.cli.console.examples import EXAMPLES
 from jqmaster.cli.console.help_pages import CommandWithExamples, GroupWithExamples
 from jqmaster.cli.root import COMMANDS, app
+from jqmaster.domain.operations.timeline import TimelineEntry, TimelineKind, TimelineMarks
 from tests.support import real_time
 from tests.support.master import PATIENT, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
@@ -170,6 +171,14 @@ class World:
         await self.made(f"/api/workers/{self.worker.id}/slots", max_jobs=5, keep=True)
         return str((await self.api.call("GET", "/api/slot-rules"))[1]["slot_rules"][0]["id"])
 
+    async def incident(self) -> str:
+        shard = self.master.shard
+        store, leadership = shard.services.timeline_store, shard.leader.leadership
+        assert leadership
+        lost = TimelineEntry(TimelineKind.WORKER_LOST, 1_800_000_000_000, "w1", label="node-1:7")
+        await store.note(leadership.epoch, await store.marks() or TimelineMarks(), [lost])
+        return (await store.entries())[-1].id
+
     async def master_id(self) -> str:
         return self.master.id
 
@@ -195,6 +204,7 @@ MAKES: dict[str, Callable[[World], Awaitable[str]]] = {
     "challenges answer": World.challenge, "webhooks show": World.delivery, "webhooks resend": World.delivery,
     "workers slots": World.worker_id, "workers drop-slot-rule": World.slot_rule, "workers drain": World.worker_id,
     "workers resume": World.worker_id, "workers detach": World.worker_id, "masters demote": World.master_id,
+    "incidents show": World.incident, "incidents ack": World.incident,
     "tokens rotate": World.token_id, "tokens revoke": World.token_id, "users set-role": World.ben,
 }  # fmt: skip
 

@@ -48,7 +48,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "matching": set(),
         "jobs": {"matching"},
         "constraints": {"", "matching"},
-        "operations": {"", "jobs", "calendars.ending"},
+        "operations": {"", "jobs", "calendars.ending", "workers.worker"},
         "workers": {"operations.tally", "jobs.reserved_names"},
         "why": {"", "matching", "jobs", "constraints", "workers"},
         "identity": set(),

@@ -36,11 +36,14 @@ class BacklogSampler(LeaderLoop):
         self._epoch = leadership.epoch
         self._history = history
         self._tally = tally
+        # The last sample; None before the first.
+        self.newest: BacklogSample | None = None
 
     async def _round(self) -> float:
         backlog = await self._history.sample_backlog()
         await self._history.put_backlog(self._epoch, backlog)
         self._count(backlog)
+        self.newest = backlog
         return SAMPLE_S
 
     def _count(self, backlog: BacklogSample) -> None:

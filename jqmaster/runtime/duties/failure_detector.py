@@ -68,10 +68,13 @@ class FailureDetector(LeaderLoop):
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
+        # Called with the registered workers and the store time of each look.
+        self.on_look: Callable[[Sequence[Worker], int], None] = lambda workers, now_ms: None
 
     async def _round(self) -> float:
         workers, now_ms = await self._workers.all_with_time()
         self._grace.look(workers, now_ms)
+        self.on_look(workers, now_ms)
         silent = [
             w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._policy.current.stale_ms)
         ]

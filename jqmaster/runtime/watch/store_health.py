@@ -1,6 +1,7 @@
 """Watch the store: how full it is, and whether it still has the durability that it had at the start."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 # Beyond this share of maxmemory new jobs are refused, so that results, heartbeats and removals still find room.
 FULL_AT: Final = 0.8
+MAX_OUTAGES: Final = 20
 _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
@@ -43,6 +45,10 @@ class StoreHealth(PeriodicLoop):
         self.faults: dict[str, str] = {}
         # Called after each look, which may have changed what `admit` returns.
         self.on_look: Callable[[], None] = lambda: None
+        # The last times without an answer, from the last answer before to the first after, in monotonic seconds.
+        self.outages: deque[tuple[float, float]] = deque(maxlen=MAX_OUTAGES)
+        self._answered_s = clock.monotonic_s()
+        self._is_away = False
         self._take(report)
 
     @property
@@ -79,6 +85,10 @@ class StoreHealth(PeriodicLoop):
 
     async def _round(self) -> float:
         report = await look_again(self._client, self._settings, self._report)
+        now_s = self._clock.monotonic_s()
+        if self._is_away:
+            self.outages.append((self._answered_s, now_s))
+        self._answered_s, self._is_away = now_s, False
         # While the store loads its data, it refuses everything by itself, and its report does not show the later state.
         if not report.is_loading:
             self._take(report)
@@ -86,6 +96,7 @@ class StoreHealth(PeriodicLoop):
 
     def _failed(self, error: Exception, complaint: str) -> None:
         """Log nothing: every caller notices that the store is away."""
+        self._is_away = True
 
     def _take(self, report: StoreReport) -> None:
         self._report = report

@@ -18,6 +18,7 @@ export const PAGES = /** @type {const} */ ([
   "targets",
   "workers",
   "masters",
+  "incidents",
   "audit",
   "settings",
   "access",

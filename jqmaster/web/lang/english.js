@@ -7,6 +7,7 @@ import challenges from "./en_challenges.js";
 import definitions from "./en_definitions.js";
 import events from "./en_events.js";
 import forms from "./en_forms.js";
+import incidents from "./en_incidents.js";
 import lists from "./en_lists.js";
 import notices from "./en_notices.js";
 import operations from "./en_operations.js";
@@ -22,6 +23,7 @@ export default {
   ...definitions,
   ...events,
   ...forms,
+  ...incidents,
   ...lists,
   ...notices,
   ...operations,

@@ -7,6 +7,7 @@ import challenges from "./ja_challenges.js";
 import definitions from "./ja_definitions.js";
 import events from "./ja_events.js";
 import forms from "./ja_forms.js";
+import incidents from "./ja_incidents.js";
 import lists from "./ja_lists.js";
 import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
@@ -23,6 +24,7 @@ export default {
   ...definitions,
   ...events,
   ...forms,
+  ...incidents,
   ...lists,
   ...notices,
   ...operations,

@@ -27,6 +27,7 @@ import { Page as Calendars } from "../calendars/pages/calendars.js";
 import { Page as Events } from "../events/pages/events.js";
 import { Page as Workers } from "../workers/pages/workers.js";
 import { Page as Masters } from "../operations/pages/masters.js";
+import { Page as Incidents } from "../operations/pages/incidents.js";
 import { Page as Audit } from "../identity/pages/audit.js";
 import { Page as Settings } from "../operations/pages/settings.js";
 import { Page as Access } from "../identity/pages/access.js";
@@ -57,6 +58,7 @@ const ENTRIES = [
   { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "incidents", key: "r", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
   { page: "audit", key: "a", scope: "operate", group: 2 },
   { page: "settings", key: "s", scope: "read", group: 2 },
@@ -85,6 +87,7 @@ const COMPONENTS = {
   targets: Targets,
   workers: Workers,
   masters: Masters,
+  incidents: Incidents,
   audit: Audit,
   settings: Settings,
   access: Access,

@@ -1,0 +1,114 @@
+"""HTTP models of incidents and of marks for charts."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from jqmaster.api.schemas import SINCE, Answer, Count, Milliseconds, Request, Timestamp
+from jqmaster.domain.operations.timeline import LeaderCause, TimelineKind
+
+MAX_NOTE = 500
+
+
+class IncidentEntryView(Answer):
+    """One entry of an incident."""
+
+    id: str
+    kind: TimelineKind = Field(json_schema_extra=SINCE)
+    at: Timestamp = Field(description="When it was over or was noticed.")
+    since: Timestamp = Field(description="When it began.")
+    text: str = Field(description="The same as an English sentence.")
+    subject: str = Field(
+        description="ID of the worker or master, job name of the backlog, or `store`. Empty if there is none."
+    )
+    label: str = Field(
+        description="Machine and process of the worker or master, ID of the job that waits longest, or the note of "
+        "the person."
+    )
+    before: str = Field(description="Machine and process of the former leader. Empty for other kinds.")
+    by: str = Field(description="Author of the act. Empty if nobody acted.")
+    count: Count = Field(description="Jobs that the worker held, that were taken back, or that waited.")
+    cause: LeaderCause | Literal[""] = Field(description="Why the former leader leads no longer.")
+
+
+class TimelineIncidentView(Answer):
+    """One incident: what happened within a short time, as one story."""
+
+    id: str
+    title: str = Field(description="A few English words about the incident.")
+    began_at: Timestamp
+    ended_at: Timestamp | None = Field(description="Null while it is not over.")
+    entries: list[IncidentEntryView] = Field(description="Entries in the order in which they began.")
+    acknowledged: list[IncidentEntryView] = Field(
+        description="People who take care of it, the first one first."
+    )
+
+
+class TimelineIncidentList(Answer):
+    """Incidents, the newest first."""
+
+    incidents: list[TimelineIncidentView]
+    kept_since: Timestamp | None = Field(
+        description="Time of the oldest entry that is kept: what happened before is not known. Null if there is none."
+    )
+
+
+class MarkView(Answer):
+    """A mark on a chart."""
+
+    at: Timestamp
+    until: Timestamp | None = Field(description="Its end. Null if it has none, or if it is not over.")
+    kind: str = Field(
+        description="`deploy` (the first worker of a version registered), `leader`, `incident`, `pause`, `resume`, "
+        "`constraint`, `settings`, `definition`, `worker`, `acknowledged`. Further kinds may follow."
+    )
+    text: str = Field(description="The mark as an English sentence.")
+    subject: str = Field(description="The version, the master, or the name of what was changed.")
+    by: str = Field(description="Author of the act. Empty if nobody acted.")
+    reason: str = Field(description="Reason of the pause or constraint. Empty if none was given.")
+    matcher: Any = Field(description="The jobs that a pause is about, as a matcher. Null for other marks.")
+    incident_id: str | None
+    entry: IncidentEntryView | None = Field(
+        description="The entry of the timeline, of marks that are not from the audit log."
+    )
+
+
+class MarkList(Answer):
+    """Marks, the oldest first."""
+
+    marks: list[MarkView]
+    is_whole: bool = Field(
+        description="False: there were more changes, and only the newest marks are listed."
+    )
+
+
+class IncidentPeaksView(Answer):
+    """Sums and peaks of the minutes of an incident, over all names."""
+
+    failed: Count = Field(description="Jobs that failed for good.")
+    retried: Count = Field(description="Attempts that failed or were lost, and whose job ran again.")
+    backlog: Count | None = Field(description="Largest number of ready jobs. Null if it was not sampled.")
+    oldest_wait_ms: Milliseconds | None = Field(
+        description="Longest wait of a ready job. Null if it was not sampled."
+    )
+
+
+class TimelineIncidentDetail(TimelineIncidentView):
+    """One incident, with what surrounds it."""
+
+    nearby: list[MarkView] = Field(
+        description="Changes during the incident and in the ten minutes before it, the oldest first. One of them may "
+        "be its cause."
+    )
+    nearby_is_whole: bool = Field(
+        description="False: there were more changes, and only the newest are listed."
+    )
+    peaks: IncidentPeaksView | None = Field(
+        description="Null if the incident is older than the minutes of the history, which are kept for 24 hours."
+    )
+
+
+class AcknowledgeIncidentRequest(Request):
+    """Says that somebody takes care of an incident."""
+
+    note: str = Field("", max_length=MAX_NOTE, description="Note for others, such as the next step.")

@@ -1,0 +1,161 @@
+"""Puts entries of the timeline into incidents, each of which is one story."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.instant import span
+from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, TimelineKind
+
+# An entry within this time after the last entry of an incident belongs to it.
+GAP_MS: Final = 120_000
+
+_STARTS: Final = frozenset({TimelineKind.STORE_AWAY, TimelineKind.WORKER_LOST, TimelineKind.BACKLOG_OLD})
+# Entries that end what another one began are part of the incident of that one, however long it took.
+_ENDS: Final = frozenset({TimelineKind.WORKER_BACK, TimelineKind.JOBS_RETURNED, TimelineKind.BACKLOG_OVER})
+_STORY: Final = _STARTS | _ENDS | {TimelineKind.LEADER_CHANGED}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineIncident:
+    """One incident. `entries`: at least one, in the order in which they began. `ended_ms`: None while a lost worker's
+    jobs are not taken back, or the backlog is still old. `acknowledged`: the entries of people, the oldest first."""
+
+    id: str
+    began_ms: int
+    ended_ms: int | None
+    entries: tuple[TimelineEntry, ...]
+    acknowledged: tuple[TimelineEntry, ...] = ()
+
+    def has(self, entry_id: str) -> bool:
+        """Return whether this is the incident of that ID. An incident that grew together with another one has the IDs
+        of both."""
+        return entry_id == self.id or any(entry.id == entry_id for entry in self.entries)
+
+
+def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
+    """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
+    stored first."""
+    stories: list[_Telling] = []
+    for entry in sorted(
+        (one for one in entries if one.kind in _STORY), key=lambda one: (one.began_ms, position_of(one.id))
+    ):
+        story = next((one for one in reversed(stories) if one.takes(entry)), None)
+        if story is None and is_start(entry):
+            story = _Telling()
+            stories.append(story)
+        if story is not None:
+            story.add(entry)
+    by_id: dict[str, list[TimelineEntry]] = {}
+    for entry in entries:
+        if entry.kind is TimelineKind.ACKNOWLEDGED:
+            by_id.setdefault(entry.subject, []).append(entry)
+    found = [story.incident(by_id) for story in stories]
+    return sorted(found, key=lambda one: -one.began_ms)
+
+
+def is_start(entry: TimelineEntry) -> bool:
+    """Return whether the entry is a reason for an incident. A lead that ends in good order is not."""
+    return entry.kind in _STARTS or entry.cause == LeaderCause.SILENT
+
+
+def position_of(entry_id: str) -> tuple[int, int]:
+    """Return the position of an entry as numbers that can be compared."""
+    ms, _, number = entry_id.partition("-")
+    return (int(ms), int(number)) if ms.isdigit() and number.isdigit() else (0, 0)
+
+
+class _Telling:
+    def __init__(self) -> None:
+        self._entries: list[TimelineEntry] = []
+        # Subjects that are not over: lost workers with jobs, and the old backlog.
+        self._open: set[str] = set()
+        self._subjects: set[str] = set()
+        self._last_ms = 0
+
+    def takes(self, entry: TimelineEntry) -> bool:
+        if entry.kind in _ENDS:
+            return _subject(entry) in self._subjects
+        return bool(self._open) or entry.began_ms <= self._last_ms + GAP_MS
+
+    def add(self, entry: TimelineEntry) -> None:
+        self._entries.append(entry)
+        # A lost worker that comes back days after its jobs were taken back does not prolong the incident.
+        if entry.kind not in _ENDS or _subject(entry) in self._open:
+            self._last_ms = max(self._last_ms, entry.at_ms)
+        self._subjects.add(_subject(entry))
+        if entry.kind is TimelineKind.BACKLOG_OLD or (entry.kind is TimelineKind.WORKER_LOST and entry.count):
+            self._open.add(_subject(entry))
+        elif entry.kind in _ENDS:
+            self._open.discard(_subject(entry))
+
+    def incident(self, acknowledged: dict[str, list[TimelineEntry]]) -> TimelineIncident:
+        ids = sorted((entry.id for entry in self._entries), key=position_of)
+        people = [entry for one in ids for entry in acknowledged.get(one, ())]
+        return TimelineIncident(
+            ids[0],
+            min(entry.began_ms for entry in self._entries),
+            None if self._open else self._last_ms,
+            tuple(self._entries),
+            tuple(sorted(people, key=lambda entry: entry.at_ms)),
+        )
+
+
+def _subject(entry: TimelineEntry) -> str:
+    is_backlog = entry.kind in (TimelineKind.BACKLOG_OLD, TimelineKind.BACKLOG_OVER)
+    return "backlog" if is_backlog else entry.subject
+
+
+def entry_text(entry: TimelineEntry) -> str:
+    """Return the entry as an English sentence."""
+    match entry.kind:
+        case TimelineKind.STORE_AWAY:
+            return f"The store gave no answer for {span(entry.at_ms - entry.began_ms)}."
+        case TimelineKind.LEADER_CHANGED:
+            return _leader_text(entry)
+        case TimelineKind.WORKER_LOST:
+            held = f"; it held {_jobs(entry.count)}" if entry.count else ""
+            return f"Worker {entry.label} was detached for its silence{held}."
+        case TimelineKind.WORKER_BACK:
+            return f"Worker {entry.label} came back."
+        case TimelineKind.JOBS_RETURNED:
+            were = "was" if entry.count == 1 else "were"
+            return f"{_jobs(entry.count)} of worker {entry.label} {were} taken back from it."
+        case TimelineKind.BACKLOG_OLD:
+            wait = span(entry.at_ms - entry.began_ms)
+            return f"The backlog grew: {_jobs(entry.count)} waited, the oldest, {entry.subject}, for {wait}."
+        case TimelineKind.BACKLOG_OVER:
+            return f"No job that may start waits long any more; the last was {entry.subject}."
+        case TimelineKind.VERSION_NEW:
+            return f"The first worker of version {entry.subject} registered ({entry.label})."
+    return f"{entry.by} acknowledged it{f': {entry.label}' if entry.label else ''}."
+
+
+def title_of(entries: Iterable[TimelineEntry]) -> str:
+    """Return a title of an incident with these entries, in English."""
+    kinds = list(dict.fromkeys(entry.kind for entry in entries))
+    return ", ".join(_TITLES[kind] for kind in kinds if kind in _TITLES).capitalize()
+
+
+_TITLES: Final = {
+    TimelineKind.STORE_AWAY: "store away",
+    TimelineKind.LEADER_CHANGED: "leader changed",
+    TimelineKind.WORKER_LOST: "worker lost",
+    TimelineKind.JOBS_RETURNED: "jobs taken back",
+    TimelineKind.BACKLOG_OLD: "old backlog",
+}
+
+
+def _leader_text(entry: TimelineEntry) -> str:
+    after = f" after {entry.before}" if entry.before else ""
+    led = f"Master {entry.label} leads{after}"
+    match entry.cause:
+        case LeaderCause.DEMOTED:
+            return f"{led}, which {entry.by or 'somebody'} demoted."
+        case LeaderCause.SILENT:
+            return f"{led}, which had fallen silent."
+    return f"{led}."
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"

@@ -1,0 +1,240 @@
+"""The timeline of a queue: what happened to its masters, its workers and its store, and when.
+
+The leader compares what it sees with its marks, and writes an entry for each difference.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from jqmaster.domain.workers.worker import Worker
+
+# The least wait of a job that may start, for its backlog to enter the timeline, and the wait at which it is over.
+OLD_WAIT_MS: Final = 60_000
+YOUNG_WAIT_MS: Final = 30_000
+# Workers and versions beyond these numbers are not tracked.
+MAX_LOST: Final = 500
+MAX_VERSIONS: Final = 500
+_NAMES_SHOWN: Final = 3
+
+
+class TimelineKind(StrEnum):
+    """The kind of an entry. The subject is a master, a worker, the store, a job name, a version, or an incident."""
+
+    LEADER_CHANGED = "leader_changed"
+    STORE_AWAY = "store_away"
+    WORKER_LOST = "worker_lost"
+    WORKER_BACK = "worker_back"
+    # The lost worker's jobs were taken back, and run again.
+    JOBS_RETURNED = "jobs_returned"
+    BACKLOG_OLD = "backlog_old"
+    BACKLOG_OVER = "backlog_over"
+    # A version registered that no registered worker had.
+    VERSION_NEW = "version_new"
+    ACKNOWLEDGED = "acknowledged"
+
+
+class LeaderCause(StrEnum):
+    """Why the former leader leads no longer. `ENDED`: its lead ended or expired, and nobody demoted it."""
+
+    DEMOTED = "demoted"
+    SILENT = "silent"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One entry. `id`: its position, which grows; empty before it is stored. `since_ms`: when it began, if that was
+    before `at_ms`. `label`: the readable name of the subject, or text of a person. `before`: the readable name of the
+    former leader. `by`: the person who acted. `count`: jobs. `cause`: of a change of leader."""
+
+    kind: TimelineKind
+    at_ms: int
+    subject: str
+    id: str = ""
+    since_ms: int = 0
+    label: str = ""
+    before: str = ""
+    by: str = ""
+    count: int = 0
+    cause: str = ""
+
+    @property
+    def began_ms(self) -> int:
+        return self.since_ms or self.at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutage:
+    """A time in which the store gave no answer."""
+
+    since_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldBacklog:
+    """The jobs that may start, and have waited since `since_ms`; the first of them has this name and ID."""
+
+    name: str
+    job_id: str
+    ready: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker that was detached for its silence. `jobs`: those that it held; 0 once they were taken back."""
+
+    label: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """The queue as the leader sees it at `now_ms`. `leader`: its ID and its readable name. `cause` and `by`: why the
+    former leader leads no longer, and who demoted it. `backlog`: None if no job that may start waits."""
+
+    now_ms: int
+    leader: tuple[str, str]
+    workers: Sequence[Worker] = ()
+    outages: Sequence[StoreOutage] = ()
+    backlog: OldBacklog | None = None
+    cause: LeaderCause = LeaderCause.ENDED
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineMarks:
+    """The state that the newest entries tell. `leader`: ID and readable name. `away_until_ms`: the end of the last
+    outage. `old_since_ms`: when the old backlog began that is not over; 0: there is none."""
+
+    leader: tuple[str, str] = ("", "")
+    versions: frozenset[str] = frozenset()
+    lost: Mapping[str, LostWorker] = field(default_factory=dict)
+    away_until_ms: int = 0
+    old_since_ms: int = 0
+    old_name: str = ""
+
+    @classmethod
+    def first(cls, seen: QueueSeen) -> "TimelineMarks":
+        """Return the marks of a timeline that begins now. Present versions and lost workers get no entries."""
+        return cls(
+            leader=seen.leader,
+            versions=_versions(seen.workers),
+            lost={w.id: LostWorker(place_of(w), w.busy) for w in _lost(seen.workers)},
+            away_until_ms=seen.now_ms,
+        )
+
+    def compare(self, seen: QueueSeen) -> tuple["TimelineMarks", list[TimelineEntry]]:
+        """Return the marks after this look, and the new entries, the oldest first."""
+        marks, entries = self, list[TimelineEntry]()
+        for part in (_outages, _leader, _workers, _new_versions, _backlog):
+            marks, found = part(marks, seen)
+            entries += found
+        return marks, sorted(entries, key=lambda entry: entry.began_ms)
+
+
+_Step = tuple[TimelineMarks, list[TimelineEntry]]
+
+
+def place_of(worker: Worker) -> str:
+    """Return the process of a worker as people know it."""
+    return f"{worker.spec.node_id or worker.id}:{worker.spec.pid}"
+
+
+def _outages(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+    # Several masters see the same outage, and each of them may lead after it.
+    new = [one for one in seen.outages if one.since_ms > marks.away_until_ms]
+    entries = [
+        TimelineEntry(TimelineKind.STORE_AWAY, one.until_ms, "store", since_ms=one.since_ms) for one in new
+    ]
+    until_ms = max([marks.away_until_ms, *(one.until_ms for one in new)])
+    return replace(marks, away_until_ms=until_ms), entries
+
+
+def _leader(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+    if seen.leader[0] == marks.leader[0]:
+        return marks, []
+    leader_id, label = seen.leader
+    entry = TimelineEntry(
+        TimelineKind.LEADER_CHANGED, seen.now_ms, leader_id, label=label, before=marks.leader[1], by=seen.by,
+        cause=seen.cause,
+    )  # fmt: skip
+    return replace(marks, leader=seen.leader), [entry]
+
+
+def _workers(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+    lost, entries = dict(marks.lost), list[TimelineEntry]()
+    present = {worker.id: worker for worker in seen.workers}
+    silent = {worker.id for worker in _lost(seen.workers)}
+    for worker_id, before in marks.lost.items():
+        worker = present.get(worker_id)
+        is_empty = worker is None or worker.busy == 0
+        if before.jobs and is_empty:
+            entries.append(_of_worker(TimelineKind.JOBS_RETURNED, worker_id, before, seen.now_ms))
+            lost[worker_id] = replace(before, jobs=0)
+        if worker is None:
+            del lost[worker_id]
+        elif worker_id not in silent:
+            if worker.detached_by is None:
+                entries.append(
+                    _of_worker(TimelineKind.WORKER_BACK, worker_id, replace(before, jobs=0), seen.now_ms)
+                )
+            del lost[worker_id]
+    for worker_id in sorted(silent - marks.lost.keys()):
+        if len(lost) >= MAX_LOST:
+            break
+        worker = present[worker_id]
+        lost[worker_id] = one = LostWorker(place_of(worker), worker.busy)
+        entries.append(
+            _of_worker(TimelineKind.WORKER_LOST, worker_id, one, seen.now_ms, since_ms=worker.silent_since_ms)
+        )
+    return replace(marks, lost=lost), entries
+
+
+def _new_versions(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+    versions = _versions(seen.workers)
+    entries = []
+    for version in sorted(versions - marks.versions):
+        first = min(
+            (w for w in seen.workers if w.spec.version == version and not w.spec.is_built_in),
+            key=lambda w: w.registered_at_ms,
+        )
+        names = first.spec.names
+        more = f", +{len(names) - _NAMES_SHOWN}" if len(names) > _NAMES_SHOWN else ""
+        label = ", ".join(names[:_NAMES_SHOWN]) + more
+        entries.append(TimelineEntry(TimelineKind.VERSION_NEW, first.registered_at_ms, version, label=label))
+    return replace(marks, versions=versions), entries
+
+
+def _backlog(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+    found = seen.backlog
+    wait_ms = seen.now_ms - found.since_ms if found else 0
+    if not marks.old_since_ms and found and wait_ms >= OLD_WAIT_MS:
+        entry = TimelineEntry(
+            TimelineKind.BACKLOG_OLD, seen.now_ms, found.name, label=found.job_id, count=found.ready,
+            since_ms=found.since_ms,
+        )  # fmt: skip
+        return replace(marks, old_since_ms=found.since_ms, old_name=found.name), [entry]
+    if marks.old_since_ms and wait_ms < YOUNG_WAIT_MS:
+        entry = TimelineEntry(TimelineKind.BACKLOG_OVER, seen.now_ms, marks.old_name)
+        return replace(marks, old_since_ms=0, old_name=""), [entry]
+    return marks, []
+
+
+def _versions(workers: Sequence[Worker]) -> frozenset[str]:
+    found = {w.spec.version for w in workers if w.spec.version and not w.spec.is_built_in}
+    return frozenset(sorted(found)[:MAX_VERSIONS])
+
+
+def _lost(workers: Sequence[Worker]) -> list[Worker]:
+    """Return the lost workers. A master's own worker comes and goes with its lead."""
+    return [w for w in workers if w.detached_by == "silence" and not w.spec.is_built_in]
+
+
+def _of_worker(
+    kind: TimelineKind, worker_id: str, lost: LostWorker, now_ms: int, *, since_ms: int = 0
+) -> TimelineEntry:
+    return TimelineEntry(kind, now_ms, worker_id, since_ms=since_ms, label=lost.label, count=lost.jobs)

@@ -1,0 +1,94 @@
+"""Write to the timeline what happens to the masters, the workers and the store."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.operations.timeline import (
+    LeaderCause,
+    OldBacklog,
+    QueueSeen,
+    StoreOutage,
+    TimelineMarks,
+)
+from jqmaster.domain.workers.worker import Worker
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.history import BacklogSample
+from jqmaster.store.operations.timeline import TimelineStore
+
+POLL_S: Final = 1.0
+
+# Returns, for the ID of the former leader, why it leads no longer, and who demoted it.
+EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
+
+
+class TimelineKeeper(LeaderLoop):
+    """Component of one leadership. It reads nothing by itself: the failure detector tells it of the workers (`look`),
+    the watch of the store of its `outages` (in monotonic seconds), and the sampler of the `backlog`. It writes only
+    what is new."""
+
+    is_vital = False
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        timeline: TimelineStore,
+        clock: Clock,
+        *,
+        label: str,
+        outages: Callable[[], Sequence[tuple[float, float]]],
+        backlog: Callable[[], BacklogSample | None],
+        end_of_lead: EndOfLead,
+        on_stale: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            "timeline", clock, complaint="cannot write the timeline", on_stale=on_stale, retry_s=POLL_S
+        )
+        self._leadership = leadership
+        self._timeline = timeline
+        self._label = label
+        self._outages = outages
+        self._backlog = backlog
+        self._end_of_lead = end_of_lead
+        self._seen: tuple[Sequence[Worker], int, float] | None = None
+        self._marks: TimelineMarks | None = None
+
+    def look(self, workers: Sequence[Worker], now_ms: int) -> None:
+        """Take the registered workers at this store time."""
+        self._seen = workers, now_ms, self._clock.monotonic_s()
+
+    async def _round(self) -> float:
+        if self._seen is None:
+            return POLL_S
+        workers, now_ms, now_s = self._seen
+        leader = (self._leadership.master_id, self._label)
+        marks = self._marks or await self._timeline.marks()
+        cause, by = LeaderCause.ENDED, ""
+        if marks and marks.leader[0] != leader[0]:
+            cause, by = await self._end_of_lead(marks.leader[0])
+        outages = [
+            StoreOutage(now_ms - round(1000 * (now_s - since_s)), now_ms - round(1000 * (now_s - until_s)))
+            for since_s, until_s in self._outages()
+        ]
+        seen = QueueSeen(now_ms, leader, workers, outages, self._old_backlog(), cause, by)
+        new, entries = marks.compare(seen) if marks else (TimelineMarks.first(seen), [])
+        if entries or new != marks:
+            await self._timeline.note(self._leadership.epoch, new, entries)
+        self._marks = new
+        return POLL_S
+
+    def _old_backlog(self) -> OldBacklog | None:
+        sample = self._backlog()
+        if sample is None or not sample.whole.startable_since_ms:
+            return None
+        whole = sample.whole
+        name = next(
+            (
+                name
+                for name, one in sample.names.items()
+                if one.startable_job_id == whole.startable_job_id and one.startable_since_ms
+            ),
+            "",
+        )
+        return OldBacklog(name, whole.startable_job_id, whole.ready, whole.startable_since_ms)

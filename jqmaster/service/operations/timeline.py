@@ -1,0 +1,233 @@
+"""Incidents, and marks for charts, from the timeline and the audit log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.operations.incidents import TimelineIncident, entry_text, incidents_of, title_of
+from jqmaster.domain.operations.tally import TOTAL
+from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, TimelineKind
+from jqmaster.errors import NotFoundError
+from jqmaster.store.identity.audit import AuditEntry, AuditStore, encode_entry
+from jqmaster.store.operations.history import KEEP_MS, STEP_MS, HistoryStore
+from jqmaster.store.operations.timeline import TimelineStore
+
+MAX_MARKS: Final = 200
+# Changes this long before an incident are shown beside it: one of them may be its cause.
+BEFORE_MS: Final = 10 * 60_000
+# The most minutes of which the peaks of an incident are read.
+MAX_MINUTES: Final = 240
+# An end of a lead is written to the audit log moments before the next lead begins.
+_LEAD_ENDED_WITHIN_MS: Final = 120_000
+_PAGES: Final = 5
+# The actions that are marks, with their kinds and what the author did to the target. A pause is a constraint, too.
+_MARKED: Final[Mapping[str, tuple[str, str]]] = {
+    "constraint.put": ("constraint", "changed constraint"),
+    "constraint.value": ("constraint", "changed a value of constraint"),
+    "constraint.delete": ("constraint", "deleted constraint"),
+    "settings.change": ("settings", "changed"),
+    "definition.pause": ("definition", "paused definition"),
+    "definition.resume": ("definition", "resumed definition"),
+    "worker.drain": ("worker", "drained worker"),
+    "worker.detach": ("worker", "detached worker"),
+    "notice.acknowledge": ("acknowledged", "acknowledged what is open of notice"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
+    if it has one. `matcher`, `reason`: of a pause, as far as the caller may see them. `incident_id`: empty for other
+    kinds. `entry`: None if the mark is from the audit log."""
+
+    at_ms: int
+    kind: str
+    text: str
+    subject: str
+    by: str = ""
+    until_ms: int | None = None
+    reason: str = ""
+    matcher: Any = None
+    incident_id: str = ""
+    entry: TimelineEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """`marks`: the oldest first. `is_whole`: none was left out because there are too many changes."""
+
+    marks: list[Mark]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPeaks:
+    """The counts of the minutes of an incident. None: there is no sample."""
+
+    failed: int
+    retried: int
+    backlog: int | None
+    oldest_wait_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStory:
+    """One incident, with what happened shortly before and during it. `peaks`: None if minutes that old are not kept."""
+
+    incident: TimelineIncident
+    nearby: Marks
+    peaks: IncidentPeaks | None
+
+
+class TimelineService:
+    """Raises what the stores raise."""
+
+    def __init__(self, timeline: TimelineStore, audit: AuditStore, history: HistoryStore) -> None:
+        self._timeline = timeline
+        self._audit = audit
+        self._history = history
+
+    async def end_of_lead(self, master_id: str) -> tuple[LeaderCause, str]:
+        """Return why this master leads no longer, and who demoted it."""
+        since_ms = await self._history.now_ms() - _LEAD_ENDED_WITHIN_MS
+        page = await self._audit.page(
+            limit=1, cursor=None, target=master_id, log="changes", since_ms=since_ms
+        )
+        match page.entries:
+            case [AuditEntry(action="master.demote", who=who)]:
+                return LeaderCause.DEMOTED, who
+            case [AuditEntry(action="master.take_over")]:
+                return LeaderCause.SILENT, ""
+        return LeaderCause.ENDED, ""
+
+    async def incidents(self, limit: int) -> tuple[list[TimelineIncident], int | None]:
+        """Return the newest incidents, and the time since which the timeline is kept; None: it is empty."""
+        entries = await self._timeline.entries()
+        return incidents_of(entries)[:limit], entries[0].at_ms if entries else None
+
+    async def incident(self, incident_id: str, access: ContentAccess) -> IncidentStory:
+        """Return one incident. Raise NotFoundError."""
+        entries = await self._timeline.entries()
+        incident = _named(incidents_of(entries), incident_id)
+        now_ms = await self._history.now_ms()
+        until_ms = incident.ended_ms or now_ms
+        nearby = await self._marks(entries, incident.began_ms - BEFORE_MS, until_ms, access)
+        # The story tells its own entries.
+        others = [mark for mark in nearby.marks if mark.entry not in incident.entries]
+        others = [mark for mark in others if mark.kind != "incident"]
+        peaks = await self._peaks(incident.began_ms, until_ms, now_ms)
+        return IncidentStory(incident, Marks(others, nearby.is_whole), peaks)
+
+    async def acknowledge(self, incident_id: str, note: str, *, who: str) -> None:
+        """Note that somebody takes care of the incident. Raise NotFoundError."""
+        incident = _named(incidents_of(await self._timeline.entries()), incident_id)
+        now_ms = await self._history.now_ms()
+        entry = TimelineEntry(TimelineKind.ACKNOWLEDGED, now_ms, incident.id, label=note, by=who)
+        audit_entry = encode_entry(
+            who=who, action="incident.acknowledge", target=incident.id, before=None, after={"note": note}
+        )
+        if not await self._timeline.acknowledge(incident.id, entry, audit_entry):
+            raise _unknown(incident_id)
+
+    async def marks(self, since_ms: int, until_ms: int | None, access: ContentAccess) -> Marks:
+        """Return the marks between these instants, at most the newest MAX_MARKS."""
+        entries = await self._timeline.entries()
+        return await self._marks(entries, since_ms, until_ms or await self._history.now_ms(), access)
+
+    async def _marks(
+        self, entries: Sequence[TimelineEntry], since_ms: int, until_ms: int, access: ContentAccess
+    ) -> Marks:
+        found = [
+            mark
+            for mark in (*_of_incidents(entries), *_of_entries(entries))
+            if mark.at_ms <= until_ms and (mark.until_ms or mark.at_ms) >= since_ms
+        ]
+        changes, is_whole = await self._changes(since_ms, until_ms, access)
+        found = sorted([*found, *changes], key=lambda mark: mark.at_ms)
+        return Marks(found[-MAX_MARKS:], is_whole and len(found) <= MAX_MARKS)
+
+    async def _changes(self, since_ms: int, until_ms: int, access: ContentAccess) -> tuple[list[Mark], bool]:
+        """Return the marks of the audit log, and whether all of it was searched."""
+        found: list[Mark] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await self._audit.page(
+                limit=MAX_MARKS, cursor=cursor, log="changes", since_ms=since_ms,
+                until_ms=until_ms if cursor is None else None,
+            )  # fmt: skip
+            found += [_change(one, access) for one in page.entries if one.action in _MARKED]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= MAX_MARKS:
+                break
+        return [mark for mark in found if mark.at_ms <= until_ms], cursor is None
+
+    async def _peaks(self, began_ms: int, until_ms: int, now_ms: int) -> IncidentPeaks | None:
+        step_ms = STEP_MS["minute"]
+        if began_ms < now_ms - KEEP_MS["minute"]:
+            return None
+        first, last = began_ms // step_ms, until_ms // step_ms
+        numbers = range(first, min(last, first + MAX_MINUTES - 1) + 1)
+        counts = [one for one in await self._history.series(TOTAL, "minute", numbers) if one]
+        backlog = max((one.backlog for one in counts), default=-1)
+        oldest_ms = max((one.oldest_wait_ms for one in counts), default=-1)
+        return IncidentPeaks(
+            sum(one.failed for one in counts),
+            sum(one.retried for one in counts),
+            backlog if backlog >= 0 else None,
+            oldest_ms if oldest_ms >= 0 else None,
+        )
+
+
+def _of_incidents(entries: Sequence[TimelineEntry]) -> list[Mark]:
+    return [
+        Mark(one.began_ms, "incident", title_of(one.entries), "", until_ms=one.ended_ms, incident_id=one.id)
+        for one in incidents_of(entries)
+    ]
+
+
+def _of_entries(entries: Sequence[TimelineEntry]) -> list[Mark]:
+    kinds = {TimelineKind.VERSION_NEW: "deploy", TimelineKind.LEADER_CHANGED: "leader"}
+    return [
+        Mark(one.at_ms, kinds[one.kind], entry_text(one), one.subject, by=one.by, entry=one)
+        for one in entries
+        if one.kind in kinds
+    ]
+
+
+def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
+    before, after = access.audited(entry.action, entry.before), access.audited(entry.action, entry.after)
+    kind, did = _MARKED[entry.action]
+    is_paused, was_paused = _is_paused(after), _is_paused(before)
+    if is_paused and not was_paused:
+        kind, did = "pause", "began the pause"
+    elif was_paused and not is_paused:
+        kind, did = "resume", "ended the pause"
+    shown = after if isinstance(after, Mapping) else before if isinstance(before, Mapping) else {}
+    is_pause = entry.target.startswith(PAUSE_PREFIX)
+    reason = shown.get("reason")
+    return Mark(
+        entry.at_ms,
+        kind,
+        f"{entry.who.removeprefix('user:')} {did} {entry.target}.",
+        entry.target,
+        by=entry.who,
+        reason=reason if isinstance(reason, str) else "",
+        matcher=shown.get("matcher") if is_pause else None,
+    )
+
+
+def _is_paused(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("paused") is True
+
+
+def _named(incidents: Sequence[TimelineIncident], incident_id: str) -> TimelineIncident:
+    found = next((one for one in incidents if one.has(incident_id)), None)
+    if found is None:
+        raise _unknown(incident_id)
+    return found
+
+
+def _unknown(incident_id: str) -> NotFoundError:
+    return NotFoundError(f"no incident {incident_id[:64]}", code="unknown_incident")

@@ -1,0 +1,118 @@
+"""The timeline in the store. The leader writes it; requests read it, and add what people acknowledge."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.operations.timeline import (
+    LostWorker,
+    TimelineEntry,
+    TimelineKind,
+    TimelineMarks,
+)
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# The number of entries that are kept, give or take a few.
+MAX_TIMELINE: Final = 2_000
+_OPTIONAL: Final = tuple(
+    one.name for one in fields(TimelineEntry) if one.name not in ("kind", "at_ms", "subject", "id")
+)
+_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
+
+
+class TimelineStore:
+    """The timeline of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def marks(self) -> TimelineMarks | None:
+        """Return the marks; None: nothing was written yet, or they cannot be read."""
+        packed = await self._client.command("GET", self._keys.timeline_marks)
+        return _marks(packed) if packed else None
+
+    async def note(self, epoch: str, marks: TimelineMarks, entries: Sequence[TimelineEntry]) -> None:
+        """Add entries, and replace the marks, in one step. Raise StaleEpochError."""
+        k = self._keys
+        packed = codec.pack(
+            {
+                "leader": list(marks.leader),
+                "versions": sorted(marks.versions),
+                "lost": {worker_id: [one.label, one.jobs] for worker_id, one in marks.lost.items()},
+                "away_until_ms": marks.away_until_ms,
+                "old": [marks.old_since_ms, marks.old_name],
+            }
+        )
+        await self._client.run(
+            "note_timeline",
+            (k.epoch, k.timeline, k.timeline_marks),
+            (epoch, MAX_TIMELINE, packed, *map(_encode, entries)),
+        )
+
+    async def entries(self) -> list[TimelineEntry]:
+        """Return all kept entries, the oldest first. Entries of a newer release, or damaged ones, are left out."""
+        # The script keeps about MAX_TIMELINE, and at most a node of the stream more.
+        found = await self._client.command(
+            "XREVRANGE", self._keys.timeline, "+", "-", "COUNT", 2 * MAX_TIMELINE
+        )
+        entries = (_decode(position.decode(), flat) for position, flat in reversed(found))
+        return [entry for entry in entries if entry is not None]
+
+    async def acknowledge(self, entry_id: str, entry: TimelineEntry, audit_entry: bytes) -> bool:
+        """Add that somebody takes care of the incident with this entry. Return False if it is no longer kept."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "acknowledge_incident",
+            (k.timeline, k.audit),
+            (self._shard.now_arg, entry_id, _encode(entry), MAX_TIMELINE, audit_entry, MAX_ENTRIES),
+        )
+        return word == "ok"
+
+
+def _encode(entry: TimelineEntry) -> bytes:
+    document: dict[str, Any] = {"kind": str(entry.kind), "at_ms": entry.at_ms, "subject": entry.subject}
+    document |= {name: value for name in _OPTIONAL if (value := getattr(entry, name))}
+    return codec.pack(document)
+
+
+def _decode(position: str, flat: Sequence[bytes]) -> TimelineEntry | None:
+    try:
+        document = msgpack.unpackb(dict(zip(flat[::2], flat[1::2], strict=True))[b"entry"])
+        known = {name: document[name] for name in _OPTIONAL if name in document}
+        return TimelineEntry(
+            TimelineKind(document["kind"]),
+            int(document["at_ms"]),
+            str(document["subject"]),
+            id=position,
+            **known,
+        )
+    except _UNREADABLE:
+        return None
+
+
+def _marks(packed: bytes) -> TimelineMarks | None:
+    try:
+        document = msgpack.unpackb(packed)
+        leader_id, label = document["leader"]
+        old_since_ms, old_name = document["old"]
+        lost = {str(one): LostWorker(str(name), int(jobs)) for one, (name, jobs) in document["lost"].items()}
+        return TimelineMarks(
+            (str(leader_id), str(label)),
+            frozenset(map(str, document["versions"])),
+            lost,
+            int(document["away_until_ms"]),
+            int(old_since_ms),
+            str(old_name),
+        )
+    except _UNREADABLE:
+        logger.warning("the marks of the timeline cannot be read; they begin anew")
+        return None

@@ -1,0 +1,129 @@
+"""Incidents and marks over HTTP, from a real leader that saw them."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.app import Master
+from tests.api.operations.test_masters import follower_of
+from tests.support import real_time
+from tests.support.each import for_each
+from tests.support.master import Api, master_on
+from tests.support.scripted_worker import worker_at
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+pytestmark = [real_time.MASTER, pytest.mark.req("D21")]
+
+
+async def read(api: Api, path: str) -> dict[str, Any]:
+    status, answer = await api.call("GET", path)
+    assert status == 200, answer
+    assert isinstance(answer, dict)
+    return answer
+
+
+async def marks(api: Api, kind: str) -> list[dict[str, Any]]:
+    return [one for one in (await read(api, "/api/marks"))["marks"] if one["kind"] == kind]
+
+
+async def over(api: Api) -> dict[str, Any] | None:
+    """Return the newest incident if it is over."""
+    found: list[dict[str, Any]] = (await read(api, "/api/incidents"))["incidents"]
+    return found[0] if found and found[0]["ended_at"] else None
+
+
+async def watched(master: Master) -> None:
+    """Return once the leader keeps the timeline. Nothing that happened before gets an entry."""
+    await wait_until(master.shard.services.timeline_store.marks, what="the leader has begun the timeline")
+
+
+async def test_a_lost_worker_is_an_incident_with_its_jobs_until_they_are_taken_back(
+    store_server: StoreServer,
+) -> None:
+    async with master_on(store_server.url, lease_ms=5_000) as (master, api):
+        await watched(master)
+        async with worker_at(api) as worker:
+            await wait_until(lambda: marks(api, "deploy"), what="the first worker of a version is a mark")
+            await api.enqueue("work")
+            await worker.next_job()
+            duties = master.shard.duties
+            assert duties
+            await wait_until(lambda: duties.grace.is_over, timeout_s=20, what="the grace period is over")
+            worker.is_silent = worker.is_deaf = True
+            incident = await wait_until(lambda: over(api), timeout_s=20, what="the incident is over")
+        kinds = [(one["kind"], one["subject"], one["count"]) for one in incident["entries"]]
+        assert kinds == [("worker_lost", worker.id, 1), ("jobs_returned", worker.id, 1)]
+        assert incident["title"] == "Worker lost, jobs taken back"
+        assert incident["entries"][0]["text"] == (
+            "Worker node-1:1 was detached for its silence; it held 1 job."
+        )
+        path = f"/api/incidents/{incident['id']}"
+        assert (await read(api, path))["acknowledged"] == []
+        status, answer = await api.call("POST", f"{path}/acknowledge", {"note": "on it"})
+        assert (status, [one["label"] for one in answer["acknowledged"]]) == (200, ["on it"])
+        (mark,) = await marks(api, "incident")
+        assert (mark["incident_id"], mark["until"]) == (incident["id"], incident["ended_at"])
+        # The deploy before it is shown beside it, not in it.
+        assert "deploy" in [one["kind"] for one in (await read(api, path))["nearby"]]
+
+
+async def test_a_demoted_leader_is_a_mark_that_names_who_did_it_and_no_incident(
+    store_server: StoreServer,
+) -> None:
+    async with (
+        master_on(store_server.url, node_id="rack-1", leader_ttl_s=10.0) as (first, api),
+        follower_of(store_server.url, first, node_id="rack-2", leader_ttl_s=10.0),
+    ):
+        await watched(first)
+        status, _ = await api.call("POST", f"/api/masters/{first.id}/demote")
+        assert status == 202
+        (mark,) = await wait_until(
+            lambda: marks(api, "leader"), timeout_s=20, what="the new leader is a mark"
+        )
+        entry = mark["entry"]
+        assert (entry["label"][:7], entry["before"][:7], entry["cause"]) == ("rack-2:", "rack-1:", "demoted")
+        assert entry["by"] == "local"
+        assert (await read(api, "/api/incidents"))["incidents"] == []
+
+
+async def test_a_pause_is_a_mark_with_who_reason_and_what(api: Api) -> None:
+    body = {"job_name": "mail", "reason": "the partner is down", "duration_s": 60}
+    assert (await api.call("POST", "/api/pauses", body))[0] == 201
+    (mark,) = await marks(api, "pause")
+    assert (mark["by"], mark["reason"]) == ("local", "the partner is down")
+    assert mark["matcher"] == {"field": "name", "op": "eq", "value": "mail"}
+    assert (await api.call("DELETE", f"/api/constraints/{mark['subject']}"))[0] == 204
+    assert len(await marks(api, "resume")) == 1
+
+
+@for_each(
+    ("path", "code"),
+    [
+        ("/api/incidents?limit=0", "invalid"),
+        ("/api/incidents?limit=201", "invalid"),
+        ("/api/marks?since=yesterday", "invalid"),
+        ("/api/marks?since=2026-11-21T04:30:00Z&until=2026-11-21T04:29:00Z", "invalid"),
+        ("/api/incidents/1-0", "unknown_incident"),
+        ("/api/incidents/x", "unknown_incident"),
+    ],
+)
+async def test_what_is_not_there_or_not_valid_is_refused(api: Api, path: str, code: str) -> None:
+    status, problem = await api.call("GET", path)
+    assert status == (404 if code == "unknown_incident" else 422)
+    assert problem["code"].startswith(code)
+
+
+async def test_only_operators_acknowledge(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=["read:" + "r" * 32, "operate+read:" + "o" * 32]) as (
+        master,
+        _,
+    ):
+        viewer, operator = Api(master.server.url, "r" * 32), Api(master.server.url, "o" * 32)
+        assert (await viewer.call("GET", "/api/incidents"))[0] == 200
+        assert (await viewer.call("GET", "/api/marks"))[0] == 200
+        assert (await viewer.call("POST", "/api/incidents/1-0/acknowledge", {}))[0] == 403
+        status, problem = await operator.call("POST", "/api/incidents/1-0/acknowledge", {})
+        assert (status, problem["code"]) == (404, "unknown_incident")
+        for one in (viewer, operator):
+            await one.http.aclose()

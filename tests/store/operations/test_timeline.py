@@ -1,0 +1,74 @@
+"""note_timeline.lua and acknowledge_incident.lua: what happened to masters, workers and the store."""
+
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.domain.operations.timeline import (
+    LeaderCause,
+    LostWorker,
+    TimelineEntry,
+    TimelineKind,
+    TimelineMarks,
+)
+from jqmaster.errors import StaleEpochError
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.operations.timeline import TimelineStore
+from tests.support.store import StoreWorld
+
+MARKS = TimelineMarks(
+    ("m1", "rack-1:7"), frozenset({"1", "2"}), {"w1": LostWorker("node-1:7", 3)}, 17, 18, "mail"
+)
+LEADER = TimelineEntry(
+    TimelineKind.LEADER_CHANGED, 1_000, "m1", label="rack-1:7", before="rack-2:7", by="ada",
+    cause=LeaderCause.DEMOTED,
+)  # fmt: skip
+LOST = TimelineEntry(TimelineKind.WORKER_LOST, 2_000, "w1", since_ms=1_500, label="node-1:7", count=3)
+ENTRY = encode_entry(who="ada", action="incident.acknowledge", target="1-0", before=None, after=None)
+
+
+async def test_entries_and_marks_are_read_as_they_were_written(world: StoreWorld) -> None:
+    timeline = TimelineStore(world.shard)
+    assert (await timeline.marks(), await timeline.entries()) == (None, [])
+    await timeline.note(world.epoch, MARKS, [LEADER])
+    await timeline.note(world.epoch, MARKS, [LOST])
+    assert await timeline.marks() == MARKS
+    entries = await timeline.entries()
+    assert [replace(one, id="") for one in entries] == [LEADER, LOST]
+    assert entries[0].id < entries[1].id
+
+
+async def test_a_former_leader_writes_nothing(world: StoreWorld) -> None:
+    async with world.unchanged():
+        with pytest.raises(StaleEpochError):
+            await TimelineStore(world.shard).note("1:old", MARKS, [LOST])
+
+
+async def test_an_incident_is_acknowledged_with_its_audit_entry(world: StoreWorld) -> None:
+    timeline = TimelineStore(world.shard)
+    await timeline.note(world.epoch, MARKS, [LOST])
+    (lost,) = await timeline.entries()
+    person = TimelineEntry(TimelineKind.ACKNOWLEDGED, 3_000, lost.id, label="on it", by="ada")
+    assert await timeline.acknowledge(lost.id, person, ENTRY)
+    assert [replace(one, id="") for one in (await timeline.entries())[1:]] == [person]
+    page = await AuditStore(world.shard).page(limit=5, cursor=None)
+    assert [one.action for one in page.entries] == ["incident.acknowledge"]
+    async with world.unchanged():
+        assert not await timeline.acknowledge("1-1", person, ENTRY)
+
+
+async def test_entries_of_a_newer_release_and_damaged_ones_are_left_out(world: StoreWorld) -> None:
+    timeline, key = TimelineStore(world.shard), world.shard.keys.timeline
+    newer = codec.pack({"kind": "sun_storm", "at_ms": 1, "subject": ""})
+    for raw in (newer, b"\xc1", codec.pack([])):
+        await world.redis.xadd(key, {"entry": raw})
+    await world.redis.xadd(key, {"other": "1"})
+    await timeline.note(world.epoch, MARKS, [LOST])
+    assert [one.kind for one in await timeline.entries()] == [TimelineKind.WORKER_LOST]
+
+
+@pytest.mark.parametrize("damaged", [b"\xc1", b"\x01", codec.pack({"leader": ["m1", "x"]})])
+async def test_marks_that_cannot_be_read_begin_anew(world: StoreWorld, damaged: bytes) -> None:
+    await world.redis.set(world.shard.keys.timeline_marks, damaged)
+    assert await TimelineStore(world.shard).marks() is None
