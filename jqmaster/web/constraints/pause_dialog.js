@@ -5,14 +5,15 @@ import { html, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
+import { DurationField, endOf, unreadable } from "../ui/durations.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { Text, durationText } from "../ui/formats.js";
+import { Text, durationText, nowMs } from "../ui/formats.js";
 import { FormField, useForm } from "../ui/forms.js";
 import { Icon } from "../ui/icons.js";
 
-/** @typedef {{job_name: string} | {tag: string} | {constraint: string, value_id?: string}} PauseTarget */
+const HOUR_MS = 3_600_000;
 
-const DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+/** @typedef {{job_name: string} | {tag: string} | {constraint: string, value_id?: string}} PauseTarget */
 
 /**
  * Ends a pause.
@@ -62,12 +63,14 @@ export const PauseName = ({ name }) =>
 
 /** @param {{target: PauseTarget, what: string, onClose: () => void, onDone?: () => unknown}} props */
 export function PauseDialog({ target, what, onClose, onDone }) {
-  const form = useForm(null, () => ({ reason: "", duration_s: "3600" }));
-  const save = async (/** @type {import("../ui/forms.js").Values} */ { reason, duration_s }) => {
+  const form = useForm(null, () => ({ reason: "", lasts: durationText(HOUR_MS) }));
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { reason, lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
     const made = await post("api/pauses", {
       ...target,
       reason,
-      ...(duration_s && { duration_s: Number(duration_s) }),
+      ...(end !== null && { duration_s: Math.ceil((end - nowMs()) / 1000) }),
     });
     await onDone?.();
     return { text: t("pause.begun", { what }), undo: () => endPause(made.name, onDone) };
@@ -75,5 +78,5 @@ export function PauseDialog({ target, what, onClose, onDone }) {
   return html`<${FormDialog} title=${t("pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
     <p><strong><${Text} value=${what} max=${200} /></strong></p><p class="muted">${t("pause.text")}</p>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" />
-    <${FormField} form=${form} name="duration_s" as="select" label=${t("pause.duration")}>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1000)}</option>`)}<option value="">${t("pause.forever")}</option><//><//>`;
+    <${DurationField} form=${form} name="lasts" label=${t("pause.duration")} empty=${t("pause.forever")} path="duration_s" /><//>`;
 }

@@ -6,14 +6,14 @@ import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
+import { DurationField, endOf, unreadable } from "../ui/durations.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { Badge, Id, Num, Text, Time, durationText, nowMs } from "../ui/formats.js";
+import { Badge, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
 import { FormField, useForm } from "../ui/forms.js";
 import { Sparkline } from "../ui/sparkline.js";
 
 /** @typedef {import("../../answers").Schemas["NameStats"]} NameStats */
 
-const DURATIONS_S = [3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600];
 const HOUR_MS = 3_600_000;
 // As many groups as the master keeps.
 const KEPT = 500;
@@ -91,16 +91,19 @@ function Ignored({ group }) {
 
 /** @param {{group: any, onClose: () => void, onDone: () => unknown}} props */
 export function IgnoreDialog({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ ignored_s: "", reason: "" }));
-  const save = async (/** @type {import("../ui/forms.js").Values} */ { reason, duration_s }) => {
-    await post(pathOf(group), { reason, ...(duration_s && { duration_s: Number(duration_s) }) });
+  const form = useForm(null, () => ({ lasts: "", reason: "" }));
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { reason, lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1000) };
+    await post(pathOf(group), { reason, ...length });
     await onDone();
     const undo = () => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onDone);
     return { text: t("failures.ignoring"), undo };
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
-    <${FormField} form=${form} name="ignored_s" path="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1000)}</option>`)}<//>
+    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 

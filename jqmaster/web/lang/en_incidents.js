@@ -56,6 +56,10 @@ export default {
   "mark.definition": "{who} paused or resumed definition {subject}.",
   "mark.worker": "{who} drained or detached worker {subject}.",
   "mark.acknowledged": "{who} acknowledged what is open of notice {subject}.",
+  "chart.marks": "Marks on the chart",
+  "chart.whole": "Show the whole period",
+  "chart.keys":
+    "Arrow keys: move through time. Shift and arrow keys: mark a range. Enter: its jobs. + and -: zoom. Escape: the whole period.",
   "mark.kind.deploy": "deploy",
   "mark.kind.leader": "leader",
   "mark.kind.incident": "incident",
@@ -67,4 +71,16 @@ export default {
   "mark.kind.worker": "worker",
   "mark.kind.acknowledged": "acknowledged",
   "act.incident.acknowledge": "Incident acknowledged",
+  "fault.snooze": "Snooze",
+  "fault.snooze.title": "Snooze this problem",
+  "fault.snooze.text": "It is hidden in this browser until then, and comes back if it is not over.",
+  "fault.snooze.for": "For, or until",
+  "fault.snooze.done": "Snoozed until {time}.",
+  "fault.snoozed":
+    "1 problem is snoozed until {until}.||{count} problems are snoozed, the first until {until}.",
+  "duration.hint": "Such as 45m, 1h 30m, until 18:00, tomorrow 9:00",
+  "duration.example": "45m, until 18:00",
+  "duration.unknown": "Not understood yet. Try 45m, 1h 30m, until 18:00 or tomorrow 9:00.",
+  "duration.rule": "a length such as 45m, or an end such as until 18:00, that is not past",
+  "duration.until": "Until {time}, in {duration}",
 };

@@ -13,8 +13,7 @@ export default {
   "incident.story": "経過",
   "incident.clear": "{duration}で正常に戻りました。",
   "incident.counts": "この間のジョブ",
-  "incident.counts.gone":
-    "分単位の件数は 24 時間保存されます。このインシデントの件数はもう残っていません。",
+  "incident.counts.gone": "分単位の件数は 24 時間保存されます。このインシデントの件数はもう残っていません。",
   "incident.backlog": "実行可能なジョブの最大数",
   "incident.oldest_wait": "最長の待ち時間",
   "incident.nearby": "この間と直前の変更",
@@ -57,6 +56,10 @@ export default {
   "mark.definition": "{who} が定義 {subject} を一時停止または再開しました。",
   "mark.worker": "{who} がワーカー {subject} をドレインまたは切り離しました。",
   "mark.acknowledged": "{who} が通知 {subject} を確認済みにしました。",
+  "chart.marks": "グラフ上の出来事",
+  "chart.whole": "全期間を表示",
+  "chart.keys":
+    "矢印キー: 時刻の移動。Shift+矢印キー: 範囲の選択。Enter: その範囲のジョブ。+ と -: 拡大と縮小。Escape: 全期間。",
   "mark.kind.deploy": "デプロイ",
   "mark.kind.leader": "リーダー",
   "mark.kind.incident": "インシデント",
@@ -68,4 +71,16 @@ export default {
   "mark.kind.worker": "ワーカー",
   "mark.kind.acknowledged": "確認済み",
   "act.incident.acknowledge": "インシデントの確認",
+  "fault.snooze": "スヌーズ",
+  "fault.snooze.title": "この異常をスヌーズする",
+  "fault.snooze.text":
+    "指定した時刻まで、このブラウザーでは表示されません。解消されていなければ、再び表示されます。",
+  "fault.snooze.for": "期間または終了時刻",
+  "fault.snooze.done": "{time} までスヌーズしました。",
+  "fault.snoozed": "スヌーズ中の異常が {count} 件あります ({until} まで)。",
+  "duration.hint": "例: 45分、1時間30分、18:00まで、明日9:00",
+  "duration.example": "45分、18:00まで",
+  "duration.unknown": "まだ解釈できません。例: 45分、1時間30分、18:00まで、明日9:00",
+  "duration.rule": "「45分」のような長さ、または「18:00まで」のような未来の時刻を入力してください",
+  "duration.until": "{time} まで (あと {duration})",
 };

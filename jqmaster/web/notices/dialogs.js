@@ -6,11 +6,12 @@ import { go } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { Dialog, toast } from "../ui/dialogs.js";
+import { DurationField, endOf, unreadable } from "../ui/durations.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { Text, durationText, nowMs } from "../ui/formats.js";
-import { FormField, useForm } from "../ui/forms.js";
+import { Text, durationText } from "../ui/formats.js";
+import { useForm } from "../ui/forms.js";
 
-const DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+const HOUR_MS = 3_600_000;
 
 /** @param {string} name */
 export const pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
@@ -31,16 +32,18 @@ export function NoticeDialogs() {
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
 function MuteNotice({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: "3600" }));
-  const save = async (/** @type {import("../ui/forms.js").Values} */ { lasts }) => {
-    const until = new Date(nowMs() + 1000 * Number(lasts)).toISOString();
+  const form = useForm(null, () => ({ lasts: durationText(HOUR_MS) }));
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { lasts = "" }) => {
+    const end = endOf(lasts);
+    if (end === null) throw unreadable("until");
+    const until = new Date(end).toISOString();
     await post(`${pathOfNotice(name)}/mute`, { until });
     await onDone();
     return t("notices.muted.done", { name: visible(name) });
   };
   return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
-    <${FormField} form=${form} name="lasts" label=${t("notices.mute.for")} as="select" path="until">${DURATIONS_S.map((s) => html`<option key=${s} value=${String(s)}>${durationText(1000 * s)}</option>`)}<//><//>`;
+    <${DurationField} form=${form} name="lasts" label=${t("notices.mute.for")} path="until" /><//>`;
 }
 
 /** @param {{name: string, onClose: () => void}} props */

@@ -179,7 +179,8 @@ function pausedOf(constraints) {
         if (isPause(one.name))
           return [
             {
-              kind: "warn",
+              // Somebody said why and until when: nobody has to act.
+              kind: one.reason && one.expires_at ? "info" : "warn",
               code: "pause",
               key: `paused ${one.name}`,
               text: pauseText(one),

@@ -2,12 +2,18 @@
 import { language, number, t } from "../core/i18n.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
+import { href } from "../core/router.js";
 import uPlot from "../vendor/uplot.js";
-import { durationText, instantText, nowMs } from "./formats.js";
+import { MarkList, drawMarks, marksIn } from "./chart_marks.js";
+import { durationText, instantText, minuteText, nowMs } from "./formats.js";
 
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
 
 const LEAST_DRAG_PX = 6;
+// A chart shows at least this many points.
+const LEAST_POINTS = 5;
+/** @type {import("./chart_marks.js").ChartMark[]} */
+const NO_MARKS = [];
 
 /**
  * Label the ticks of a time axis: hours and minutes, with the day below where one begins; only days if they are a day
@@ -87,9 +93,10 @@ const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "
 
 /**
  * Lines or stacked areas over time.
- * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, onRange?: (from: string, to: string) => void}} props
+ * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, marks?: import("./chart_marks.js").ChartMark[], listsMarks?: boolean, onRange?: (from: string, to: string) => void}} props
  *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. A press on a name in the
- *   legend hides its series. `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
+ *   legend hides its series. `marks`: what happened, drawn as lines and bands; `listsMarks`: they are also listed. By
+ *   key: arrows move through time, with Shift they mark a range, Enter opens it, + and - zoom. `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
  */
 export function Chart({
   label,
@@ -98,6 +105,8 @@ export function Chart({
   format = (value) => number(value, { maximumFractionDigits: 2 }),
   isStacked = false,
   height = 200,
+  marks = NO_MARKS,
+  listsMarks = false,
   onRange,
 }) {
   const [times] = usePref("times", "relative");
@@ -128,6 +137,12 @@ export function Chart({
   }, [xs, series, isStacked]);
   const latest = useRef(data);
   latest.current = data;
+  const drawn = useRef(marks);
+  drawn.current = marks;
+  /** The period that was zoomed to, in Unix seconds. */
+  const [zoom, setZoom] = useState(/** @type {{min: number, max: number} | null} */ (null));
+  const zoomed = useRef(zoom);
+  zoomed.current = zoom;
   const shape = series.map((one) => `${one.label}|${one.color}`).join();
   useEffect(() => {
     const element = box.current;
@@ -183,6 +198,7 @@ export function Chart({
           })),
         ],
         hooks: {
+          drawAxes: [(/** @type {any} */ u) => drawMarks(u, drawn.current)],
           setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)],
           setSelect: [
             (/** @type {any} */ u) => {
@@ -200,6 +216,7 @@ export function Chart({
       element,
     );
     plot.current = made;
+    if (zoomed.current) made.setScale("x", zoomed.current);
     const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
     return () => {
@@ -209,9 +226,23 @@ export function Chart({
     };
   }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
   useEffect(() => {
-    plot.current?.setData(data);
+    plot.current?.setData(data, zoomed.current === null);
+    if (zoomed.current) plot.current?.setScale("x", zoomed.current);
   }, [data]);
+  useEffect(() => plot.current?.redraw(false), [marks]);
+  useEffect(() => {
+    const [first, last] = [xs[0], xs.at(-1)];
+    if (first !== undefined && last !== undefined)
+      plot.current?.setScale("x", zoom ?? { min: first, max: last });
+  }, [zoom]);
   const [at, setAt] = useState(/** @type {number | null} */ (null));
+  const anchor = useRef(/** @type {number | null} */ (null));
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    const done = byKey(event, { plot: plot.current, xs, at: index, anchor, zoom, setZoom, onRange });
+    if (!done) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
   const index = at !== null && at < xs.length ? at : xs.length - 1;
   const toggle = (/** @type {string} */ name) => {
     const next = new Set(hidden);
@@ -222,8 +253,70 @@ export function Chart({
     const v = one.values[index];
     return v === null || v === undefined ? "–" : format(v);
   };
+  // What happened since the last whole minute is listed, too.
+  const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
+  const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
+  const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
-    <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
+    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index] ?? 0) * 1000, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
+}
+
+/**
+ * Act on a key: move through time, mark a range, open it, zoom.
+ * @param {KeyboardEvent} event
+ * @param {{plot: any, xs: number[], at: number, anchor: {current: number | null}, zoom: {min: number, max: number} | null, setZoom: (zoom: {min: number, max: number} | null) => void, onRange: ((from: string, to: string) => void) | undefined}} chart `at`: the index of the point that is shown.
+ * @returns {boolean} Whether the key means something.
+ */
+function byKey({ key, shiftKey }, { plot, xs, at, anchor, zoom, setZoom, onRange }) {
+  const last = xs.length - 1;
+  if (!plot || last < 1) return false;
+  /** @type {Record<string, number>} */
+  const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -last, End: last };
+  const x = (/** @type {number} */ n) => xs[Math.max(0, Math.min(last, n))] ?? 0;
+  const step = steps[key];
+  if (step !== undefined) {
+    const next = Math.max(0, Math.min(last, at + step));
+    if (shiftKey && anchor.current === null) anchor.current = at;
+    if (!shiftKey) anchor.current = null;
+    const left = plot.valToPos(x(next), "x");
+    plot.setCursor({ left, top: 0 });
+    const from = anchor.current === null ? left : plot.valToPos(x(anchor.current), "x");
+    plot.setSelect(
+      { left: Math.min(from, left), top: 0, width: Math.abs(left - from), height: plot.over.clientHeight },
+      false,
+    );
+    return true;
+  }
+  switch (key) {
+    case "+":
+    case "=":
+    case "-": {
+      const [min, max] = [zoom?.min ?? x(0), zoom?.max ?? x(last)];
+      const half = ((max - min) * (key === "-" ? 2 : 0.5)) / 2;
+      const least = ((x(last) - x(0)) / last) * LEAST_POINTS;
+      if (2 * half < least) return true;
+      const from = Math.max(x(0), Math.min(x(at) - half, x(last) - 2 * half));
+      const to = Math.min(x(last), from + 2 * half);
+      setZoom(from <= x(0) && to >= x(last) ? null : { min: from, max: to });
+      return true;
+    }
+    case "Escape":
+      if (zoom === null && anchor.current === null) return false;
+      anchor.current = null;
+      plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      setZoom(null);
+      return true;
+    case "Enter": {
+      if (!onRange) return false;
+      const ends = [at, anchor.current ?? at].sort((a, b) => a - b);
+      const iso = (/** @type {number} */ n) => new Date(x(n) * 1000).toISOString();
+      const pointS = Math.max(1, x(1) - x(0));
+      onRange(iso(ends[0] ?? at), new Date((x(ends[1] ?? at) + pointS) * 1000).toISOString());
+      return true;
+    }
+    default:
+      return false;
+  }
 }

@@ -185,7 +185,7 @@ export function clockText(ms, mode) {
 }
 
 /** @param {number} ms Unix. @returns {string} Such as `02:30`; with the date if it is not today's. In the reader's zone. */
-function minuteText(ms) {
+export function minuteText(ms) {
   const { day, clock } = instantParts(ms, "local");
   return `${day === instantParts(nowMs(), "local").day ? "" : `${day.slice(5)} `}${clock.slice(0, 5)}`;
 }

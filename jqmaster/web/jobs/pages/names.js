@@ -4,6 +4,7 @@ import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { BacklogWhy } from "../backlog_why.js";
+import { useMarks } from "../../operations/marks.js";
 import { PauseButton, PauseName, pauseColumn } from "../../constraints/pause_dialog.js";
 import { Pauses } from "../../constraints/pauses.js";
 import { go, href } from "../../core/router.js";
@@ -227,6 +228,7 @@ function One({ name, query, session }) {
 
 /** @param {{history: any, name: string}} props */
 function Course({ history, name }) {
+  const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, times } = useMemo(() => {
     const points = completePoints(history);
     return {
@@ -250,8 +252,8 @@ function Course({ history, name }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} marks=${marks} height=${140} format=${durationText} />`;
 }
 
 // More bars could not be read at a glance.

@@ -5,7 +5,6 @@ import { t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
-import { whoText } from "../../identity/value_words.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { FormDialog } from "../../ui/form_dialog.js";
 import { Badge, Num, Text, Time, durationText, nowMs, steadyMs, useTick } from "../../ui/formats.js";
@@ -26,9 +25,7 @@ const AROUND_MS = 60_000;
 /** @param {{query: Record<string, string>, session: import("../../core/api.js").Session}} props */
 export function Page({ query, session }) {
   const id = query["id"];
-  return id
-    ? html`<${One} key=${id} id=${id} mayOperate=${may(session, "operate")} />`
-    : html`<${All} />`;
+  return id ? html`<${One} key=${id} id=${id} mayOperate=${may(session, "operate")} />` : html`<${All} />`;
 }
 
 function All() {
@@ -140,9 +137,7 @@ function Lasted({ incident }) {
 
 /** @param {Incident} incident @returns {string} */
 const lastsText = ({ began_at, ended_at }) =>
-  durationText(
-    steadyMs(Math.max(1000, (ended_at ? Date.parse(ended_at) : nowMs()) - Date.parse(began_at))),
-  );
+  durationText(steadyMs(Math.max(1000, (ended_at ? Date.parse(ended_at) : nowMs()) - Date.parse(began_at))));
 
 /** @param {{id: string, onClose: () => void, onDone: () => Promise<void>}} props */
 function Acknowledge({ id, onClose, onDone }) {

@@ -12,7 +12,9 @@ import { Bar, Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { BacklogWhy } from "../../jobs/backlog_why.js";
 import { withIgnored } from "../../jobs/failure_groups.js";
 import { HealthLine, useHealth } from "../health_line.js";
+import { SnoozeDialog, useSnoozed } from "../snoozes.js";
 import { lastingFaults } from "../lasting_faults.js";
+import { useMarks } from "../marks.js";
 import { usePref } from "../../core/prefs.js";
 import { RunbookLink } from "../runbook_link.js";
 import {
@@ -289,8 +291,12 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     const timer = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer);
   }, [over, isWhole]);
-  const faults = found.filter((fault) => !acknowledged.includes(fault.key));
-  const hidden = found.length - faults.length;
+  const snoozed = useSnoozed();
+  const [snoozing, setSnoozing] = useState(/** @type {Fault | null} */ (null));
+  const shown = found.filter((fault) => !acknowledged.includes(fault.key));
+  const faults = shown.filter((fault) => !snoozed.has(fault.key));
+  const hidden = found.length - shown.length;
+  const asleep = shown.length - faults.length;
   // Faults that are over leave their space behind, and one more than the first has its space: nothing below them jumps.
   const rows = useRef(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
@@ -305,9 +311,10 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
             (
               fault,
             ) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.code && html`<${RunbookLink} code=${fault.code} />`}${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`,
+        ${fault.code && html`<${RunbookLink} code=${fault.code} />`}${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//><${Button} opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault)}><span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" /><//></li>`,
           )}</ul>`
-    }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
+    }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}${asleep > 0 && html`<p class="muted">${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button type="button" class="link" onClick=${snoozed.wake}>${t("fault.show")}</button></p>`}
+    ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}</section>`;
 }
 
 /** @param {{stats: any}} props */
@@ -332,6 +339,7 @@ function Tiles({ stats }) {
 
 /** @param {{history: any}} props */
 function History({ history }) {
+  const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = useMemo(() => {
     const points = completePoints(history);
     const perS = (/** @type {string} */ key) => points.map((point) => point[key] / history.step_s);
@@ -359,10 +367,10 @@ function History({ history }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
-    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />
-    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
-    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
+    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} marks=${marks} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />
+    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} marks=${marks} height=${140} /></div>
+    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} marks=${marks} height=${140} format=${durationText} /></div></div>`;
 }
 
 /** @param {{stats: any}} props */

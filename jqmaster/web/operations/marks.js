@@ -1,0 +1,35 @@
+/** The marks of a period, for charts. */
+import { useMemo } from "../core/lib.js";
+import { get } from "../core/api.js";
+import { tOr } from "../core/i18n.js";
+import { useResource } from "../core/live.js";
+import { visible } from "../core/text.js";
+import { markLink, markText } from "./mark_words.js";
+
+const LEAST_MS = 10_000;
+const POLL_MS = 30_000;
+
+/**
+ * @param {string | undefined} since ISO 8601; undefined: not known yet.
+ * @returns {import("../ui/chart_marks.js").ChartMark[]}
+ */
+export function useMarks(since) {
+  // Only the day matters to the question: each new minute would otherwise ask again at once.
+  const { data } = useResource(
+    (signal) => (since ? get("api/marks", { since }, signal) : Promise.resolve(null)),
+    [since === undefined],
+    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS },
+  );
+  return useMemo(
+    () =>
+      (data?.marks ?? []).map((mark) => ({
+        atMs: Date.parse(mark.at),
+        untilMs: mark.until ? Date.parse(mark.until) : null,
+        kind: mark.kind,
+        label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
+        text: markText(mark),
+        link: markLink(mark),
+      })),
+    [data],
+  );
+}

@@ -1,0 +1,63 @@
+"""Charts show what happened where it happened, and are read and zoomed by keyboard."""
+
+import re
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from jqmaster.domain.operations.timeline import TimelineKind
+from tests.support import real_time
+from tests.support.master import master_on
+from tests.support.server import StoreServer
+from tests.ui.conftest import Screens
+from tests.ui.test_core import accessible, picture
+from tests.ui.test_incidents import Timeline
+
+pytestmark = [pytest.mark.req("D21", "J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+
+async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with master_on(store_server.url) as (master, api):
+        timeline, screens = Timeline(master), Screens(browser, master.server.url)
+        await timeline.add(TimelineKind.STORE_AWAY, 1200, "store", lasted_s=300)
+        await timeline.add(TimelineKind.VERSION_NEW, 600, "2.1", label="mail.send")
+        pause = {"job_name": "mail.send", "reason": "too many", "duration_s": 3600}
+        assert (await api.call("POST", "/api/pauses", pause))[0] == 201
+        await api.enqueue("mail.send")
+        async with screens.open("#/overview") as page:
+            marks = page.locator(".chart-marks").first
+            await expect(marks).to_contain_text(
+                "deploy The first worker of version 2.1 registered (mail.send)."
+            )
+            await expect(marks).to_contain_text("local paused jobs named mail.send. “too many”")
+            await expect(marks.get_by_role("link", name="Incident")).to_have_attribute(
+                "href", re.compile(r"#/incidents\?id=")
+            )
+            # A band of 5 minutes and a line are drawn on each chart.
+            plot = page.locator(".plot").first
+            await accessible(page)
+            await picture(page, "marks")
+            await plot.focus()
+            shown = page.locator(".legend-at").first
+            last = await shown.text_content()
+            for _ in range(3):
+                await page.keyboard.press("ArrowLeft")
+            await expect(shown).not_to_have_text(last or "")
+            await page.keyboard.press("+")
+            whole = page.get_by_role("button", name="Show the whole period").first
+            await expect(whole).to_be_visible()
+            # The zoomed half does not hold the incident of 20 minutes ago any more when zoomed twice.
+            await page.keyboard.press("+")
+            await expect(marks).not_to_contain_text("Incident")
+            await page.keyboard.press("Escape")
+            await expect(whole).to_have_count(0)
+            await expect(marks).to_contain_text("Incident")
+            await page.keyboard.press("Shift+ArrowLeft")
+            await page.keyboard.press("Shift+ArrowLeft")
+            await page.keyboard.press("Enter")
+            await expect(page).to_have_url(re.compile(r"#/jobs\?finished_after=.*finished_before="))
+        async with screens.open("#/names?name=mail.send") as page:
+            await expect(page.locator(".chart-marks")).to_contain_text("version 2.1")
+            await expect(page.locator(".chart-marks")).to_have_count(1)
