@@ -235,7 +235,10 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
   `Enter` work in lists.
 * **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. The UI follows your
   browser until you choose.
-* **Problems**: the Overview lists what is wrong until it is over. You can acknowledge a problem; it is hidden until it comes back.
+* **Problems**: the Overview lists what is wrong until it is over. You can acknowledge a problem, which hides it until it
+  comes back, or snooze it (`45m`, `until 18:00`).
+* **Charts**: they mark deploys, pauses, changes and incidents, and compare with yesterday or last week. Arrow keys move through
+  time, Shift and arrow keys mark a range, Enter opens its jobs, `+` and `-` zoom.
 * **Incidents**: each [incident](incidents.md) is one story on one page: what happened, what was changed before, who takes care of it.
 * **Sessions**: if yours ends, you log in again in a dialog, and what you typed stays.
 * **API**: the [HTTP API](../openapi/) can do everything that the UI does. You can copy lists, jobs and forms as `curl`

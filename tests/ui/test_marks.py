@@ -58,6 +58,16 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
             await page.keyboard.press("Shift+ArrowLeft")
             await page.keyboard.press("Enter")
             await expect(page).to_have_url(re.compile(r"#/jobs\?finished_after=.*finished_before="))
+        async with screens.open("#/overview?compare=1d") as page:
+            legend = page.locator(".legend").first
+            await expect(legend).to_contain_text("yesterday")
+            await page.get_by_role("link", name="last week").click()
+            await expect(legend).to_contain_text("last week")
+            await page.get_by_role("link", name="7d").click()
+            await expect(page).to_have_url(re.compile("span=7d&compare=7d"))
+            await expect(legend).to_contain_text("last week")
+            await accessible(page)
+            await picture(page, "comparison")
         async with screens.open("#/names?name=mail.send") as page:
             await expect(page.locator(".chart-marks")).to_contain_text("version 2.1")
             await expect(page.locator(".chart-marks")).to_have_count(1)

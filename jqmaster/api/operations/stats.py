@@ -8,12 +8,13 @@ from jqmaster.api.http.query import whole_number
 from jqmaster.api.http.searches import search
 from jqmaster.api.operations.stats_schemas import IgnoreRequest
 from jqmaster.errors import FieldError, InvalidError, after_it_was_done
-from jqmaster.service.operations.stats import NameOrder, Span, failure_group_view
+from jqmaster.service.operations.stats import Before, NameOrder, Span, failure_group_view
 
 MAX_PAGE: Final = 500
 PAGE: Final = 50
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
 ORDERS: Final[tuple[NameOrder, ...]] = get_args(NameOrder)
+PERIODS: Final[tuple[Before, ...]] = get_args(Before)
 DEFAULT_SPAN: Final[Span] = "1h"
 MAX_NAME_LENGTH: Final = 200
 MAX_LABEL_KEY: Final = 64
@@ -29,8 +30,9 @@ async def now(call: Call) -> Reply:
 
 @search
 async def history(call: Call) -> Reply:
-    query = call.query("name", "span")
-    return Reply(200, await call.services.stats.history(_span(query), _text(query, "name")))
+    query = call.query("name", "span", "before")
+    before = _one_of(query, "before", PERIODS, "1d") if "before" in query else None
+    return Reply(200, await call.services.stats.history(_span(query), _text(query, "name"), before))
 
 
 @search

@@ -50,7 +50,14 @@ OPERATIONS: Final = [
               text="Computed at most once per second for all callers."),
     Operation("GET", "/api/stats/history", stats.history, Scope.READ, "Get counts over time", "statistics",
               {200: stats_schemas.StatsHistory},
-              query={"name": {"schema": _TEXT, "description": "Counts for this job name only."}, "span": _SPAN},
+              query={
+                  "name": {"schema": _TEXT, "description": "Counts for this job name only."},
+                  "span": _SPAN,
+                  "before": {"schema": {"type": "string", "enum": list(stats.PERIODS)},
+                             "description": "The same period so long before, to compare with. Its steps are hours, "
+                                            "because minutes are not kept as long. The last one may be in part of the "
+                                            "present period."},
+              },
               problems=_STORE, text=_HISTORY_TEXT),
     Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics",
               {200: stats_schemas.NameList},

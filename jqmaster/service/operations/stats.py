@@ -17,17 +17,19 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failures import Ignore
 from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
-from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.failures import FailureReader, ShownFailures
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.health.inspect import Inspector
-from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore, Step
+from jqmaster.store.operations.history import KEEP_MS, STEP_MS, BacklogSample, HistoryStore, Step
 from jqmaster.store.workers.workers import WorkerStore
 
 Span = Literal["1h", "3h", "6h", "24h", "7d", "30d"]
 NameOrder = Literal["name", "pushed", "failed", "ready"]
+Before = Literal["1d", "7d"]
+BEFORE_MS: Final[Mapping[Before, int]] = {"1d": 86_400_000, "7d": 7 * 86_400_000}
 
 # Each span has a step and a number of steps.
 SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
@@ -184,10 +186,22 @@ class StatsService:
 
     # --- over time
 
-    async def history(self, span: Span, name: str | None = None) -> dict[str, Any]:
-        """Return the points of all steps of the span, the current one last, for one name or for all."""
-        step, count = SPANS[span]
-        last = await self._history.now_ms() // STEP_MS[step]
+    async def history(
+        self, span: Span, name: str | None = None, before: Before | None = None
+    ) -> dict[str, Any]:
+        """Return the points of all steps of the span, the current one last, for one name or for all. `before`: those of
+        the hours of the same period so long before. Raise InvalidError if they are no longer kept."""
+        step, count, back_ms = *SPANS[span], 0
+        if before is not None:
+            step, count, back_ms = (
+                "hour",
+                SPANS[span][1] * STEP_MS[step] // STEP_MS["hour"] + 1,
+                BEFORE_MS[before],
+            )
+            if back_ms + count * STEP_MS["hour"] > KEEP_MS["hour"]:
+                rule = f"not with a span of {span}: hours are kept for 30 days"
+                raise InvalidError(f"before: {rule}", errors=[FieldError(("query", "before"), rule)])
+        last = (await self._history.now_ms() - back_ms) // STEP_MS[step]
         numbers = range(last - count + 1, last + 1)
         series = await self._history.series(TOTAL if name is None else name, step, numbers)
         whole = series if name is None else await self._history.series(TOTAL, step, numbers)

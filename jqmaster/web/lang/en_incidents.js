@@ -83,4 +83,8 @@ export default {
   "duration.unknown": "Not understood yet. Try 45m, 1h 30m, until 18:00 or tomorrow 9:00.",
   "duration.rule": "a length such as 45m, or an end such as until 18:00, that is not past",
   "duration.until": "Until {time}, in {duration}",
+  "chart.compare": "Compare with",
+  "chart.before.none": "no comparison",
+  "chart.before.1d": "yesterday",
+  "chart.before.7d": "last week",
 };

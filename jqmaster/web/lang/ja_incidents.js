@@ -83,4 +83,8 @@ export default {
   "duration.unknown": "まだ解釈できません。例: 45分、1時間30分、18:00まで、明日9:00",
   "duration.rule": "「45分」のような長さ、または「18:00まで」のような未来の時刻を入力してください",
   "duration.until": "{time} まで (あと {duration})",
+  "chart.compare": "比較対象",
+  "chart.before.none": "比較なし",
+  "chart.before.1d": "昨日",
+  "chart.before.7d": "先週",
 };

@@ -93,9 +93,9 @@ const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "
 
 /**
  * Lines or stacked areas over time.
- * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, marks?: import("./chart_marks.js").ChartMark[], listsMarks?: boolean, onRange?: (from: string, to: string) => void}} props
+ * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, marks?: import("./chart_marks.js").ChartMark[], listsMarks?: boolean, before?: {label: string, values: (number | null)[]} | null, onRange?: (from: string, to: string) => void}} props
  *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. A press on a name in the
- *   legend hides its series. `marks`: what happened, drawn as lines and bands; `listsMarks`: they are also listed. By
+ *   legend hides its series. `marks`: what happened, drawn as lines and bands; `listsMarks`: they are also listed. `before`: an earlier period to compare with. By
  *   key: arrows move through time, with Shift they mark a range, Enter opens it, + and - zoom. `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
  */
 export function Chart({
@@ -107,6 +107,7 @@ export function Chart({
   height = 200,
   marks = NO_MARKS,
   listsMarks = false,
+  before = null,
   onRange,
 }) {
   const [times] = usePref("times", "relative");
@@ -127,14 +128,15 @@ export function Chart({
     return () => query.removeEventListener("change", change);
   }, []);
   const data = useMemo(() => {
-    if (!isStacked) return [xs, ...series.map((one) => one.values)];
+    const earlier = before ? [before.values] : [];
+    if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
     // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
     const sums = xs.map(() => 0);
     const stacked = series.map((one) =>
       one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),
     );
-    return [xs, ...stacked.reverse()];
-  }, [xs, series, isStacked]);
+    return [xs, ...stacked.reverse(), ...earlier];
+  }, [xs, series, isStacked, before]);
   const latest = useRef(data);
   latest.current = data;
   const drawn = useRef(marks);
@@ -143,7 +145,7 @@ export function Chart({
   const [zoom, setZoom] = useState(/** @type {{min: number, max: number} | null} */ (null));
   const zoomed = useRef(zoom);
   zoomed.current = zoom;
-  const shape = series.map((one) => `${one.label}|${one.color}`).join();
+  const shape = [...series.map((one) => `${one.label}|${one.color}`), before?.label].join();
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -196,6 +198,17 @@ export function Chart({
             ...(isStacked && { fill: css(one.color) }),
             points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints },
           })),
+          ...(before
+            ? [
+                {
+                  label: before.label,
+                  stroke: css("--text"),
+                  width: 1.5,
+                  dash: [6, 4],
+                  points: { show: false },
+                },
+              ]
+            : []),
         ],
         hooks: {
           drawAxes: [(/** @type {any} */ u) => drawMarks(u, drawn.current)],
@@ -259,6 +272,7 @@ export function Chart({
   const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
+      ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
       ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
     <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index] ?? 0) * 1000, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
 }

@@ -253,3 +253,22 @@ async def test_failures_are_paged_without_gaps(world: StoreWorld) -> None:
     found += page["groups"]
     assert sorted(g["message"] for g in found) == list("abcde")
     assert [g["last_seen_at"] for g in found] == sorted((g["last_seen_at"] for g in found), reverse=True)
+
+
+async def test_the_same_period_of_another_day_is_told_by_the_hour_as_long_as_hours_are_kept(
+    world: StoreWorld,
+) -> None:
+    world.now_ms = world.now_ms // STEP_MS["hour"] * STEP_MS["hour"] + 30 * 60_000
+    began_ms, master = world.now_ms, CountingMaster(world, 1)
+    master.tally.succeeded("a", 50, 7)
+    await master.keeper.flush()
+    world.pass_ms(86_400_000)
+    stats = service(world)
+    history = await stats.history("1h", None, "1d")
+    assert history["step_s"] == 3600
+    assert [point["succeeded"] for point in history["points"]] == [0, 7]
+    assert history["points"][1]["at"] == iso_ms(began_ms - 30 * 60_000)
+    world.pass_ms(6 * 86_400_000)
+    assert sum(point["succeeded"] for point in (await stats.history("7d", "a", "7d"))["points"]) == 7
+    with pytest.raises(InvalidError, match="before: not with a span of 30d"):
+        await stats.history("30d", None, "1d")

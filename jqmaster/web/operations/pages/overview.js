@@ -8,6 +8,7 @@ import { go, href } from "../../core/router.js";
 import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
 import { Chart, completePoints } from "../../ui/charts.js";
+import { CompareWith, comparedPeriod, comparedWith } from "../../ui/comparison.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { BacklogWhy } from "../../jobs/backlog_why.js";
 import { withIgnored } from "../../jobs/failure_groups.js";
@@ -148,6 +149,13 @@ export function Page({ query, session }) {
   useEffect(() => {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
+  const compared = comparedPeriod(query["compare"], span ?? "");
+  const earlier = useResource(
+    (signal) =>
+      compared ? get("api/stats/history", { span, before: compared }, signal) : Promise.resolve(null),
+    [span, compared],
+    { everyMs: 300_000, pollMs: 300_000 },
+  );
   const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 10_000 : 60_000,
@@ -241,9 +249,9 @@ export function Page({ query, session }) {
     <${Tiles} stats=${stats} />
     ${stats.counts.ready > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
-      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav></div>
+      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(/** @type {string} */ word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
-      ${history.data ? html`<${History} history=${history.data} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
+      ${history.data ? html`<${History} history=${history.data} earlier=${earlier.data} compared=${compared} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -337,8 +345,8 @@ function Tiles({ stats }) {
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
 }
 
-/** @param {{history: any}} props */
-function History({ history }) {
+/** @param {{history: any, earlier: any, compared: string}} props */
+function History({ history, earlier, compared }) {
   const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = useMemo(() => {
     const points = completePoints(history);
@@ -367,10 +375,20 @@ function History({ history }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
-    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} marks=${marks} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />
-    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} marks=${marks} height=${140} /></div>
-    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} marks=${marks} height=${140} format=${durationText} /></div></div>`;
+  const before = useMemo(() => {
+    /** @param {(point: any, stepS: number) => number | null} valueOf */
+    const by = (valueOf) => comparedWith(earlier, compared, xs, valueOf);
+    return {
+      outcomes: by((point, stepS) => OUTCOMES.reduce((sum, key) => sum + point[key], 0) / stepS),
+      bad: by((point, stepS) => point.failed / stepS),
+      backlog: by((point) => point.backlog),
+      waits: by((point) => point.wait?.p95_ms ?? null),
+    };
+  }, [earlier, compared, xs]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
+    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />
+    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks} height=${140} /></div>
+    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks} height=${140} format=${durationText} /></div></div>`;
 }
 
 /** @param {{stats: any}} props */

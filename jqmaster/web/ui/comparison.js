@@ -1,0 +1,42 @@
+/** An earlier period beside the present one, hour by hour. */
+import { t } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+
+/** @typedef {import("../../answers").Schemas["StatsHistory"]} History */
+
+const HOUR_S = 3600;
+const DAY_S = 86_400;
+/** How long before, in seconds, by the word in the address. @type {Record<string, number>} */
+export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
+/** Hours are kept for 30 days. */
+const NOT_WITH = ["30d"];
+
+/** @param {string | undefined} word Of the address. @param {string} span @returns {string} "" compares with nothing. */
+export const comparedPeriod = (word, span) =>
+  word !== undefined && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
+
+/**
+ * @param {History | null} history The earlier period.
+ * @param {string} word
+ * @param {number[]} xs Unix seconds of the present period.
+ * @param {(point: any, stepS: number) => number | null} valueOf
+ * @returns {{label: string, values: (number | null)[]} | null} The value of the hour in which each instant lay then.
+ */
+export function comparedWith(history, word, xs, valueOf) {
+  const back = PERIODS_S[word];
+  if (!history || !back) return null;
+  const hours = new Map(
+    history.points.map((point) => [Math.floor(Date.parse(point.at) / 1000 / HOUR_S), point]),
+  );
+  const values = xs.map((x) => {
+    const point = hours.get(Math.floor((x - back) / HOUR_S));
+    return point ? valueOf(point, history.step_s) : null;
+  });
+  return { label: t(`chart.before.${word}`), values };
+}
+
+/** @param {{word: string, span: string, link: (word: string) => string}} props `link`: the address that compares with a period. */
+export const CompareWith = ({ word, span, link }) =>
+  NOT_WITH.includes(span)
+    ? null
+    : html`<nav class="spans" aria-label=${t("chart.compare")}>${["", ...Object.keys(PERIODS_S)].map((one) => html`<a key=${one} class="chip-link" href=${link(one)} aria-current=${one === word ? "true" : undefined}>${t(one ? `chart.before.${one}` : "chart.before.none")}</a>`)}</nav>`;
