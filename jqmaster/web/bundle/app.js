@@ -1287,6 +1287,7 @@ var PATHS = {
   notices: "M2.500 4.500h11v7.500h-11ZM2.500 5l5.500 4 5.500-4",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
+  incidents: "M2.500 8.500h2.500l2-5 3 9 2-4h1.500",
   enqueue: "M8 3v10M3 8h10",
   audit: "M8 3.5V8l3 2M2.500 8a5.5 5.5 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
   settings: "M2.5 5h6M11.500 5h2M2.500 11h2M7.500 11h6M8.500 5a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0M4.500 11a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0",
@@ -1793,6 +1794,7 @@ var PAGES = (
     "targets",
     "workers",
     "masters",
+    "incidents",
     "audit",
     "settings",
     "access",
@@ -2545,6 +2547,68 @@ function BatchWhy({ batch, why }) {
     ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
 }
 
+// ui/durations.js
+var MINUTE_MS2 = 6e4;
+var DAY_MS = 864e5;
+var SUGGESTED_MS = [15, 30, 60, 120, 240, 1440].map((minutes) => minutes * MINUTE_MS2);
+var UNITS2 = [
+  [/^(?:s|sec|secs|seconds?|秒間?)$/, 1e3],
+  [/^(?:m|min|mins|minutes?|分間?)$/, MINUTE_MS2],
+  [/^(?:h|hr|hrs|hours?|時間)$/, 60 * MINUTE_MS2],
+  [/^(?:d|days?|日間?)$/, DAY_MS],
+  [/^(?:w|weeks?|週間?)$/, 7 * DAY_MS]
+];
+var PART = /(\d+(?:[.,]\d+)?)\s*([a-z]+|秒間?|分間?|時間|日間?|週間?)/y;
+var CLOCK = /^(?:until|till)?\s*(tomorrow|明日)?(?:の|\s)*(?:at\s+)?(\d{1,2})(?::(\d{2})|時(?:(\d{1,2})分)?|時(半))\s*(?:まで)?$/;
+var DATE = /^(?:until|till)?\s*(\d{4}-\d{2}-\d{2})(?:[t\s]+(\d{1,2}):(\d{2}))?\s*(?:まで)?$/;
+function endOf(text, now = nowMs()) {
+  const plain2 = text.normalize("NFKC").trim().toLowerCase();
+  const lasts = lengthOf(plain2.replace(/^for\s+/, ""));
+  if (lasts !== null) return lasts > 0 ? now + lasts : null;
+  const clock = CLOCK.exec(plain2);
+  if (clock) {
+    const [, tomorrow, hour = "", minute, jaMinute, half] = clock;
+    const today = inputOf(new Date(now).toISOString()).slice(0, 10);
+    const at3 = instantAt(today, hour, minute ?? jaMinute ?? (half ? "30" : "00"));
+    if (at3 === null) return null;
+    return tomorrow || at3 <= now ? at3 + DAY_MS : at3;
+  }
+  const date = DATE.exec(plain2);
+  if (!date) return null;
+  const at2 = instantAt(date[1] ?? "", date[2] ?? "0", date[3] ?? "00");
+  return at2 !== null && at2 > now ? at2 : null;
+}
+function lengthOf(text) {
+  let sum2 = 0;
+  let at2 = 0;
+  while (at2 < text.length) {
+    PART.lastIndex = at2;
+    const part = PART.exec(text);
+    const unit = part && UNITS2.find(([words]) => words.test(part[2] ?? ""));
+    if (!part || !unit) return null;
+    sum2 += Number((part[1] ?? "").replace(",", ".")) * unit[1];
+    at2 = PART.lastIndex;
+    while (text[at2] === " " || text[at2] === ",") at2 += 1;
+  }
+  return at2 === 0 ? null : sum2;
+}
+function instantAt(day, hour, minute) {
+  if (Number(hour) > 23 || Number(minute) > 59) return null;
+  const iso = instantIn(`${day}T${hour.padStart(2, "0")}:${minute.padStart(2, "0")}:00`);
+  return iso ? Date.parse(iso) : null;
+}
+var unreadable = (field) => new Problem(422, { title: t("duration.unknown"), errors: [{ loc: [field], msg: t("duration.rule") }] });
+function DurationField({ form, name, label, empty, path }) {
+  const text = form.values[name] ?? "";
+  const end = text.trim() ? endOf(text) : null;
+  const said = !text.trim() ? empty ?? t("duration.hint") : end === null ? t("duration.unknown") : t("duration.until", {
+    time: clockText(end, pref("times", "relative")),
+    duration: durationText(Math.round((end - nowMs()) / 1e3) * 1e3)
+  });
+  return html`<${Field} label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem} path=${path ?? name}>${(attributes) => html`<input autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")} ...${attributes} ...${form.input(name)} />
+      <div class="suggested">${SUGGESTED_MS.map((ms3) => html`<button type="button" key=${ms3} class="button small" onClick=${() => form.set({ [name]: durationText(ms3) })}>${durationText(ms3)}</button>`)}</div>`}<//>`;
+}
+
 // ui/form_dialog.js
 function FormDialog({
   title: title2,
@@ -2631,7 +2695,7 @@ function FormValue({ value }) {
 }
 
 // constraints/pause_dialog.js
-var DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+var HOUR_MS = 36e5;
 var endPause = (name, onDone) => attempt(() => del(`api/constraints/${encodeURIComponent(name)}`), t("pause.ended")).then(onDone);
 function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
   const name = `${t("constraints.pause")}: ${what}`;
@@ -2657,12 +2721,14 @@ var pauseColumn = (render) => ({
 });
 var PauseName = ({ name }) => html`<${PauseButton} isIcon target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`;
 function PauseDialog({ target, what, onClose, onDone }) {
-  const form = useForm(null, () => ({ reason: "", duration_s: "3600" }));
-  const save = async ({ reason, duration_s }) => {
+  const form = useForm(null, () => ({ reason: "", lasts: durationText(HOUR_MS) }));
+  const save = async ({ reason, lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
     const made = await post("api/pauses", {
       ...target,
       reason,
-      ...duration_s && { duration_s: Number(duration_s) }
+      ...end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) }
     });
     await onDone?.();
     return { text: t("pause.begun", { what }), undo: () => endPause(made.name, onDone) };
@@ -2670,7 +2736,7 @@ function PauseDialog({ target, what, onClose, onDone }) {
   return html`<${FormDialog} title=${t("pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
     <p><strong><${Text} value=${what} max=${200} /></strong></p><p class="muted">${t("pause.text")}</p>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" />
-    <${FormField} form=${form} name="duration_s" as="select" label=${t("pause.duration")}>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<option value="">${t("pause.forever")}</option><//><//>`;
+    <${DurationField} form=${form} name="lasts" label=${t("pause.duration")} empty=${t("pause.forever")} path="duration_s" /><//>`;
 }
 
 // shell/palette.js
@@ -4772,8 +4838,56 @@ He.assign = Te, He.fmtNum = Qn, He.rangeNum = sn, He.rangeLog = on, He.rangeAsin
   e2.linear = ps, e2.stepped = Lf, e2.bars = Cf, e2.spline = Rf;
 }
 
+// ui/chart_marks.js
+var COLORS = (
+  /** @type {Record<string, string>} */
+  { incident: "--failed", pause: "--retrying" }
+);
+var MOST_LISTED = 6;
+var LAST_ALPHA = 0.14;
+var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
+function drawMarks(plot, marks) {
+  const { ctx, bbox, scales } = plot;
+  const { min, max } = scales.x;
+  if (min === null || max === null) return;
+  const styles = getComputedStyle(plot.root);
+  ctx.save();
+  ctx.setLineDash([4, 4]);
+  ctx.lineWidth = devicePixelRatio;
+  for (const mark of marks) {
+    const [from, to2] = [mark.atMs / 1e3, (mark.untilMs ?? mark.atMs) / 1e3];
+    if (to2 < min || from > max) continue;
+    const color = styles.getPropertyValue(colorOf(mark)).trim();
+    const left = plot.valToPos(Math.max(from, min), "x", true);
+    const right = plot.valToPos(Math.min(to2, max), "x", true);
+    if (right - left > 1) {
+      ctx.globalAlpha = LAST_ALPHA;
+      ctx.fillStyle = color;
+      ctx.fillRect(left, bbox.top, right - left, bbox.height);
+      ctx.globalAlpha = 1;
+    }
+    if (from < min) continue;
+    ctx.strokeStyle = color;
+    ctx.beginPath();
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1e3 >= fromS && atMs / 1e3 <= toS);
+function MarkList({ marks, timeOf, more }) {
+  if (marks.length === 0) return null;
+  const hidden = marks.length - MOST_LISTED;
+  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>${marks.slice(-MOST_LISTED).reverse().map(
+    (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}><i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i><span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}</li>`
+  )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}</ul>`;
+}
+
 // ui/charts.js
 var LEAST_DRAG_PX = 6;
+var LEAST_POINTS = 5;
+var NO_MARKS = [];
 var clockIn = (textOf4) => (
   /**
    * @param {any} _plot
@@ -4820,6 +4934,9 @@ function Chart({
   format = (value) => number(value, { maximumFractionDigits: 2 }),
   isStacked = false,
   height = 200,
+  marks = NO_MARKS,
+  listsMarks = false,
+  before = null,
   onRange
 }) {
   const [times] = usePref("times", "relative");
@@ -4849,16 +4966,25 @@ function Chart({
     return () => query.removeEventListener("change", change2);
   }, []);
   const data = y(() => {
-    if (!isStacked) return [xs, ...series.map((one) => one.values)];
+    const earlier = before ? [before.values] : [];
+    if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
     const sums = xs.map(() => 0);
     const stacked = series.map(
       (one) => one.values.map((value2, i2) => sums[i2] = (sums[i2] ?? 0) + (value2 ?? 0))
     );
-    return [xs, ...stacked.reverse()];
-  }, [xs, series, isStacked]);
+    return [xs, ...stacked.reverse(), ...earlier];
+  }, [xs, series, isStacked, before]);
   const latest2 = j(data);
   latest2.current = data;
-  const shape = series.map((one) => `${one.label}|${one.color}`).join();
+  const drawn = j(marks);
+  drawn.current = marks;
+  const [zoom, setZoom] = E2(
+    /** @type {{min: number, max: number} | null} */
+    null
+  );
+  const zoomed = j(zoom);
+  zoomed.current = zoom;
+  const shape = [...series.map((one) => `${one.label}|${one.color}`), before?.label].join();
   W2(() => {
     const element = box.current;
     if (!element) return;
@@ -4908,9 +5034,19 @@ function Chart({
             width: isStacked ? 1 : 2,
             ...isStacked && { fill: css(one.color) },
             points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints }
-          }))
+          })),
+          ...before ? [
+            {
+              label: before.label,
+              stroke: css("--text"),
+              width: 1.5,
+              dash: [6, 4],
+              points: { show: false }
+            }
+          ] : []
         ],
         hooks: {
+          drawAxes: [(u) => drawMarks(u, drawn.current)],
           setCursor: [(u) => setAt(u.cursor.idx ?? null)],
           setSelect: [
             (u) => {
@@ -4929,6 +5065,7 @@ function Chart({
       element
     );
     plot.current = made;
+    if (zoomed.current) made.setScale("x", zoomed.current);
     const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
     return () => {
@@ -4938,12 +5075,29 @@ function Chart({
     };
   }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
   W2(() => {
-    plot.current?.setData(data);
+    plot.current?.setData(data, zoomed.current === null);
+    if (zoomed.current) plot.current?.setScale("x", zoomed.current);
   }, [data]);
+  W2(() => plot.current?.redraw(false), [marks]);
+  W2(() => {
+    const [first, last] = [xs[0], xs.at(-1)];
+    if (first !== void 0 && last !== void 0)
+      plot.current?.setScale("x", zoom ?? { min: first, max: last });
+  }, [zoom]);
   const [at2, setAt] = E2(
     /** @type {number | null} */
     null
   );
+  const anchor = j(
+    /** @type {number | null} */
+    null
+  );
+  const press = (event) => {
+    const done = byKey(event, { plot: plot.current, xs, at: index, anchor, zoom, setZoom, onRange });
+    if (!done) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
   const index = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
   const toggle = (name) => {
     const next = new Set(hidden);
@@ -4954,11 +5108,85 @@ function Chart({
     const v2 = one.values[index];
     return v2 === null || v2 === void 0 ? "–" : format(v2);
   };
+  const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
+  const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
+  const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === void 0 ? "" : instantText((xs[index] ?? 0) * 1e3, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
-    <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
+      ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at2 !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
+    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index] ?? 0) * 1e3, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
 }
+function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, onRange }) {
+  const last = xs.length - 1;
+  if (!plot || last < 1) return false;
+  const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -last, End: last };
+  const x3 = (n) => xs[Math.max(0, Math.min(last, n))] ?? 0;
+  const step = steps[key];
+  if (step !== void 0) {
+    const next = Math.max(0, Math.min(last, at2 + step));
+    if (shiftKey && anchor.current === null) anchor.current = at2;
+    if (!shiftKey) anchor.current = null;
+    const left = plot.valToPos(x3(next), "x");
+    plot.setCursor({ left, top: 0 });
+    const from = anchor.current === null ? left : plot.valToPos(x3(anchor.current), "x");
+    plot.setSelect(
+      { left: Math.min(from, left), top: 0, width: Math.abs(left - from), height: plot.over.clientHeight },
+      false
+    );
+    return true;
+  }
+  switch (key) {
+    case "+":
+    case "=":
+    case "-": {
+      const [min, max] = [zoom?.min ?? x3(0), zoom?.max ?? x3(last)];
+      const half = (max - min) * (key === "-" ? 2 : 0.5) / 2;
+      const least = (x3(last) - x3(0)) / last * LEAST_POINTS;
+      if (2 * half < least) return true;
+      const from = Math.max(x3(0), Math.min(x3(at2) - half, x3(last) - 2 * half));
+      const to2 = Math.min(x3(last), from + 2 * half);
+      setZoom(from <= x3(0) && to2 >= x3(last) ? null : { min: from, max: to2 });
+      return true;
+    }
+    case "Escape":
+      if (zoom === null && anchor.current === null) return false;
+      anchor.current = null;
+      plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+      setZoom(null);
+      return true;
+    case "Enter": {
+      if (!onRange) return false;
+      const ends = [at2, anchor.current ?? at2].sort((a2, b2) => a2 - b2);
+      const iso = (n) => new Date(x3(n) * 1e3).toISOString();
+      const pointS = Math.max(1, x3(1) - x3(0));
+      onRange(iso(ends[0] ?? at2), new Date((x3(ends[1] ?? at2) + pointS) * 1e3).toISOString());
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+// ui/comparison.js
+var HOUR_S = 3600;
+var DAY_S = 86400;
+var PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
+var NOT_WITH = ["30d"];
+var comparedPeriod = (word, span) => word !== void 0 && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
+function comparedWith(history2, word, xs, valueOf2) {
+  const back = PERIODS_S[word];
+  if (!history2 || !back) return null;
+  const hours = new Map(
+    history2.points.map((point) => [Math.floor(Date.parse(point.at) / 1e3 / HOUR_S), point])
+  );
+  const values2 = xs.map((x3) => {
+    const point = hours.get(Math.floor((x3 - back) / HOUR_S));
+    return point ? valueOf2(point, history2.step_s) : null;
+  });
+  return { label: t(`chart.before.${word}`), values: values2 };
+}
+var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : html`<nav class="spans" aria-label=${t("chart.compare")}>${["", ...Object.keys(PERIODS_S)].map((one) => html`<a key=${one} class="chip-link" href=${link(one)} aria-current=${one === word ? "true" : void 0}>${t(one ? `chart.before.${one}` : "chart.before.none")}</a>`)}</nav>`;
 
 // ui/sparkline.js
 var WIDTH = 5;
@@ -4976,8 +5204,7 @@ function Sparkline({ values: values2, label }) {
 }
 
 // jobs/failure_groups.js
-var DURATIONS_S2 = [3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600];
-var HOUR_MS = 36e5;
+var HOUR_MS2 = 36e5;
 var KEPT = 500;
 var MARKS = (
   /** @type {const} */
@@ -4986,7 +5213,7 @@ var MARKS = (
 var isIgnored = (group) => Boolean(group.ignored) && group.ignored.ended_by === null;
 async function withIgnored(answer, signal) {
   if (!answer.names.some((name) => name.failed > 0)) return answer;
-  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
+  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
   const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
   const marked = async (name) => {
@@ -5036,16 +5263,19 @@ function Ignored({ group }) {
   return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
 }
 function IgnoreDialog({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ ignored_s: "", reason: "" }));
-  const save = async ({ reason, duration_s }) => {
-    await post(pathOf(group), { reason, ...duration_s && { duration_s: Number(duration_s) } });
+  const form = useForm(null, () => ({ lasts: "", reason: "" }));
+  const save = async ({ reason, lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
+    await post(pathOf(group), { reason, ...length });
     await onDone();
     const undo = () => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onDone);
     return { text: t("failures.ignoring"), undo };
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
-    <${FormField} form=${form} name="ignored_s" path="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S2.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<//>
+    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 function useIgnoring() {
@@ -5125,6 +5355,43 @@ function pauseText(figures) {
   ].filter(Boolean).join(" ");
 }
 
+// operations/snoozes.js
+var DEFAULT_MS = 30 * 6e4;
+var MOST2 = 200;
+function useSnoozed() {
+  const [known, setKnown] = usePref("snoozed", {});
+  const all = Object.entries(known ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
+  const ends = all.map(([, until]) => Number(until));
+  const first = Math.min(...ends);
+  W2(() => {
+    if (!Number.isFinite(first)) return void 0;
+    const timer2 = setTimeout(
+      () => setKnown(Object.fromEntries(all.filter(([, until]) => Number(until) > nowMs()))),
+      Math.min(first - nowMs() + 100, 2 ** 31 - 1)
+    );
+    return () => clearTimeout(timer2);
+  }, [first]);
+  const keys = new Set(all.map(([key]) => key));
+  return {
+    has: (key) => keys.has(key),
+    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST2))),
+    wake: () => setKnown({}),
+    next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
+  };
+}
+function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
+  const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
+  const save = async ({ lasts = "" }) => {
+    const end = endOf(lasts);
+    if (end === null) throw unreadable("lasts");
+    onSnooze(fault2.key, end);
+    return t("fault.snooze.done", { time: clockText(end, pref("times", "relative")) });
+  };
+  return html`<${FormDialog} title=${t("fault.snooze.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("fault.snooze")}>
+    <p><strong>${fault2.text}</strong></p><p class="muted">${t("fault.snooze.text")}</p>
+    <${DurationField} form=${form} name="lasts" label=${t("fault.snooze.for")} /><//>`;
+}
+
 // constraints/pauses.js
 var isPause = (name) => name.startsWith("pause-");
 var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
@@ -5155,7 +5422,7 @@ function Pauses({ mayOperate, isOf = () => true }) {
 // operations/lasting_faults.js
 var STEPS = 10;
 var LEAST_GROWTH = 100;
-var MOST2 = 20;
+var MOST3 = 20;
 var LOOKS_TO_BEGIN = 3;
 var LOOKS_TO_END = 2;
 var LONG_MS = 6e4;
@@ -5181,7 +5448,7 @@ function lateLeader(masters) {
 }
 function fullOf(constraints, atMs) {
   if (constraints !== counted) count(constraints, atMs);
-  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => b2.last.usage.held - a2.last.usage.held).slice(0, MOST2).map(({ last: one, sinceMs }) => {
+  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => b2.last.usage.held - a2.last.usage.held).slice(0, MOST3).map(({ last: one, sinceMs }) => {
     const { held: jobs, keys, closed_keys } = one.usage;
     const name = visible(one.name);
     const lastsMs = atMs - sinceMs;
@@ -5221,7 +5488,7 @@ function count(constraints, atMs) {
 }
 var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 function troubledOf(definitions) {
-  return definitions.slice(0, MOST2).map((one) => {
+  return definitions.slice(0, MOST3).map((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
     const isMissed = run?.outcome === "missed";
@@ -5236,7 +5503,7 @@ var successorOf = (dead, workers) => dead.busy === 0 && workers.find(
   (worker) => worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
 );
 function deadOf(workers) {
-  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
+  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST3).map((worker) => {
     const seen = relativeText(Date.parse(worker.last_seen_at));
     const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
     const successor = successorOf(worker, workers);
@@ -5257,7 +5524,8 @@ function pausedOf(constraints) {
       if (isPause(one.name))
         return [
           {
-            kind: "warn",
+            // Somebody said why and until when: nobody has to act.
+            kind: one.reason && one.expires_at ? "info" : "warn",
             code: "pause",
             key: `paused ${one.name}`,
             text: pauseText2(one),
@@ -5297,7 +5565,7 @@ function pausedOf(constraints) {
         }
       ];
     }
-  ).slice(0, MOST2);
+  ).slice(0, MOST3);
 }
 function pauseText2(one) {
   const text = t("fault.pause", {
@@ -5324,6 +5592,93 @@ function growthOf(points) {
       act: t("nav.names")
     }
   ];
+}
+
+// operations/mark_words.js
+function entryText(entry) {
+  const kind = entry.kind === "leader_changed" ? `leader_changed.${entry.cause || "ended"}` : entry.kind;
+  const key = `incident.entry.${kind}`;
+  if (!tOr(key, "")) return visible(entry.text);
+  return t(key, {
+    subject: visible(entry.subject),
+    label: visible(entry.label),
+    before: visible(entry.before || "–"),
+    who: visible(whoText(entry.by)),
+    count: entry.count,
+    duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry.at) - Date.parse(entry.since))))
+  });
+}
+function entryLink({ kind, subject, label }) {
+  switch (kind) {
+    case "worker_lost":
+    case "worker_back":
+    case "jobs_returned":
+      return { link: href("workers", { id: subject }), act: t("workers.one") };
+    case "leader_changed":
+      return { link: href("masters"), act: t("nav.masters") };
+    case "backlog_old":
+      return label ? { link: href("job", { id: label }), act: t("nav.job") } : null;
+    case "version_new":
+      return { link: href("workers", { group: "version" }), act: t("nav.workers") };
+    default:
+      return null;
+  }
+}
+function incidentTitle({ entries }) {
+  const kinds = [...new Set(entries.map((entry) => entry.kind))];
+  return kinds.map((kind) => tOr(`incident.title.${kind}`, "")).filter(Boolean).join(t("incident.arrow"));
+}
+function markText(mark) {
+  if (mark.entry) return entryText(mark.entry);
+  const key = `mark.${mark.kind}`;
+  if (!tOr(key, "")) return visible(mark.text);
+  const text = t(key, {
+    subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
+    who: visible(whoText(mark.by))
+  });
+  return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
+}
+function markLink({ kind, subject, entry, incident_id }) {
+  if (incident_id) return href("incidents", { id: incident_id });
+  if (entry) return entryLink(entry)?.link ?? null;
+  switch (kind) {
+    case "pause":
+    case "resume":
+    case "constraint":
+      return href("constraints", { name: subject });
+    case "definition":
+      return href("definitions", { name: subject });
+    case "worker":
+      return href("workers", { id: subject });
+    case "settings":
+      return href("settings");
+    case "acknowledged":
+      return href("notices", { name: subject });
+    default:
+      return null;
+  }
+}
+
+// operations/marks.js
+var LEAST_MS = 1e4;
+var POLL_MS2 = 3e4;
+function useMarks(since) {
+  const { data } = useResource(
+    (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
+    [since === void 0],
+    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS2 }
+  );
+  return y(
+    () => (data?.marks ?? []).map((mark) => ({
+      atMs: Date.parse(mark.at),
+      untilMs: mark.until ? Date.parse(mark.until) : null,
+      kind: mark.kind,
+      label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
+      text: markText(mark),
+      link: markLink(mark)
+    })),
+    [data]
+  );
 }
 
 // ui/returns.js
@@ -5574,6 +5929,12 @@ function Page({ query, session: session2 }) {
   W2(() => {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
+  const compared = comparedPeriod(query["compare"], span ?? "");
+  const earlier = useResource(
+    (signal) => compared ? get("api/stats/history", { span, before: compared }, signal) : Promise.resolve(null),
+    [span, compared],
+    { everyMs: 3e5, pollMs: 3e5 }
+  );
   const history2 = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 1e4 : 6e4,
@@ -5655,9 +6016,9 @@ function Page({ query, session: session2 }) {
     <${Tiles} stats=${stats} />
     ${stats.counts.ready > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
-      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav></div>
+      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
-      ${history2.data ? html`<${History} history=${history2.data} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
+      ${history2.data ? html`<${History} history=${history2.data} earlier=${earlier.data} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -5689,16 +6050,24 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer2);
   }, [over, isWhole]);
-  const faults = found.filter((fault2) => !acknowledged.includes(fault2.key));
-  const hidden = found.length - faults.length;
+  const snoozed = useSnoozed();
+  const [snoozing, setSnoozing] = E2(
+    /** @type {Fault | null} */
+    null
+  );
+  const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
+  const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
+  const hidden = found.length - shown2.length;
+  const asleep = shown2.length - faults.length;
   const rows = j(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}><${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//><span class="fault-text">${fault2.text}</span>
-        ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault2.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
-  )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
+        ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault2.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//><${Button} opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}><span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" /><//></li>`
+  )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}${asleep > 0 && html`<p class="muted">${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button type="button" class="link" onClick=${snoozed.wake}>${t("fault.show")}</button></p>`}
+    ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}</section>`;
 }
 function Tiles({ stats }) {
   const { counts, rates } = stats;
@@ -5716,7 +6085,8 @@ function Tiles({ stats }) {
     ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
 }
-function History({ history: history2 }) {
+function History({ history: history2, earlier, compared }) {
+  const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = y(() => {
     const points = completePoints(history2);
     const perS = (key) => points.map((point) => point[key] / history2.step_s);
@@ -5744,10 +6114,19 @@ function History({ history: history2 }) {
       ]
     };
   }, [history2]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })} height=${210} format=${perSText} />
-    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />
-    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
-    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
+  const before = y(() => {
+    const by = (valueOf2) => comparedWith(earlier, compared, xs, valueOf2);
+    return {
+      outcomes: by((point, stepS) => OUTCOMES.reduce((sum2, key) => sum2 + point[key], 0) / stepS),
+      bad: by((point, stepS) => point.failed / stepS),
+      backlog: by((point) => point.backlog),
+      waits: by((point) => point.wait?.p95_ms ?? null)
+    };
+  }, [earlier, compared, xs]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })} height=${210} format=${perSText} />
+    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />
+    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks} height=${140} /></div>
+    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks} height=${140} format=${durationText} /></div></div>`;
 }
 function Workers({ stats }) {
   const { workers } = stats;
@@ -6076,7 +6455,7 @@ function ColumnsDialog({ columns: columns3, onClose }) {
 }
 
 // jobs/export.js
-var MOST3 = 1e4;
+var MOST4 = 1e4;
 var PAGE = 500;
 var FIELDS2 = [
   "id",
@@ -6111,12 +6490,12 @@ async function exportJobs(kind, filter, order, onProgress) {
       order,
       cursor,
       include: "error,argument,worker",
-      limit: Math.min(PAGE, MOST3 - jobs.length)
+      limit: Math.min(PAGE, MOST4 - jobs.length)
     });
     jobs = [...jobs, ...page.jobs];
     cursor = page.next_cursor ?? void 0;
     onProgress(jobs.length);
-  } while (cursor && jobs.length < MOST3);
+  } while (cursor && jobs.length < MOST4);
   const text = kind === "csv" ? csvOf(jobs) : toJson(jobs, 2);
   const url = URL.createObjectURL(
     new Blob([text], { type: kind === "csv" ? "text/csv" : "application/json" })
@@ -6587,7 +6966,7 @@ function Export({ filter, order }) {
     setCount(0);
     await attempt(async () => {
       const done = await exportJobs(kind, filter(), order, setCount);
-      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST3 }));
+      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST4 }));
     }, "");
     setCount(null);
   };
@@ -6773,8 +7152,8 @@ function placesOf(jobs, current, isEach) {
     const before = new Set(place.jobs.flatMap((job) => job.after.map((id) => placeOf.get(id)?.key ?? "")));
     place.before = [...before].filter(Boolean);
   }
-  const byKey = new Map(places.map((place) => [place.key, place]));
-  for (const place of places) for (const key of place.before) byKey.get(key)?.behind.push(place.key);
+  const byKey2 = new Map(places.map((place) => [place.key, place]));
+  for (const place of places) for (const key of place.before) byKey2.get(key)?.behind.push(place.key);
   return places;
 }
 function connected(places) {
@@ -6877,13 +7256,13 @@ function FlowGraph({ flow, current = "" }) {
   const picture = y(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
   const newest = new Map(flow.jobs.map((job) => [job.id, job]));
   const known = new Set(jobs.map((job) => job.id));
-  const byKey = new Map(picture.places.map((place) => [place.key, place]));
+  const byKey2 = new Map(picture.places.map((place) => [place.key, place]));
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
-  const entry = byKey.has(focused) ? focused : first;
+  const entry = byKey2.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   V2(() => {
-    const place = byKey.get(current);
+    const place = byKey2.get(current);
     if (box.current && place) {
       box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
       box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
@@ -6902,8 +7281,8 @@ function FlowGraph({ flow, current = "" }) {
   );
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = byKey.get(entry);
-    const next = place && nextOf(event.key, place, nodes, byKey);
+    const place = byKey2.get(entry);
+    const next = place && nextOf(event.key, place, nodes, byKey2);
     if (!next) return;
     event.preventDefault();
     const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
@@ -6921,18 +7300,18 @@ function FlowGraph({ flow, current = "" }) {
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
     <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset.key ?? focused)}>
       <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey, newest, entry === focused ? focused : "")} />`)}
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey2, newest, entry === focused ? focused : "")} />`)}
           ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
         ${nodes.map((place) => html`<${Node} key=${place.key} place=${place} newest=${newest} isCurrent=${place.key === current} isEntry=${place.key === entry} onOpen=${() => setEach(true)} />`)}
       </div></div></div></div>`;
 }
-function nextOf(key, place, nodes, byKey) {
+function nextOf(key, place, nodes, byKey2) {
   const nearest = (some) => some.reduce(
     (best, one) => !best || Math.abs(one.y - place.y) < Math.abs(best.y - place.y) ? one : best,
     /** @type {Place | undefined} */
     void 0
   )?.key;
-  const all = (keys) => keys.flatMap((one) => byKey.get(one) ?? []);
+  const all = (keys) => keys.flatMap((one) => byKey2.get(one) ?? []);
   const column = nodes.filter((one) => one.x === place.x);
   switch (key) {
     case "ArrowRight":
@@ -6951,8 +7330,8 @@ function nextOf(key, place, nodes, byKey) {
       return void 0;
   }
 }
-function lineClass(line, byKey, newest, focused) {
-  const [from, to2] = [byKey.get(line.from), byKey.get(line.to)];
+function lineClass(line, byKey2, newest, focused) {
+  const [from, to2] = [byKey2.get(line.from), byKey2.get(line.to)];
   const isOver = Boolean(
     from?.jobs.length && from.jobs.every((job) => isIn((newest.get(job.id) ?? job).state ?? "", "finished"))
   );
@@ -7986,6 +8365,7 @@ function One({ name, query, session: session2 }) {
       <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
 function Course({ history: history2, name }) {
+  const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, times } = y(() => {
     const points = completePoints(history2);
     return {
@@ -8009,8 +8389,8 @@ function Course({ history: history2, name }) {
       ]
     };
   }, [history2]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} marks=${marks} height=${140} format=${durationText} />`;
 }
 var MOST_BARS = 12;
 function joined(buckets) {
@@ -9060,7 +9440,7 @@ function documentOf(one) {
 }
 
 // definitions/dialogs.js
-var DAY_MS = 864e5;
+var DAY_MS2 = 864e5;
 var pathOf3 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
 var resumeDefinition = (name, onDone) => attempt(() => post(pathOf3(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
   onDone
@@ -9143,7 +9523,7 @@ function Backfill({ name, onClose, onDone }) {
   useZone();
   const [times] = usePref("times", "relative");
   const form = useForm(null, () => ({
-    from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
+    from: inputOf(new Date(nowMs() - DAY_MS2).toISOString()).slice(0, 16) + ":00",
     to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00",
     also_forgotten: ""
   }));
@@ -10315,7 +10695,7 @@ function Changed({ found }) {
 }
 
 // calendars/year.js
-var DAY_MS2 = 864e5;
+var DAY_MS3 = 864e5;
 var WEEK = 7;
 var MONTHS = Array.from({ length: 12 }, (_, at2) => at2);
 var isoDay = (year, month, day) => new Date(Date.UTC(year, month, day)).toISOString().slice(0, 10);
@@ -10351,7 +10731,7 @@ function Year({ one, year }) {
 }
 function Month({ year, month, names, weekend }) {
   const start2 = new Date(Date.UTC(year, month, 1));
-  const length = Math.round((Date.UTC(year, month + 1, 1) - start2.getTime()) / DAY_MS2);
+  const length = Math.round((Date.UTC(year, month + 1, 1) - start2.getTime()) / DAY_MS3);
   const before = (start2.getUTCDay() + WEEK - 1) % WEEK;
   const weeks = Array.from(
     { length: Math.ceil((before + length) / WEEK) },
@@ -10836,7 +11216,7 @@ function Payload({ event }) {
 
 // workers/drains.js
 var MOST_ASKED = 10;
-var POLL_MS2 = 2e3;
+var POLL_MS3 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
   const answer = await post("api/workers/resume", selection);
   toast(t("workers.resumed.set", { count: answer.count }));
@@ -10883,7 +11263,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],
-    { events: ["workers"], leastMs: POLL_MS2, pollMs: POLL_MS2 }
+    { events: ["workers"], leastMs: POLL_MS3, pollMs: POLL_MS3 }
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
@@ -11058,7 +11438,7 @@ var BREAKERS = (
   /** @type {const} */
   { closed: "ok", half_open: "warn", open: "bad" }
 );
-var POLL_MS3 = 2e3;
+var POLL_MS4 = 2e3;
 var ORDER = (
   /** @type {const} */
   ["stale", "detached", "draining", "fresh"]
@@ -11115,7 +11495,7 @@ function All({ query, go: go3, session: session2 }) {
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS3
+    pollMs: POLL_MS4
   });
   const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
@@ -11135,7 +11515,7 @@ function Groups({ by, query, go: go3, onDrain }) {
   const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS3
+    pollMs: POLL_MS4
   });
   const sort = query["sort"] ?? "";
   const address = (group) => ({ [by]: groupValue(group) });
@@ -11299,7 +11679,7 @@ function One5({ id, session: session2 }) {
   } = useResource((signal) => get(path, {}, signal), [id], {
     events: ["workers", "jobs"],
     leastMs: 1e3,
-    pollMs: POLL_MS3
+    pollMs: POLL_MS4
   });
   const [asked, setAsked] = E2(
     /** @type {"slots" | "detach" | null} */
@@ -11369,14 +11749,14 @@ function Detach({ worker, onConfirm, onClose }) {
 }
 
 // operations/pages/masters.js
-var POLL_MS4 = 2e3;
+var POLL_MS5 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
 function Page12({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const [leaving, setLeaving] = E2(
     /** @type {any} */
@@ -11504,11 +11884,120 @@ function Leaders({ epoch }) {
   ]} />`)}</section>`;
 }
 
+// operations/pages/incidents.js
+var POLL_MS6 = 3e3;
+var DAY_MS4 = 864e5;
+var AROUND_MS = 6e4;
+function Page13({ query, session: session2 }) {
+  const id = query["id"];
+  return id ? html`<${One6} key=${id} id=${id} mayOperate=${may(session2, "operate")} />` : html`<${All2} />`;
+}
+function All2() {
+  const { data, problem, reload } = useResource((signal) => get("api/incidents", {}, signal), [], {
+    events: ["masters", "workers"],
+    pollMs: POLL_MS6
+  });
+  const marks = useResource(
+    (signal) => get("api/marks", { since: new Date(nowMs() - DAY_MS4).toISOString() }, signal),
+    [],
+    { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS6 }
+  );
+  const incidents = (
+    /** @type {Incident[]} */
+    data?.incidents ?? []
+  );
+  return html`<div class="page-head"><h1>${t("nav.incidents")}</h1></div>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : incidents.length === 0 ? html`<${Empty} title=${t("incident.none")} />` : html`<ol class="plain incidents" aria-label=${t("nav.incidents")}>${incidents.map(
+    (one) => html`<li key=${one.id} class="card">
+        <p class="row"><${Condition2} incident=${one} /> <a href=${href("incidents", { id: one.id })}><strong>${incidentTitle(one)}</strong></a> <span class="muted"><${Time} at=${one.began_at} isPast /></span></p>
+        <p class="muted"><${Lasted} incident=${one} />${one.acknowledged.length > 0 && html` ${entryText(
+      /** @type {IncidentEntry} */
+      one.acknowledged.at(-1)
+    )}`}</p></li>`
+  )}</ol>`}
+    <p class="muted">${data?.kept_since ? html`${t("incident.kept")} <${Time} at=${data.kept_since} isPast />` : ""}</p>
+    <section class="after" aria-labelledby="lately"><h2 id="lately">${t("incident.lately")}</h2>
+      <${ErrorBox} problem=${marks.problem} onRetry=${marks.reload} />
+      ${marks.data && html`<${Marks3} marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()} isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`}</section>`;
+}
+function One6({ id, mayOperate }) {
+  const { data, problem, reload } = useResource(
+    (signal) => get(`api/incidents/${encodeURIComponent(id)}`, {}, signal),
+    [id],
+    { events: ["masters", "workers", "constraints"], pollMs: POLL_MS6 }
+  );
+  const [isAsking, setAsking] = E2(false);
+  const one = (
+    /** @type {Detail | null} */
+    data
+  );
+  const title2 = one ? incidentTitle(one) : t("incident.one");
+  usePageTitle(title2);
+  if (!one)
+    return html`<h1>${t("incident.one")}</h1><${ErrorBox} problem=${problem} onRetry=${reload} />${!problem && html`<${Loading} />`}<p><a href=${href("incidents")}>${t("nav.incidents")}</a></p>`;
+  return html`<p><a href=${href("incidents")}>← ${t("nav.incidents")}</a></p>
+    <div class="page-head"><h1>${title2}</h1> <${Condition2} incident=${one} />
+      ${mayOperate && html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`}</div>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    <p><${Time} at=${one.began_at} isPast /> · <${Lasted} incident=${one} /></p>
+    <ol class="plain">${one.acknowledged.map((entry) => html`<li key=${entry.id}><${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry)} <span class="muted"><${Time} at=${entry.at} isPast /></span></li>`)}</ol>
+    <section class="card" aria-labelledby="story"><h2 id="story">${t("incident.story")}</h2><ol class="story">${one.entries.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}${one.ended_at && html`<li><span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>${t("incident.clear", { duration: lastsText(one) })}</strong></li>`}</ol></section>
+    <${Peaks} incident=${one} />
+    <section class="after" aria-labelledby="nearby"><h2 id="nearby">${t("incident.nearby")}</h2>
+      <${Marks3} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} /></section>
+    ${isAsking && html`<${Acknowledge} id=${id} onClose=${() => setAsking(false)} onDone=${reload} />`}`;
+}
+function Entry({ entry }) {
+  const about = entryLink(entry);
+  return html`<li><span class="story-at"><${Time} at=${entry.since} isPast /></span> <span>${entryText(entry)}</span>${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}</li>`;
+}
+function Peaks({ incident }) {
+  const { peaks } = incident;
+  const around = {
+    finished_after: new Date(Date.parse(incident.began_at) - AROUND_MS).toISOString(),
+    finished_before: new Date(Date.parse(incident.ended_at ?? "") + AROUND_MS || nowMs()).toISOString()
+  };
+  return html`<section class="card after" aria-labelledby="peaks"><h2 id="peaks">${t("incident.counts")}</h2>${peaks ? html`<dl class="facts">
+        <dt>${t("overview.retried")}</dt><dd><${Num} value=${peaks.retried} /></dd>
+        <dt>${t("state.failed")}</dt><dd><a href=${href("jobs", { state: "failed", ...around })}><${Num} value=${peaks.failed} /></a></dd>
+        <dt>${t("incident.backlog")}</dt><dd><${Num} value=${peaks.backlog} /></dd>
+        <dt>${t("incident.oldest_wait")}</dt><dd>${peaks.oldest_wait_ms === null ? "–" : durationText(steadyMs(peaks.oldest_wait_ms))}</dd></dl>` : html`<p class="muted">${t("incident.counts.gone")}</p>`}</section>`;
+}
+function Marks3({ marks, isWhole, none }) {
+  if (marks.length === 0) return html`<p class="muted">${none}</p>`;
+  return html`<ol class="story">${marks.map((mark) => {
+    const link = markLink(mark);
+    const text = markText(mark);
+    return html`<li key=${`${mark.at} ${mark.kind} ${mark.subject}`}><span class="story-at"><${Time} at=${mark.at} isPast /></span> <${Badge} kind="off">${tOr(`mark.kind.${mark.kind}`, visible(mark.kind))}<//> ${link ? html`<a href=${link}><${Text} value=${text} max=${300} /></a>` : html`<${Text} value=${text} max=${300} />`}</li>`;
+  })}</ol>${!isWhole && html`<p class="muted">${t("incident.marks.more")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`}`;
+}
+function Condition2({ incident }) {
+  if (incident.ended_at) return html`<${Badge} kind="ok">${t("incident.over")}<//>`;
+  return html`<${Badge} kind=${incident.acknowledged.length ? "warn" : "bad"}>${t("incident.ongoing")}<//>`;
+}
+function Lasted({ incident }) {
+  useTick();
+  return incident.ended_at ? t("incident.lasted", { duration: lastsText(incident) }) : t("incident.lasts", { duration: lastsText(incident) });
+}
+var lastsText = ({ began_at, ended_at }) => durationText(steadyMs(Math.max(1e3, (ended_at ? Date.parse(ended_at) : nowMs()) - Date.parse(began_at))));
+function Acknowledge({ id, onClose, onDone }) {
+  const form = useForm(null, () => ({ note: "" }));
+  const save = async ({ note: note2 }) => {
+    await post(`api/incidents/${encodeURIComponent(id)}/acknowledge`, { note: note2 });
+    await onDone();
+    return t("incident.acknowledge.done");
+  };
+  return html`<${FormDialog} title=${t("incident.acknowledge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("incident.acknowledge")}>
+    <p class="muted">${t("incident.acknowledge.text")}</p>
+    <${FormField} form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" /><//>`;
+}
+
 // identity/pages/audit.js
 var PAGE10 = 50;
 var MAX_EMPTY_PAGES = 10;
 var FILTERS4 = ["target", "who", "since", "until"];
-function Page13({ query, go: go3, session: session2 }) {
+function Page14({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go3} />`;
@@ -11558,7 +12047,7 @@ var SOURCES2 = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page14({ query, go: go3, session: session2 }) {
+function Page15({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -11714,7 +12203,7 @@ function Edit({ setting, onClose, onDone }) {
 // identity/access_dialogs.js
 var SCOPES = ["push", "work", "read", "operate", "admin"];
 var ROLES = ["viewer", "operator", "admin"];
-var DAY_S = 86400;
+var DAY_S2 = 86400;
 var LIVES_DAYS = ["", "30", "90", "365"];
 function Secret({ token, text, onClose }) {
   return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
@@ -11733,7 +12222,7 @@ function NewToken({ onClose, onDone }) {
       await post("api/tokens", {
         label: values2["label"],
         scopes: SCOPES.filter((scope) => values2[scope]),
-        ...values2["life"] && { ttl_s: Number(values2["life"]) * DAY_S },
+        ...values2["life"] && { ttl_s: Number(values2["life"]) * DAY_S2 },
         ...names.length > 0 && { names }
       })
     );
@@ -11796,7 +12285,7 @@ function NewPassword({ user, path, onClose }) {
 }
 
 // identity/pages/access.js
-function Page15({ session: session2, onSession }) {
+function Page16({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
@@ -11938,7 +12427,7 @@ function Users({ me, onSession }) {
 }
 
 // identity/pages/account.js
-function Page16({ session: session2 }) {
+function Page17({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -12014,7 +12503,7 @@ async function load3(query, signal) {
   }
   return { challenges, next_cursor: cursor };
 }
-function Page17({ query, go: go3, session: session2 }) {
+function Page18({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS5.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const of2 = JSON.stringify([wanted, query["cursor"]]);
@@ -12105,7 +12594,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
 ];
 
 // notices/dialogs.js
-var DURATIONS_S3 = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+var HOUR_MS3 = 36e5;
 var pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
 var askAboutNotice = () => {
 };
@@ -12120,16 +12609,18 @@ function NoticeDialogs() {
   return asked.what === "mute" ? html`<${MuteNotice} ...${props} />` : html`<${DeleteNotice} ...${props} />`;
 }
 function MuteNotice({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: "3600" }));
-  const save = async ({ lasts }) => {
-    const until = new Date(nowMs() + 1e3 * Number(lasts)).toISOString();
+  const form = useForm(null, () => ({ lasts: durationText(HOUR_MS3) }));
+  const save = async ({ lasts = "" }) => {
+    const end = endOf(lasts);
+    if (end === null) throw unreadable("until");
+    const until = new Date(end).toISOString();
     await post(`${pathOfNotice(name)}/mute`, { until });
     await onDone();
     return t("notices.muted.done", { name: visible(name) });
   };
   return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
-    <${FormField} form=${form} name="lasts" label=${t("notices.mute.for")} as="select" path="until">${DURATIONS_S3.map((s2) => html`<option key=${s2} value=${String(s2)}>${durationText(1e3 * s2)}</option>`)}<//><//>`;
+    <${DurationField} form=${form} name="lasts" label=${t("notices.mute.for")} path="until" /><//>`;
 }
 function DeleteNotice({ name, onClose }) {
   const [problem, setProblem] = E2(
@@ -12243,8 +12734,8 @@ function NoticeEditor({ notice, onClose, onDone }) {
 // notices/pages/notices.js
 var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page18({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${One6} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+function Page19({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${One7} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
 var nameOf6 = (one) => one.name;
 var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
@@ -12290,7 +12781,7 @@ var COLUMNS5 = [
     label: "job.state",
     width: 9,
     phone: "side",
-    render: (one) => html`<${Condition2} one=${one} />`
+    render: (one) => html`<${Condition3} one=${one} />`
   },
   {
     key: "last",
@@ -12300,14 +12791,14 @@ var COLUMNS5 = [
     render: (one) => html`<${Time} at=${one.recent[0]?.at} />`
   }
 ];
-function Condition2({ one }) {
+function Condition3({ one }) {
   if (isMuted(one)) return html`<${Badge} kind="off">${t("notices.muted")}<//>`;
   const open = one.incidents.filter((incident) => !incident.is_over);
   if (open.length === 0) return html`<${Badge} kind="ok">${t("notices.quiet")}<//>`;
   const isKnown = open.every((incident) => incident.acknowledged_by !== null);
   return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
 }
-function One6({ name, session: session2 }) {
+function One7({ name, session: session2 }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = E2(false);
   const found = useResource(
@@ -12329,7 +12820,7 @@ function One6({ name, session: session2 }) {
     again
   );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition2} one=${one} /></div>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition3} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} />
     ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
       <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
@@ -12515,8 +13006,8 @@ var KINDS7 = (
     rejected: "bad"
   }
 );
-function Page19({ query, go: go3, session: session2 }) {
-  return query["name"] ? html`<${One7} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`;
+function Page20({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`;
 }
 var nameOf7 = (one) => one.name;
 var addressOf2 = (one) => typeof one.url === "string" ? one.url : one.url.from;
@@ -12590,7 +13081,7 @@ var COLUMNS6 = [
     render: (one) => html`<${Took99} one=${one} />`
   }
 ];
-function One7({ name, go: go3, session: session2 }) {
+function One8({ name, go: go3, session: session2 }) {
   const path = pathOfTarget(name);
   const [dialog, setDialog] = E2("");
   const found = useResource(
@@ -12731,7 +13222,7 @@ var lines = (headers) => Object.entries(headers).map(([name, value]) => `${name}
 var INTEGER = /^-?(0|[1-9]\d*)$/;
 var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 var UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
-var DATE = /^\d{4}-\d\d-\d\d$/;
+var DATE2 = /^\d{4}-\d\d-\d\d$/;
 var TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 var TYPED = "argument.";
 var SHOWN_AS = "argument as.";
@@ -12870,7 +13361,7 @@ function textOf3(field, value) {
     return rule2.test(json) ? [json, ""] : [json, "json"];
   }
   if (typeof value !== "string" || value.trim() === "") return [json, "json"];
-  const rule = { "date-time": UTC_INSTANT, date: DATE, time: TIME }[
+  const rule = { "date-time": UTC_INSTANT, date: DATE2, time: TIME }[
     /** @type {string} */
     field.control
   ];
@@ -13094,7 +13585,7 @@ var BLANK3 = {
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var SELDOM2 = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page20({ query, go: go3, session: session2 }) {
+function Page21({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -13373,7 +13864,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page21({ session: session2, query, onSession }) {
+function Page22({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -13473,6 +13964,7 @@ var ENTRIES = [
   { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "incidents", key: "r", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
   { page: "audit", key: "a", scope: "operate", group: 2 },
   { page: "settings", key: "s", scope: "read", group: 2 },
@@ -13493,17 +13985,18 @@ var COMPONENTS = {
   definitions: Page8,
   calendars: Page9,
   events: Page10,
-  challenges: Page17,
-  notices: Page18,
-  targets: Page19,
+  challenges: Page18,
+  notices: Page19,
+  targets: Page20,
   workers: Page11,
   masters: Page12,
-  audit: Page13,
-  settings: Page14,
-  access: Page15,
-  account: Page16,
-  enqueue: Page20,
-  login: Page21
+  incidents: Page13,
+  audit: Page14,
+  settings: Page15,
+  access: Page16,
+  account: Page17,
+  enqueue: Page21,
+  login: Page22
 };
 function App() {
   const route = useRoute();
