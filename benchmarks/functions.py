@@ -82,7 +82,7 @@ async def usec_per_call(client: StoreClient) -> float:
 async def one_round(client: StoreClient, jobs: int) -> dict[str, float]:
     """Return the µs of the store for a call of each script."""
     admin = admin_of(client)
-    shard = Shard(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
+    shard = Shard.bound(client, Keys(f"f{uuid.uuid4().hex[:8]}"))
     costs: dict[str, float] = {}
     async with StoreWorld.on(shard) as world:
         worker = await world.worker(max_jobs=jobs)

@@ -48,7 +48,7 @@ async def store_cpu_s(client: StoreClient) -> float:
 
 async def measure(url: str, count: int) -> None:
     client = StoreClient(url, connections=4)
-    world = StoreWorld(Shard(client, Keys(f"b{uuid.uuid4().hex[:8]}")), has_store_time=True)
+    world = StoreWorld(Shard.bound(client, Keys(f"b{uuid.uuid4().hex[:8]}")), has_store_time=True)
     leadership = await world.leadership.elect("master-1", "nonce", ttl_ms=86_400_000)
     assert leadership
     began_s = time.perf_counter()

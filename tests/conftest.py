@@ -146,7 +146,7 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
     keys."""
     client = StoreClient(store_server.url, connections=8)
     client.listens_sharded = client.publishes_sharded = client.is_on_cluster
-    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     try:
         async with StoreWorld.on(shard) as one:
             yield one

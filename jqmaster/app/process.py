@@ -1,4 +1,4 @@
-"""A master process: everything that exists once per process, around the shard that it serves."""
+"""A master process: everything that exists once per process, around the store and the shard that it serves."""
 
 import asyncio
 import logging
@@ -6,6 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
@@ -15,14 +16,15 @@ from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
 from jqmaster.app.policies import Policies
+from jqmaster.app.served_store import ServedStore
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
+from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared, call_contexts
-from jqmaster.app.stores import ServingStore
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.domain.operations.master import MasterRecord
-from jqmaster.lifecycle import Component, LoopFailures
+from jqmaster.lifecycle import Component
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
@@ -35,7 +37,6 @@ from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.operations.live_settings import LiveSettings
-from jqmaster.store.keys import Keys
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.settings import SettingsStore
 from jqmaster.tracing import Tracing
@@ -47,20 +48,26 @@ class Master:
     """One process of this service. It has, once per process, the settings, users and tokens, the ways out to workers
     and to other masters, and the HTTP server. Everything about the data of one store is in `shard`.
 
-    It is built when the store serves; see `running_master`. `failed` is set when the process must end, for the reason
-    in `failure`.
+    It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
+    end, for the reason in `failure`.
     """
 
     def __init__(
-        self, settings: Settings, store: ServingStore, clock: Clock, *, own_tokens: Sequence[str] = ()
+        self,
+        settings: Settings,
+        store: ServedStore,
+        link: Shard,
+        clock: Clock,
+        *,
+        own_tokens: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.id = str(uuid.uuid4())
-        self.failure: str | None = None
         self.failed = asyncio.Event()
         local_leader = LocalLeader()
-        link = Shard(store.client, Keys(settings.shard), leader=local_leader, mark=store.mark)
+        link = replace(link, leader=local_leader)
         self.live = LiveSettings(settings, SettingsStore(link))
+        self.store = store
         policies = Policies(self.live)
         self.guard = _guard(store, settings.allowed_worker_networks)
         self.shared = self._make_shared(store, policies, clock)
@@ -75,7 +82,13 @@ class Master:
             provider_policy=provider_policy(settings),
         )
         self.shard = ServedShard(
-            self.shared, link, local_leader, store, identity=self.identity.directory, describe=self._describe
+            self.shared,
+            link,
+            local_leader,
+            store,
+            ShardFaults(clock, on_fail=self._end),
+            identity=self.identity.directory,
+            describe=self._describe,
         )
         self.services = RequestServices(
             self.shared,
@@ -100,7 +113,7 @@ class Master:
             is_leaving=self.shared.departure.is_begun,
         )
 
-    def _make_shared(self, store: ServingStore, policies: Policies, clock: Clock) -> Shared:
+    def _make_shared(self, store: ServedStore, policies: Policies, clock: Clock) -> Shared:
         settings = self.settings
         to_masters, to_workers = call_contexts(settings)
         webhook_guard = _guard(store, settings.allowed_webhook_networks, allows_public=True)
@@ -120,9 +133,6 @@ class Master:
             ),
             mail=mail_client(settings),
             callback_base=self._callback_base,
-            loop_failures=LoopFailures(clock),
-            fail=self._fail,
-            failure=lambda: self.failure,
             departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
         )
 
@@ -137,6 +147,7 @@ class Master:
             self.shared.targets,
             self.shared.masters,
             self.live,
+            self.store.health,
             *self.shard.lower_components(),
             *self.identity.components(),
             self.server,
@@ -148,7 +159,7 @@ class Master:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            url = await asyncio.to_thread(own_url, server.own_url, self.shard.services.store.url)
+            url = await asyncio.to_thread(own_url, server.own_url, self.store.url)
         elif server.own_port != server.port:
             # A check whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
@@ -177,14 +188,18 @@ class Master:
             await self.guard.resolve(target)
         return target.url
 
-    def _fail(self, reason: str) -> None:
+    @property
+    def failure(self) -> str | None:
+        """Return why the process must end; None: it goes on."""
+        return self.shard.services.faults.reason
+
+    def _end(self, reason: str) -> None:
         logger.critical("%s", reason)
-        self.failure = reason
         self.failed.set()
         self.shard.services.judge_admission()
 
 
-def _guard(store: ServingStore, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
+def _guard(store: ServedStore, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
     """Return a guard that also refuses each address of the store."""
     guard = EgressGuard(networks, StoreUrl.parse(store.url).endpoints, allows_public=allows_public)
     store.client.on_located(guard.forbid)

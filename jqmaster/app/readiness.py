@@ -34,8 +34,8 @@ class ReadinessCheck:
         self._leaderless_since_s: float | None = -math.inf
 
     async def condition(self) -> MasterCondition:
-        failure = self._shared.failure()
-        faults = {**({"process": failure} if failure else {}), **self._health.faults}
+        reason = self._shard.services.faults.reason
+        faults = {**({"process": reason} if reason else {}), **self._health.faults}
         if self._shared.departure.is_begun.current:
             faults["stopping"] = "this master was told to stop"
         store = "serving"
@@ -98,7 +98,7 @@ class ReadinessCheck:
             is_leader=leader.leadership is not None,
             times_led=leader.times_led,
             connections=connections,
-            faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
+            faults=[*self._health.faults, *(["process"] if self._shard.services.faults.reason else [])],
             duty_faults=list(self._shard.duty_faults()),
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,

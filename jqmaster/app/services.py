@@ -162,7 +162,7 @@ class RequestServices:
             agent_turns=AgentTurns(clock),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
-            store_id=services.store.mark,
+            store_id=services.link.mark,
             admit_url=self._admit_url,
             condition=self._readiness.condition,
             breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},

@@ -5,10 +5,11 @@ import contextlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from jqmaster.app.process import Master
-from jqmaster.app.stores import ServingStore
+from jqmaster.app.served_store import ServedStore
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Settings
 from jqmaster.embedded import EmbeddedValkey
@@ -34,9 +35,12 @@ async def running_master(
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
-    async with serving_store(settings) as store:
-        master = Master(settings, store, clock or SystemClock(), own_tokens=own_tokens)
-        async with running(master.components(), failures=master.shared.loop_failures):
+    clock = clock or SystemClock()
+    async with serving_store(settings, clock) as store:
+        with naming_the_store(store.url):
+            link = await open_shard(store, settings.shard)
+        master = Master(settings, store, link, clock, own_tokens=own_tokens)
+        async with running(master.components(), failures=master.shard.services.faults.loops):
             # The port is known only now, because the system may have chosen it.
             master.guard.forbid(settings.host, master.server.port)
             master.guard.forbid(settings.host, master.server.own_port)
@@ -44,7 +48,7 @@ async def running_master(
 
 
 @contextlib.asynccontextmanager
-async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
+async def serving_store(settings: Settings, clock: Clock) -> AsyncIterator[ServedStore]:
     """Connect to the store, or start the embedded one if none is configured, and check that it is fit. Raises what
     `running_master` raises."""
     async with contextlib.AsyncExitStack() as stack:
@@ -66,18 +70,27 @@ async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
         )
         stack.push_async_callback(client.close)
         stack.push_async_callback(reserve.close)
-        shard = Shard(client, Keys(settings.shard))
+        for one in (client, reserve):
+            one.bind(Keys(settings.shard).tag)
         with naming_the_store(url):
             report = await probe(client.redis, settings)
             require(report, settings)
             client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
             client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
-            if await loading.is_under_way(shard):
-                raise StoreUnfitError(
-                    f"a restore into shard {settings.shard} was not finished: run `jqmaster restore` again"
-                )
-            mark = await generation.mark(shard, uuid.uuid4().hex)
-        yield ServingStore(url, client, reserve, mark, report, embedded)
+        yield ServedStore(
+            url, client, reserve, report=report, settings=settings, clock=clock, embedded=embedded
+        )
+
+
+async def open_shard(store: ServedStore, tag: str) -> Shard:
+    """Return the shard with this hash tag, with the mark of its data, which is set if there is none.
+
+    Raises StoreUnfitError if a restore into the shard was not finished, and what `StoreClient.run` raises.
+    """
+    shard = Shard(store.client, Keys(tag))
+    if await loading.is_under_way(shard):
+        raise StoreUnfitError(f"a restore into shard {tag} was not finished: run `jqmaster restore` again")
+    return replace(shard, mark=await generation.mark(shard, uuid.uuid4().hex))
 
 
 async def serve(

@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from jqmaster.app.duties import LeaderDuties
+from jqmaster.app.served_store import ServedStore
+from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shard_services import ShardServices
 from jqmaster.app.shared import Shared
-from jqmaster.app.stores import ServingStore
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.dispatcher import Dispatcher
@@ -25,22 +26,26 @@ from jqmaster.store.link.shard import Shard
 
 
 class ServedShard:
-    """Serves one shard as a follower or leader. `describe`: makes this master's entry in the list of masters from the
-    store time of its start. `identity`: is notified of changes of users and tokens, which are in this shard's store."""
+    """Serves one shard as a follower or leader. A shard that fails says so in `faults`, with its reason.
+
+    `describe`: makes this master's entry in the list of masters from the store time of its start. `identity`: is
+    notified of changes of users and tokens, which are in this shard's store.
+    """
 
     def __init__(
         self,
         shared: Shared,
         link: Shard,
         local_leader: LocalLeader,
-        store: ServingStore,
+        store: ServedStore,
+        faults: ShardFaults,
         *,
         identity: IdentityDirectory,
         describe: Callable[[int], Awaitable[MasterRecord]],
     ) -> None:
         self._shared = shared
         self._local_leader = local_leader
-        self.services = services = ShardServices(shared, link, store)
+        self.services = services = ShardServices(shared, link, store, faults)
         self._history_keeper = HistoryKeeper(services.tally, services.stores.history, shared.clock)
         self._duties: LeaderDuties | None = None
         self.leader = self._make_leader(store)
@@ -53,7 +58,7 @@ class ServedShard:
             duty_faults=services.duty_faults,
         )
         self._sharding = Sharding(
-            services.stores.masters, store.client, shared.clock, pace=shared.policies.pace
+            services.stores.masters, link.client, shared.clock, pace=shared.policies.pace
         )
         self._router = WakeRouter(
             identity=identity,
@@ -75,14 +80,13 @@ class ServedShard:
             shared.clock,
             dispatcher=self._present_dispatcher,
         )
-        self._watchdog = self._make_watchdog(store)
+        self._watchdog = self._make_watchdog(store, faults)
 
     def lower_components(self) -> Sequence[Component]:
         """Return the components that requests need. They start before the server and stop after it."""
         return [
             self._listener,
             *([self._sharding] if self.services.link.client.listens_sharded else []),
-            self.services.health,
             self.services.intake.pace,
             self.services.schema_judge,
             self.services.job_actions,
@@ -129,7 +133,7 @@ class ServedShard:
         duties = self.duties
         return duties.dispatcher if duties else None
 
-    def _make_leader(self, store: ServingStore) -> Leader:
+    def _make_leader(self, store: ServedStore) -> Leader:
         return Leader(
             # It has connections of its own, so that it keeps its lock even if all others are blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
@@ -150,17 +154,13 @@ class ServedShard:
             answers=self._shared.masters.answers,
         )
 
-    def _make_watchdog(self, store: ServingStore) -> Watchdog:
-        async def rebuild() -> None:
-            for client in (store.client, store.reserve):
-                await client.reset()
-
+    def _make_watchdog(self, store: ServedStore, faults: ShardFaults) -> Watchdog:
         return Watchdog(
             self.services.link,
             self._shared.clock,
-            mark=store.mark,
+            mark=self.services.link.mark,
             stall=self.progress.stall,
-            failures=self._shared.loop_failures,
-            rebuild=rebuild,
-            fail=self._shared.fail,
+            failures=faults.loops,
+            rebuild=store.rebuild,
+            fail=faults.fail,
         )

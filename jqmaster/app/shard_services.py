@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from jqmaster.api.encoding.answers import RawMsgpack, encode
 from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.encoding.negotiation import Encoding
+from jqmaster.app.served_store import ServedStore
+from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared
-from jqmaster.app.stores import ServingStore, Stores
+from jqmaster.app.stores import Stores
 from jqmaster.config import Durability
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
@@ -21,7 +23,6 @@ from jqmaster.runtime.targets.deliveries import TargetDeliveries
 from jqmaster.runtime.targets.delivery import Conversions
 from jqmaster.runtime.targets.target_worker import TargetServices
 from jqmaster.runtime.watch.outside_check import OutsideCheck
-from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.follow_ups import BatchExpiry, BatchFollowUps
 from jqmaster.service.challenges.challenges import ChallengeService
@@ -86,10 +87,12 @@ class ShardServices:
     """One shard, its stores, and the services that do not depend on the leadership. `ServedShard` starts the components
     among them."""
 
-    def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
+    def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
         self.store = store
+        self.faults = faults
+        self.health = store.health
         self.link = link
         # The metrics read both, too.
         self.tally = Tally()
@@ -98,14 +101,9 @@ class ShardServices:
             link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
         )
         self.usage = UsageStore(link, stores.records)
-        self.health = StoreHealth(
-            store.client, clock, shared.settings, store.report, quorum_of=(store.client, store.reserve)
-        )
         # By level of durability: the number of replicas that must hold a new job. It lacks levels that are refused.
         self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
-        self.health.on_look = self.judge_admission
-        if store.embedded:
-            store.embedded.on_change = self.judge_admission
+        store.follow(self.judge_admission)
         self.judge_admission()
         address = ArchiveAddress.of(shared.settings)
         self._archive = LogArchive(address, shared.settings.shard) if address else None
@@ -347,7 +345,7 @@ class ShardServices:
     def duty_faults(self) -> dict[str, str]:
         """Return, by name, the faults of side duties."""
         found = {check.name: check.fault for check in self.outside_checks if check.fault}
-        return {**self._shared.loop_failures.side_faults(), **found}
+        return {**self.faults.loops.side_faults(), **found}
 
     def log_archiving(self) -> LogArchiving | None:
         """Return the service that moves logs to the archive; None: there is no archive."""
@@ -411,12 +409,9 @@ class ShardServices:
 
         Raises StoreUnavailableError while new jobs are refused.
         """
-        if failure := self._shared.failure():
-            raise StoreUnavailableError(failure, code="store_unfit", retry_after_s=5)
-        embedded = self.store.embedded
-        if embedded and (status := embedded.status()).state == "rewriting":
-            raise StoreUnavailableError(status.detail, retry_after_s=1)
-        return self.health.admit(durability)
+        if reason := self.faults.reason:
+            raise StoreUnavailableError(reason, code="store_unfit", retry_after_s=5)
+        return self.store.admit(durability)
 
     def judge_admission(self) -> None:
         """Judge again which new jobs are admitted, because something that `admit` reads has changed."""

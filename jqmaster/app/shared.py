@@ -7,7 +7,6 @@ from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
-from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.runtime.outbound.target_client import TargetClient
@@ -25,8 +24,7 @@ class Shared:
 
     `callback_base`: returns the address at which outside systems reach this service; None: it is unknown.
 
-    `mail`: None if no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason,
-    or None.
+    `mail`: None if no mail server is configured.
     """
 
     settings: Settings
@@ -41,9 +39,6 @@ class Shared:
     targets: TargetClient
     mail: MailClient | None
     callback_base: Callable[[], str | None]
-    loop_failures: LoopFailures
-    fail: Callable[[str], None]
-    failure: Callable[[], str | None]
     departure: Departure
 
 

@@ -1,10 +1,9 @@
-"""A store that serves, and the classes that read and write it."""
+"""The classes that read and write the store of one shard."""
 
 from dataclasses import dataclass
 
 from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.operations.tally import Tally
-from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.calendars.calendars import CalendarStore
@@ -15,7 +14,6 @@ from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.events.events import EventStore
 from jqmaster.store.events.groups import EventGroupStore
 from jqmaster.store.health.inspect import Inspector
-from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import ClaimStore
@@ -33,7 +31,6 @@ from jqmaster.store.jobs.settlements import SettlementStore
 from jqmaster.store.jobs.timers import TimerStore
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
-from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.notices.notices import NoticeStore
@@ -44,22 +41,6 @@ from jqmaster.store.targets.targets import TargetStore
 from jqmaster.store.workers.contracts import ContractStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
-
-
-@dataclass(frozen=True, slots=True)
-class ServingStore:
-    """A store, with the facts found at the start.
-
-    `reserve`: a client with connections of its own for the leader's lock. `mark`: identifies the data (see
-    `generation`). `report`: the result of the probe. `embedded`: the server, if this process runs it.
-    """
-
-    url: str
-    client: StoreClient
-    reserve: StoreClient
-    mark: str
-    report: StoreReport
-    embedded: EmbeddedValkey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ async def world() -> AsyncIterator[StoreWorld]:
     server = StoreServer()
     with started(server):
         client = StoreClient(server.url)
-        async with StoreWorld.on(Shard(client, Keys("costs"))) as one:
+        async with StoreWorld.on(Shard.bound(client, Keys("costs"))) as one:
             yield one
         await client.close()
 

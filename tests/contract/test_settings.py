@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from jqmaster.app import Master
-from jqmaster.app.stores import ServingStore
+from jqmaster.app.served_store import ServedStore
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
 from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIME
 from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.settings import StoredSettings
 from tests.support.master import QUICK
 from tests.support.settings import other_values
@@ -100,8 +102,11 @@ async def master_with(**settings: Any) -> AsyncIterator[Master]:
     }
     for name in fields:
         object.__setattr__(report, name, known.get(name))
-    store = ServingStore("redis://127.0.0.1:1", client, reserve, "mark", report)
-    master = Master(configured, store, SystemClock())
+    clock = SystemClock()
+    store = ServedStore(
+        "redis://127.0.0.1:1", client, reserve, report=report, settings=configured, clock=clock
+    )
+    master = Master(configured, store, Shard(client, Keys("jq"), mark="mark"), clock)
     vars(master)["duties of this test"] = list(
         master.shard.make_duties(Leadership.of(f"1:{'0' * 16}:{master.id}"))
     )

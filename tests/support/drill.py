@@ -36,7 +36,7 @@ async def exported_and_imported(
 
 
 def _other_shard(world: StoreWorld) -> Shard:
-    return Shard(world.shard.client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    return Shard.bound(world.shard.client, Keys(f"t{uuid.uuid4().hex[:10]}"))
 
 
 async def _run(shard: Shard, directory: Path, environment: Mapping[str, str], *arguments: object) -> None:

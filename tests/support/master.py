@@ -171,7 +171,7 @@ async def forget(store_url: str, shard: str, access: StoreAccess | None = None) 
     """Remove the keys, because later tests read all keys of the server and leftovers would slow each of them down."""
     client = StoreClient(store_url, connections=2, access=access)
     try:
-        await forget_keys(Shard(client, Keys(shard)))
+        await forget_keys(Shard.bound(client, Keys(shard)))
     finally:
         await client.close()
 
@@ -185,6 +185,6 @@ async def assert_sound(
     try:
         assert [finding async for finding in fsck.check(client, Keys(shard))] == []
         if then_forget:
-            await forget_keys(Shard(client, Keys(shard)))
+            await forget_keys(Shard.bound(client, Keys(shard)))
     finally:
         await client.close()

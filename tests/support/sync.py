@@ -17,7 +17,7 @@ def on_a_world(store_server: Any, body: Callable[[StoreWorld], Awaitable[None]])
     async def run() -> None:
         client = StoreClient(store_server.url, connections=4)
         try:
-            async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
+            async with StoreWorld.on(Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
                 await body(world)
             await world.redis.unlink(*await world.dump())
         finally:

@@ -153,7 +153,7 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
     tmp_path: Path, store_server: Any
 ) -> None:
     client = StoreClient(store_server.url, connections=2)
-    shard = Shard(client, Keys("tlead"))
+    shard = Shard.bound(client, Keys("tlead"))
     backup, risks = tmp_path / "backup", tmp_path / "risks.jsonl"
     url = {"JQMASTER_REDIS_URL": store_server.backup_url, "JQMASTER_SHARD": "tlead"}
     assert (await asyncio.to_thread(jqmaster, "backup", backup, **url)).code == 0
@@ -174,7 +174,7 @@ async def test_a_restore_that_was_interrupted_while_it_led_says_until_when(
 
 async def test_of_two_restores_into_one_shard_one_is_refused(tmp_path: Path, store_server: Any) -> None:
     client = StoreClient(store_server.url, connections=4)
-    async with StoreWorld.on(Shard(client, Keys("tfrom"))) as world:
+    async with StoreWorld.on(Shard.bound(client, Keys("tfrom"))) as world:
         await world.enqueue_many(2_000)
         url = {"JQMASTER_REDIS_URL": store_server.backup_url, "JQMASTER_SHARD": "tfrom"}
         done = await asyncio.to_thread(jqmaster, "backup", tmp_path / "backup", **url)
@@ -184,7 +184,7 @@ async def test_of_two_restores_into_one_shard_one_is_refused(tmp_path: Path, sto
     def restore(report: str) -> Outcome:
         return jqmaster("restore", tmp_path / "backup", "--report", tmp_path / report, **into)
 
-    shard = Shard(client, Keys("tinto"))
+    shard = Shard.bound(client, Keys("tinto"))
     both = await asyncio.gather(*(asyncio.to_thread(restore, name) for name in ("one", "two")))
     first, second = sorted(both, key=lambda one: one.code)
     assert (first.code, second.code) == (0, 4), (first.err, second.err)
@@ -197,7 +197,7 @@ async def test_of_two_restores_into_one_shard_one_is_refused(tmp_path: Path, sto
         refused = await asyncio.to_thread(restore, "three")
     assert refused.code == 4
     assert re.search(r"another restore is at work on the shard.*run the command again in \d+ s", refused.err)
-    for one in (shard, Shard(client, Keys("tfrom"))):
+    for one in (shard, Shard.bound(client, Keys("tfrom"))):
         await forget_keys(one)
     await client.close()
 
@@ -208,7 +208,7 @@ async def test_no_master_starts_on_a_store_that_was_half_restored(tmp_path: Path
     from jqmaster.errors import StoreUnfitError
 
     client = StoreClient(store_server.url, connections=2)
-    shard = Shard(client, Keys("thalf"))
+    shard = Shard.bound(client, Keys("thalf"))
     await loading.begin(shard, "jq")
     with pytest.raises(StoreUnfitError, match="run `jqmaster restore` again"):
         async with running_master(Settings(redis_url=store_server.url, shard="thalf", port=0)):

@@ -222,6 +222,6 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
 
 async def cid_of(client: StoreClient, name: str) -> str:
     """Return the stored cid of a constraint."""
-    found = (await ConstraintStore(Shard(client, Keys("jq"))).load()).named(name)
+    found = (await ConstraintStore(Shard.bound(client, Keys("jq"))).load()).named(name)
     assert found
     return found.constraint.cid

@@ -42,7 +42,7 @@ JOBS: dict[str, dict[str, Any]] = FORMER["jobs"]
 async def shard(store_server: StoreServer) -> AsyncIterator[Shard]:
     """Load the data of the former release into a new shard."""
     client = StoreClient(store_server.url, connections=4)
-    shard = Shard(client, Keys(f"u{uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"u{uuid4().hex[:10]}"))
     await restore(admin_of(client), shard.keys.tag, FORMER["keys"])
     yield shard
     await forget_keys(shard)

@@ -111,7 +111,7 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     from jqmaster.store.leadership.leadership import LeadershipStore
     from jqmaster.store.link.shard import Shard
 
-    shard, count = Shard(client, Keys(settings.shard)), 0
+    shard, count = Shard.bound(client, Keys(settings.shard)), 0
     leadership = await LeadershipStore(shard).current()
     if leadership is None:
         exits.fail(

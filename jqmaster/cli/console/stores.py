@@ -39,6 +39,6 @@ async def shard_at(url: str, settings: "Settings") -> "AsyncIterator[Shard]":
     )
     try:
         with naming_the_store(url):
-            yield Shard(client, Keys(settings.shard))
+            yield Shard.bound(client, Keys(settings.shard))
     finally:
         await client.close()

@@ -10,7 +10,9 @@ from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, LeaderPort
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard of the store. `now` is `None` in production: scripts read the store's own clock. Tests give milliseconds.
+    """A shard of the store. On a Cluster, `client` must use the shard's node (`bound`).
+
+    `now` is `None` in production: scripts read the store's own clock. Tests give milliseconds.
 
     `mark` is the mark of the data at the start (see `generation`), so that nothing is enqueued into other data.
     """
@@ -21,8 +23,13 @@ class Shard:
     leader: LeaderPort = LEADER_ELSEWHERE
     mark: str = ""
 
-    def __post_init__(self) -> None:
-        self.client.bind(self.keys.tag)
+    @classmethod
+    def bound(
+        cls, client: StoreClient, keys: Keys, *, leader: LeaderPort = LEADER_ELSEWHERE, mark: str = ""
+    ) -> "Shard":
+        """Return the shard, and let the client use the node of a Cluster that holds it."""
+        client.bind(keys.tag)
+        return cls(client, keys, leader=leader, mark=mark)
 
     @property
     def now_arg(self) -> int | str:

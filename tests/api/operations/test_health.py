@@ -1,7 +1,6 @@
 """Probes and the contract."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -228,7 +227,7 @@ async def test_while_the_data_are_written_anew_pushes_are_told_so(
     status = EmbeddedStatus("rewriting", detail="they are written anew")
     parts = master.shard.services
     embedded: Any = SimpleNamespace(status=lambda: status)
-    monkeypatch.setattr(parts, "store", replace(parts.store, embedded=embedded))
+    monkeypatch.setattr(parts.store, "embedded", embedded)
     parts.judge_admission()
     code, answer = await api.call("POST", "/api/jobs", {"name": "work"})
     assert (code, answer["code"], answer["detail"]) == (503, "store_unavailable", "they are written anew")
@@ -257,6 +256,6 @@ async def test_what_is_admitted_changes_with_each_of_its_causes(
     embedded._set("rewriting")
     assert told == ["rewriting"]
 
-    master._fail("the store holds other data")
+    master.shard.services.faults.fail("the store holds other data")
     assert parts.admitted.current == {}
     assert (await api.call("POST", "/api/jobs", {"name": "work"}))[1]["code"] == "store_unfit"

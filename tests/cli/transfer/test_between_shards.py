@@ -55,7 +55,7 @@ ANYHOW = Precondition()
 @contextlib.asynccontextmanager
 async def world_on(url: str) -> AsyncIterator[StoreWorld]:
     client = StoreClient(url, connections=4)
-    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     async with StoreWorld.on(shard) as found:
         found = found.on_store_time()
         await generation.mark(found.shard, uuid.uuid4().hex)
@@ -346,7 +346,7 @@ async def test_an_open_batch_arrives_with_its_members_and_is_sealed_again(
 
 @contextlib.asynccontextmanager
 async def world_on_same(world: StoreWorld) -> AsyncIterator[StoreWorld]:
-    shard = Shard(world.shard.client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(world.shard.client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     async with StoreWorld.on(shard) as found:
         found = found.on_store_time()
         await generation.mark(found.shard, uuid.uuid4().hex)
@@ -433,7 +433,7 @@ async def test_jobs_move_between_valkey_and_redis(
 
 async def test_an_export_needs_no_more_rights_than_a_backup(lone_server: StoreServer) -> None:
     client = StoreClient(lone_server.url, connections=4)
-    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     async with StoreWorld.on(shard) as world:
         await generation.mark(world.shard, uuid.uuid4().hex)
         await fill(world.on_store_time())

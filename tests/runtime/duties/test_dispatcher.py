@@ -553,7 +553,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
     await listener.start()
     await asyncio.wait_for(listens.wait(), 10)
     client = StoreClient(store_server.url, connections=2)
-    elsewhere = StoreWorld(Shard(client, world.shard.keys))
+    elsewhere = StoreWorld(Shard.bound(client, world.shard.keys))
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     try:
@@ -583,7 +583,7 @@ async def test_the_first_job_with_new_labels_that_another_process_enqueues_start
     await listener.start()
     await asyncio.wait_for(listens.wait(), 10)
     client = StoreClient(store_server.url, connections=2)
-    elsewhere = StoreWorld(Shard(client, world.shard.keys))
+    elsewhere = StoreWorld(Shard.bound(client, world.shard.keys))
     try:
         for n, requires in enumerate(({"gpu": "1"}, {"at": "a:b"}, {"gpu": "1", "at": "a:b"}, {"gpu": "1"})):
             job_id = await elsewhere.enqueue(requires=requires)

@@ -64,7 +64,7 @@ class Electorate:
     async def store(self, timeout_s: float = 5) -> LeadershipStore:
         client = StoreClient(self.url, connections=4, timeout_s=timeout_s)
         self._stack.push_async_callback(client.close)
-        return LeadershipStore(Shard(client, Keys(self.shard)))
+        return LeadershipStore(Shard.bound(client, Keys(self.shard)))
 
     async def leader(
         self,

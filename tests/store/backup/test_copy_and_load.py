@@ -42,7 +42,7 @@ async def other(lone_server: StoreServer) -> AsyncIterator[Shard]:
 @contextlib.asynccontextmanager
 async def empty_shard(lone_server: StoreServer) -> AsyncIterator[Shard]:
     client = StoreClient(lone_server.url, connections=2)
-    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     yield shard
     await forget_keys(shard)
     await client.close()
@@ -51,7 +51,7 @@ async def empty_shard(lone_server: StoreServer) -> AsyncIterator[Shard]:
 @pytest.fixture
 async def source(lone_server: StoreServer) -> AsyncIterator[StoreWorld]:
     client = StoreClient(lone_server.url, connections=4)
-    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    shard = Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     async with StoreWorld.on(shard) as one:
         yield one
     await forget_keys(shard)

@@ -19,7 +19,7 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
     server.start()
     client = StoreClient(server.url, connections=4)
     try:
-        async with StoreWorld.on(Shard(client, Keys("old"))) as world:
+        async with StoreWorld.on(Shard.bound(client, Keys("old"))) as world:
             early = await world.enqueue()
             worker = await world.worker()
             (kept,) = await world.claim(worker)

@@ -182,7 +182,7 @@ class GatesMachine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.client = StoreClient(self.server.url, connections=2)
-        self.world = StoreWorld(Shard(self.client, Keys(f"t{uuid.uuid4().hex[:10]}")))
+        self.world = StoreWorld(Shard.bound(self.client, Keys(f"t{uuid.uuid4().hex[:10]}")))
         self.lanes = MeddlingLanes(self.world.shard)
         self.limits = ConstrainedWorld(self.world, lanes=self.lanes)
         self.model = Model()

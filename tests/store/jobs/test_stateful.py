@@ -73,7 +73,7 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.client = StoreClient(self.server.url, connections=2)
-        self.world = StoreWorld(Shard(self.client, Keys(f"t{uuid.uuid4().hex[:10]}")))
+        self.world = StoreWorld(Shard.bound(self.client, Keys(f"t{uuid.uuid4().hex[:10]}")))
         self.jobs: dict[str, ModelJob] = {}
         self.deleted: set[str] = set()
         self.workers: dict[str, int] = {}

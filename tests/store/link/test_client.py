@@ -44,7 +44,7 @@ async def world_behind(
     async with (
         StoreProxy.before(str(server.socket)) as proxy,
         client_of(proxy.url, timeout_s=timeout_s, connections=4) as client,
-        StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
+        StoreWorld.on(Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
     ):
         # Otherwise a test would drop the answer that the store does not know the script.
         for name in names():
@@ -115,7 +115,7 @@ async def test_a_full_store_refuses_new_jobs_whole_and_lets_the_others_drain() -
     server.start()
     try:
         async with client_of(server.url) as client:
-            world_ = StoreWorld.on(Shard(client, Keys("full")))
+            world_ = StoreWorld.on(Shard.bound(client, Keys("full")))
             async with world_ as world:
                 await drain_when_full(world)
     finally:
@@ -176,7 +176,7 @@ async def test_a_bulk_that_filled_the_store_half_way_is_unknown() -> None:
     server = StoreServer()
     server.start()
     try:
-        async with client_of(server.url) as client, StoreWorld.on(Shard(client, Keys("half"))) as world:
+        async with client_of(server.url) as client, StoreWorld.on(Shard.bound(client, Keys("half"))) as world:
             used = (await admin_of(client).info("memory"))["used_memory"]
             await admin_of(client).config_set("maxmemory", used + 3_000_000)
             specs = [world.spec(argument="x" * 2_000) for _ in range(3_000)]
@@ -193,7 +193,7 @@ async def test_a_read_only_store_refuses() -> None:
     server = StoreServer()
     server.start()
     try:
-        async with client_of(server.url) as client, StoreWorld.on(Shard(client, Keys("ro"))) as world:
+        async with client_of(server.url) as client, StoreWorld.on(Shard.bound(client, Keys("ro"))) as world:
             worker, job = await world.running()
             await admin_of(client).config_set("replica-serve-stale-data", "yes")
             await admin_of(client).replicaof("127.0.0.1", "1")
@@ -392,7 +392,7 @@ async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
     try:
         async with (
             client_of(server.url, timeout_s=2) as client,
-            StoreWorld.on(Shard(client, Keys("away"))) as world,
+            StoreWorld.on(Shard.bound(client, Keys("away"))) as world,
         ):
             job_id = await world.enqueue()
             server.kill()

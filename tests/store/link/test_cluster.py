@@ -55,7 +55,7 @@ async def world_on(url: str, tag: str, **options: object) -> AsyncIterator[Store
     client = StoreClient(url, connections=8, **options)  # type: ignore[arg-type]
     client.listens_sharded = client.publishes_sharded = True
     try:
-        async with StoreWorld.on(Shard(client, Keys(tag))) as world:
+        async with StoreWorld.on(Shard.bound(client, Keys(tag))) as world:
             yield world
     finally:
         await client.close()
@@ -98,7 +98,7 @@ async def test_a_backup_and_an_export_of_a_shard_arrive_in_one_on_another_node(
 ) -> None:
     source, target = (shard_on(cluster, node)[0] for node in cluster.primaries[:2])
     client = StoreClient(cluster.url, connections=2)
-    into = Shard(client, Keys(target))
+    into = Shard.bound(client, Keys(target))
     async with world_on(cluster.url, source) as world:
         await world.enqueue_many(30)
         await backed_up_and_restored(world, tmp_path, into=into, JQMASTER_REDIS_URL=cluster.url)

@@ -35,7 +35,7 @@ async def behind_link(
     await link.start()
     client = StoreClient(f"redis://127.0.0.1:{link.port}", connections=connections, timeout_s=timeout_s)
     try:
-        async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
+        async with StoreWorld.on(Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
             yield world, link
     finally:
         await client.close()

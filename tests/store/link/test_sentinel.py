@@ -47,7 +47,7 @@ def sentinels(rig: Sentinels) -> Sentinels:
 async def world_on(url: str, **options: object) -> AsyncIterator[StoreWorld]:
     client = StoreClient(url, connections=8, **options)  # type: ignore[arg-type]
     try:
-        async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
+        async with StoreWorld.on(Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
             yield world
     finally:
         await client.close()

@@ -206,7 +206,7 @@ async def test_a_backup_is_taken_and_restored_by_tls(node: StoreNode, pki: Path,
     url = f"rediss://{node.endpoint}"
     async with (
         client_of(url, known(pki)) as client,
-        StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
+        StoreWorld.on(Shard.bound(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world,
     ):
         await world.enqueue_many(30)
         await backed_up_and_restored(

@@ -1,0 +1,62 @@
+"""A store that this process uses. All shards on it share its connections and the watch over its health."""
+
+from collections.abc import Callable
+
+from jqmaster.clock import Clock
+from jqmaster.config import Durability, Settings
+from jqmaster.embedded import EmbeddedValkey
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.watch.store_health import StoreHealth
+from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.link.client import StoreClient
+
+
+class ServedStore:
+    """A store, with the facts found at the start.
+
+    `reserve`: a client with connections of its own for the leaders' locks. `report`: the result of the probe.
+    `embedded`: the server, if this process runs it. `health` is a component, which starts before the shards.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client: StoreClient,
+        reserve: StoreClient,
+        *,
+        report: StoreReport,
+        settings: Settings,
+        clock: Clock,
+        embedded: EmbeddedValkey | None = None,
+    ) -> None:
+        self.url = url
+        self.client = client
+        self.reserve = reserve
+        self.embedded = embedded
+        self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
+        self._followers: list[Callable[[], None]] = []
+        self.health.on_look = self._tell
+        if embedded:
+            embedded.on_change = self._tell
+
+    def follow(self, judge: Callable[[], None]) -> None:
+        """Call `judge` whenever something may have changed that `admit` reads."""
+        self._followers.append(judge)
+
+    def admit(self, durability: Durability | None) -> int:
+        """Return the number of replicas that must hold a new job of this level.
+
+        Raises StoreUnavailableError while the store takes no new jobs, or none of this level.
+        """
+        if self.embedded and (status := self.embedded.status()).state == "rewriting":
+            raise StoreUnavailableError(status.detail, retry_after_s=1)
+        return self.health.admit(durability)
+
+    async def rebuild(self) -> None:
+        """Drop every connection to the store. Callers that use one learn that the outcome is unknown."""
+        for client in (self.client, self.reserve):
+            await client.reset()
+
+    def _tell(self) -> None:
+        for judge in self._followers:
+            judge()
