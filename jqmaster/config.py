@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -64,11 +72,49 @@ def _words(value: object) -> object:
     return value.split() if isinstance(value, str) else value
 
 
+# The options of each store in `Settings.stores`, which have the same names as those of the default store.
+STORE_OPTIONS: Final = (
+    "redis_url",
+    "redis_cafile",
+    "redis_certfile",
+    "redis_keyfile",
+    "sentinel_username",
+    "sentinel_password",
+)
+STORE_NAME = r"[a-z][a-z0-9_-]{0,38}"
+# The name of the store that `redis_url` sets.
+DEFAULT_STORE: Final = "default"
+
+
+class StoreSettings(BaseModel):
+    """A store of namespaces, besides the default one. Its options are those of `Settings` with the same names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    redis_url: SecretStr
+    redis_cafile: Path | None = None
+    redis_certfile: Path | None = None
+    redis_keyfile: Path | None = None
+    sentinel_username: str | None = None
+    sentinel_password: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "StoreSettings":
+        if fault := _store_fault(self):
+            raise ValueError(fault)
+        return self
+
+
 class Settings(BaseSettings):
     """Precedence: arguments, environment (`JQMASTER_PORT=9000`), the TOML file named by `JQMASTER_CONFIG`, defaults."""
 
     model_config = SettingsConfigDict(
-        env_prefix="JQMASTER_", frozen=True, extra="forbid", validate_default=True, env_ignore_empty=True
+        env_prefix="JQMASTER_",
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        env_ignore_empty=True,
     )
 
     # --- listening and access
@@ -314,6 +360,14 @@ class Settings(BaseSettings):
     )
     sentinel_password: SecretStr | None = Field(
         None, description="Password for the Sentinels, if they require one."
+    )
+    stores: dict[str, StoreSettings] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Further stores, in which namespaces can lie: in the file one table `[stores.NAME]` each, with "
+        "`redis_url` and, where they apply, `redis_cafile`, `redis_certfile`, `redis_keyfile`, `sentinel_username` and "
+        "`sentinel_password`; as variables `JQMASTER_STORES__NAME__REDIS_URL` and so on. A name begins with a letter, "
+        "and has up to 39 of the characters a-z 0-9 _ -. Every master needs the same stores.",
     )
     data_dir: Path = Field(
         Path("jqmaster-data"), description="Directory of the embedded Valkey: data, log, socket and lock."
@@ -881,6 +935,18 @@ class Settings(BaseSettings):
             StoreUrl.parse(url.get_secret_value())
         return url
 
+    @field_validator("stores")
+    @classmethod
+    def _have_names(cls, stores: dict[str, StoreSettings]) -> dict[str, StoreSettings]:
+        for name in stores:
+            if not re.fullmatch(STORE_NAME, name):
+                raise ValueError(
+                    f"{name[:100]}: a store's name begins with a letter, and has up to 39 of the characters a-z 0-9 _ -"
+                )
+            if name == DEFAULT_STORE:
+                raise ValueError(f"{DEFAULT_STORE} is the store that redis_url sets; choose another name")
+        return stores
+
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
         for rule in RULES:
@@ -892,22 +958,21 @@ class Settings(BaseSettings):
             raise ValueError("tls_client_cafile requires tls_certfile")
         if (self.calls_certfile is None) != (self.calls_keyfile is None):
             raise ValueError("set both calls_certfile and calls_keyfile, or neither")
-        if (self.redis_certfile is None) != (self.redis_keyfile is None):
-            raise ValueError("set both redis_certfile and redis_keyfile, or neither")
         if self.smtp_url and not self.mail_from:
             raise ValueError("smtp_url requires mail_from")
         if (self.mail_from or self.mail_to or self.smtp_cafile) and not self.smtp_url:
             raise ValueError("mail_from, mail_to and smtp_cafile require smtp_url")
-        if fault := self._oidc_fault() or self._proxy_fault() or self._archive_fault():
+        if fault := self._oidc_fault() or self._proxy_fault() or self._archive_fault() or _store_fault(self):
             raise ValueError(fault)
-        store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None
-        if (self.redis_cafile or self.redis_certfile) and not (store and store.is_tls):
-            raise ValueError("redis_cafile and redis_certfile require a redis_url that begins with rediss")
-        if (self.sentinel_username or self.sentinel_password) and not (
-            store and store.topology == "sentinel"
-        ):
-            raise ValueError("sentinel_username and sentinel_password require a redis+sentinel redis_url")
         return self
+
+    def at_store(self, name: str, shard: str) -> "Settings":
+        """Return these settings as they would be if this store were the only one, and this its shard. Raise KeyError
+        if no store has this name."""
+        options = (
+            {} if name == DEFAULT_STORE else {key: getattr(self.stores[name], key) for key in STORE_OPTIONS}
+        )
+        return self.model_copy(update={**options, "shard": shard})
 
     def _oidc_fault(self) -> str | None:
         if self.oidc_issuer is None:
@@ -983,6 +1048,21 @@ class Settings(BaseSettings):
         if path := os.environ.get("JQMASTER_CONFIG"):
             sources.append(TomlConfigSettingsSource(settings_cls, toml_file=Path(path)))
         return tuple(sources)
+
+
+def _store_fault(store: Settings | StoreSettings) -> str | None:
+    """Return the fault in the options of a store; None: they are valid."""
+    if (store.redis_certfile is None) != (store.redis_keyfile is None):
+        return "set both redis_certfile and redis_keyfile, or neither"
+    try:
+        url = StoreUrl.parse(store.redis_url.get_secret_value()) if store.redis_url else None
+    except ValueError as error:
+        return f"redis_url: {error}"
+    if (store.redis_cafile or store.redis_certfile) and not (url and url.is_tls):
+        return "redis_cafile and redis_certfile require a redis_url that begins with rediss"
+    if (store.sentinel_username or store.sentinel_password) and not (url and url.topology == "sentinel"):
+        return "sentinel_username and sentinel_password require a redis+sentinel redis_url"
+    return None
 
 
 class Rule(NamedTuple):

@@ -158,6 +158,16 @@ class StoreUnavailableError(JqmasterError):
     code = "store_unavailable"
 
 
+class NamespaceUnavailableError(JqmasterError):
+    """The namespace exists, and is not served at present; others are. `reason`: why, for callers that may read."""
+
+    code = "namespace_faulted"
+
+    def __init__(self, detail: str, *, code: str, reason: str = "", retry_after_s: float) -> None:
+        super().__init__(detail, code=code, retry_after_s=retry_after_s)
+        self.reason = reason
+
+
 class ProviderUnavailableError(JqmasterError):
     """The login provider does not answer, or its answer cannot be used."""
 

@@ -54,10 +54,12 @@ class _Series:
 
 
 class LoopFailures:
-    """Background loops that fail again and again for an unexpected reason."""
+    """Background loops that fail again and again for an unexpected reason. `beneath`: failures of other loops that
+    count here, too, because these loops depend on them."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, beneath: "LoopFailures | None" = None) -> None:
         self._clock = clock
+        self._beneath = beneath
         self._series: dict[str, _Series] = {}
 
     def add(self, name: str, error: Exception, *, is_vital: bool, again_after_s: float = 1.0) -> None:
@@ -82,6 +84,8 @@ class LoopFailures:
             for name, one in self._series.items()
             if one.is_vital and self._goes_on(one, now_s)
         ]
+        if self._beneath and (other := self._beneath.longest()):
+            failing.append(other)
         return max(failing, default=None)
 
     def side_faults(self) -> dict[str, str]:

@@ -10,10 +10,12 @@ from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.agent_endpoint import PATH, AgentEndpoint
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.endpoint import CallLimits, Endpoint, LimitsInForce, Operation, not_found
+from jqmaster.api.http.namespace_paths import NAMESPACES
 from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.services import Services
 from jqmaster.config import MIB, Settings
+from jqmaster.service.operations.live_settings import LiveSettings
 
 _WORKERS: Final = "/api/workers/"
 _OF_WORKER: Final = _WORKERS + "{worker_id}/"
@@ -40,13 +42,24 @@ def _vital(settings: Settings) -> CallLimits:
     )
 
 
-def build_app(services: Services, policy: AccessPolicy) -> Router:
+def limits_in_force(live: LiveSettings) -> LimitsInForce:
+    """Return the limits of requests, which all namespaces of a process share."""
+    return LimitsInForce(live.derive(_usual), live.derive(_vital))
+
+
+def build_app(
+    services: Services,
+    policy: AccessPolicy,
+    *,
+    limits: LimitsInForce | None = None,
+    namespaces: ASGIApp | None = None,
+) -> Router:
     """Return the application. A path that is neither an operation nor a file of the web UI answers 404, and an unknown
-    method 405.
+    method 405. `limits`: those of the settings if not given. `namespaces` serves the paths that begin with `/ns/`.
 
     No middleware stands in between.
     """
-    limits = LimitsInForce(services.live.derive(_usual), services.live.derive(_vital))
+    limits = limits or limits_in_force(services.live)
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
@@ -63,7 +76,7 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
         gateway = fireworq_router(prefix, services, policy, limits)
         routes[:0] = [Route(prefix, gateway), Route(prefix + "/{below:path}", gateway)]
     fixed: dict[str, ASGIApp] = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
-    app = _Paths(fixed, routes, Site(not_found))
+    app = _Paths(fixed, routes, Site(not_found), namespaces)
     fixed[PATH] = AgentEndpoint(app, policy, services)
     return app
 
@@ -72,9 +85,16 @@ class _Paths(Router):
     """A router that finds the paths that workers call, and paths without a parameter such as that of pushes, by a
     lookup. A plain router tries one route after the other."""
 
-    def __init__(self, fixed: Mapping[str, ASGIApp], routes: Sequence[Route], default: ASGIApp) -> None:
+    def __init__(
+        self,
+        fixed: Mapping[str, ASGIApp],
+        routes: Sequence[Route],
+        default: ASGIApp,
+        namespaces: ASGIApp | None,
+    ) -> None:
         super().__init__(routes, redirect_slashes=False, default=default)
         self._fixed = fixed
+        self._namespaces = namespaces
         self._of_workers = {
             route.path.removeprefix(_OF_WORKER): route.app
             for route in routes
@@ -89,6 +109,8 @@ class _Paths(Router):
             worker_id, _, call = path[len(_WORKERS) :].partition("/")
             if worker_id and (endpoint := self._of_workers.get(call)) is not None:
                 path_params = {"worker_id": worker_id}
+        elif endpoint is None and path.startswith(NAMESPACES):
+            endpoint = self._namespaces
         if endpoint is None or scope["type"] != "http":
             return super().__call__(scope, receive, send)
         scope["path_params"] = path_params

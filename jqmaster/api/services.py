@@ -83,7 +83,8 @@ class MasterCondition:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`master_id` identifies this process, `store_id` the store. `admit_url` returns the normalised URL of a worker
+    """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
+    `admit_url` returns the normalised URL of a worker
     or raises AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each
     worker if this master leads, `openapi` the OpenAPI document."""
 
@@ -144,6 +145,7 @@ class Services:
     identity: Identity
     master_id: str
     store_id: str
+    prefix: str
     admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[MasterCondition]]
     breakers: Callable[[], dict[str, str]]

@@ -7,13 +7,19 @@ import socket
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+
+from starlette.types import ASGIApp
 
 from jqmaster import __version__
-from jqmaster.api.app import build_app
+from jqmaster.api.app import build_app, limits_in_force
 from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens, is_loopback
+from jqmaster.api.http.namespace_paths import NAMESPACES, NamespacePaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
+from jqmaster.app.namespace_set import NamespaceSet
+from jqmaster.app.open_namespace import OpenNamespace
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
 from jqmaster.app.policies import Policies
 from jqmaster.app.served_store import ServedStore
@@ -21,8 +27,10 @@ from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared, call_contexts
+from jqmaster.app.store_set import StoreSet
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
+from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component
 from jqmaster.net.egress import EgressGuard
@@ -36,8 +44,12 @@ from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
+from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.namespaces import NamespaceStore
 from jqmaster.store.operations.settings import SettingsStore
 from jqmaster.tracing import Tracing
 
@@ -68,9 +80,10 @@ class Master:
         link = replace(link, leader=local_leader)
         self.live = LiveSettings(settings, SettingsStore(link))
         self.store = store
+        self._guards: list[EgressGuard] = []
         policies = Policies(self.live)
-        self.guard = _guard(store, settings.allowed_worker_networks)
-        self.shared = self._make_shared(store, policies, clock)
+        self.guard = self._make_guard(settings.allowed_worker_networks)
+        self.shared = self._make_shared(policies, clock)
         configured = configured_tokens(settings, own_tokens)
         self.identity = Identity.on(
             link,
@@ -81,6 +94,15 @@ class Master:
             provider=oidc_provider(settings, clock),
             provider_policy=provider_policy(settings),
         )
+        self.registry = NamespaceRegistry(
+            NamespaceStore(link),
+            RegistryCopy(settings.data_dir, store.url, settings.shard),
+            clock,
+            shard=settings.shard,
+        )
+        self.live.follow_namespaces(self.registry.wake)
+        self.stores = StoreSet(store, settings, clock, on_opened=self._forbid)
+        self.namespaces = NamespaceSet(self.registry, self.stores, self._build_namespace, clock)
         self.shard = ServedShard(
             self.shared,
             link,
@@ -88,7 +110,7 @@ class Master:
             store,
             ShardFaults(clock, on_fail=self._end),
             identity=self.identity.directory,
-            describe=self._describe,
+            describe=partial(self._describe, link.client),
         )
         self.services = RequestServices(
             self.shared,
@@ -96,27 +118,29 @@ class Master:
             identity=self.identity,
             admit_url=self._admit_url,
             connections=lambda: self.server.connections,
+            others=self.namespaces.faults,
         )
+        self._policy = AccessPolicy.from_settings(
+            settings,
+            configured=configured,
+            credentials=self.identity.directory,
+            sessions=self.identity.sessions,
+            proxy_login=proxy_login(settings, clock),
+        )
+        self._limits = limits_in_force(self.live)
+        paths = NamespacePaths(self._app_of, self._policy)
+        self._app = build_app(self.services.bundle(), self._policy, limits=self._limits, namespaces=paths)
         self.server = MasterServer(
-            build_app(
-                self.services.bundle(),
-                AccessPolicy.from_settings(
-                    settings,
-                    configured=configured,
-                    credentials=self.identity.directory,
-                    sessions=self.identity.sessions,
-                    proxy_login=proxy_login(settings, clock),
-                ),
-            ),
+            self._app,
             settings,
             policies.server,
             is_leaving=self.shared.departure.is_begun,
         )
 
-    def _make_shared(self, store: ServedStore, policies: Policies, clock: Clock) -> Shared:
+    def _make_shared(self, policies: Policies, clock: Clock) -> Shared:
         settings = self.settings
         to_masters, to_workers = call_contexts(settings)
-        webhook_guard = _guard(store, settings.allowed_webhook_networks, allows_public=True)
+        webhook_guard = self._make_guard(settings.allowed_webhook_networks, allows_public=True)
         webhook_secrets = [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets]
         return Shared(
             settings=settings,
@@ -132,7 +156,8 @@ class Master:
                 webhook_guard, ContentReader(policies.content).from_json, policies.max_result_bytes
             ),
             mail=mail_client(settings),
-            callback_base=self._callback_base,
+            base=self._base,
+            versions=self.live,
             departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
         )
 
@@ -149,13 +174,51 @@ class Master:
             self.live,
             self.store.health,
             *self.shard.lower_components(),
+            self.registry,
+            self.namespaces.ending("requests"),
             *self.identity.components(),
             self.server,
             self.services.feed,
-            *self.shard.upper_components(),
+            *self.shard.asking_components(),
+            self.namespaces.ending("polls"),
+            *self.shared.departure.around([*self.shard.leading_components(), self.namespaces]),
         ]
 
-    async def _describe(self, started_at_ms: int) -> MasterRecord:
+    def _app_of(self, namespace: str) -> ASGIApp:
+        """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""
+        return self._app if namespace == DEFAULT else self.namespaces.app_of(namespace)
+
+    def _build_namespace(
+        self, namespace: Namespace, store: ServedStore, link: Shard, faults: ShardFaults
+    ) -> OpenNamespace:
+        local_leader = LocalLeader()
+        link = replace(link, leader=local_leader)
+        versions = LiveSettings(self.settings, SettingsStore(link))
+        shared = self.shared.for_namespace(f"{NAMESPACES}{namespace.name}", versions)
+        shard = ServedShard(
+            shared,
+            link,
+            local_leader,
+            store,
+            faults,
+            identity=self.identity.directory,
+            describe=partial(self._describe, link.client),
+        )
+        requests = RequestServices(
+            shared,
+            shard,
+            identity=self.identity,
+            admit_url=self._admit_url,
+            connections=lambda: self.server.connections,
+        )
+        return OpenNamespace(shard, requests, versions, policy=self._policy, limits=self._limits)
+
+    def _forbid(self, store: ServedStore) -> None:
+        """Let no call to a worker or webhook reach a server of this store, wherever its primary is."""
+        for guard in self._guards:
+            store.client.on_located(guard.forbid)
+
+    async def _describe(self, client: StoreClient, started_at_ms: int) -> MasterRecord:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
@@ -171,15 +234,24 @@ class Master:
             url,
             __version__,
             started_at_ms,
-            self.shard.services.link.client.listens_sharded,
+            client.listens_sharded,
             delivers=True,
         )
 
-    def _callback_base(self) -> str | None:
+    def _base(self) -> str | None:
         if self.settings.public_url is not None:
             return self.settings.public_url.rstrip("/")
         # Without tokens, and so without other machines, the address of this process is enough.
         return self.server.own_url if is_loopback(self.settings.host) else None
+
+    def _make_guard(self, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
+        """Return a guard that also refuses each address of a store."""
+        others = [one.redis_url.get_secret_value() for one in self.settings.stores.values()]
+        endpoints = [one for url in (self.store.url, *others) for one in StoreUrl.parse(url).endpoints]
+        guard = EgressGuard(networks, endpoints, allows_public=allows_public)
+        self._guards.append(guard)
+        self.store.client.on_located(guard.forbid)
+        return guard
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
@@ -197,10 +269,3 @@ class Master:
         logger.critical("%s", reason)
         self.failed.set()
         self.shard.services.judge_admission()
-
-
-def _guard(store: ServedStore, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
-    """Return a guard that also refuses each address of the store."""
-    guard = EgressGuard(networks, StoreUrl.parse(store.url).endpoints, allows_public=allows_public)
-    store.client.on_located(guard.forbid)
-    return guard

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -23,9 +24,13 @@ CHANGE_OF_LEADERS_TTLS: Final = 2
 
 
 class ReadinessCheck:
-    """Answers from facts of this process. Only `condition` reads the store."""
+    """Answers from facts of this process. Only `condition` reads the store. `others`: returns why other namespaces are
+    not served, by name; that does not keep this master from its work."""
 
-    def __init__(self, shared: Shared, shard: ServedShard) -> None:
+    def __init__(
+        self, shared: Shared, shard: ServedShard, others: Callable[[], dict[str, str]] = dict
+    ) -> None:
+        self._others = others
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
@@ -60,7 +65,7 @@ class ReadinessCheck:
             faults,
             self._health.durability,
             self._health.durability_available,
-            self._shard.duty_faults(),
+            self._duty_faults(),
         )
 
     async def _is_leaderless(self) -> bool:
@@ -78,6 +83,9 @@ class ReadinessCheck:
         change_s = CHANGE_OF_LEADERS_TTLS * self._shared.settings.leader_ttl_s
         return now_s - self._leaderless_since_s >= change_s
 
+    def _duty_faults(self) -> dict[str, str]:
+        return {**self._shard.duty_faults(), **self._others()}
+
     def store_state(self) -> StoreState:
         report = self._health.report
         return StoreState(
@@ -87,7 +95,7 @@ class ReadinessCheck:
             used_memory_bytes=report.memory_used_bytes,
             max_memory_bytes=report.memory_max_bytes,
             faults=list(self._health.faults.values()),
-            duty_faults=list(self._shard.duty_faults().values()),
+            duty_faults=list(self._duty_faults().values()),
         )
 
     def own_facts(self, connections: int) -> OwnFacts:
@@ -99,7 +107,7 @@ class ReadinessCheck:
             times_led=leader.times_led,
             connections=connections,
             faults=[*self._health.faults, *(["process"] if self._shard.services.faults.reason else [])],
-            duty_faults=list(self._shard.duty_faults()),
+            duty_faults=list(self._duty_faults()),
             memory_used_bytes=report.memory_used_bytes,
             memory_max_bytes=report.memory_max_bytes,
             settings_version=self._shared.live.version,

@@ -6,6 +6,7 @@ from jqmaster.clock import Clock
 from jqmaster.config import Durability, Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.link.client import StoreClient
@@ -33,6 +34,9 @@ class ServedStore:
         self.client = client
         self.reserve = reserve
         self.embedded = embedded
+        # Failures of `health`, which count for every shard on this store. The default store has none here: the process
+        # starts its `health` together with the default shard.
+        self.loops = LoopFailures(clock)
         self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
         self._followers: list[Callable[[], None]] = []
         self.health.on_look = self._tell

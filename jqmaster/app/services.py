@@ -54,7 +54,7 @@ from jqmaster.store.operations.live import LiveStore
 
 class RequestServices:
     """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
-    clients' connections to the server."""
+    clients' connections to the server; `others` returns why other namespaces are not served, by name."""
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class RequestServices:
         identity: Identity,
         admit_url: Callable[[str], Awaitable[str]],
         connections: Callable[[], int],
+        others: Callable[[], dict[str, str]] = dict,
     ) -> None:
         self._shared = shared
         self._shard = shard
@@ -73,7 +74,7 @@ class RequestServices:
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
-        self._readiness = ReadinessCheck(shared, shard)
+        self._readiness = ReadinessCheck(shared, shard, others)
         self.waiting = WaitingPlaces(shared.policies.max_connections)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
         why_store = WhyStore(self._services.link, self._stores.records)
@@ -157,12 +158,13 @@ class RequestServices:
             masters=self.masters,
             stats=self.stats,
             timeline=services.timeline,
-            health=self._make_health(constraints, self._definitions),
+            health=self._make_health(constraints),
             demand=self._make_demand(),
             agent_turns=AgentTurns(clock),
             failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
             store_id=services.link.mark,
+            prefix=shared.prefix,
             admit_url=self._admit_url,
             condition=self._readiness.condition,
             breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
@@ -222,7 +224,7 @@ class RequestServices:
             can_mail=self._shared.mail is not None,
         )
 
-    def _make_health(self, constraints: ConstraintReader, definitions: DefinitionReader) -> HealthService:
+    def _make_health(self, constraints: ConstraintReader) -> HealthService:
         return HealthService(
             self.stats,
             self._stores.history,

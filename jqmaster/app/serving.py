@@ -3,28 +3,17 @@
 import asyncio
 import contextlib
 import logging
-import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
-from typing import Final
 
 from jqmaster.app.process import Master
 from jqmaster.app.served_store import ServedStore
+from jqmaster.app.store_opening import open_shard, opened_store
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnfitError
 from jqmaster.lifecycle import running
-from jqmaster.store.backup import loading
-from jqmaster.store.health import generation
-from jqmaster.store.health.probe import probe, require
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.access import StoreAccess, naming_the_store
-from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.shard import Shard
-
-# One connection to renew the lock, and one to release it at the same time.
-RESERVED_CONNECTIONS: Final = 2
 
 
 @contextlib.asynccontextmanager
@@ -37,8 +26,7 @@ async def running_master(
     """
     clock = clock or SystemClock()
     async with serving_store(settings, clock) as store:
-        with naming_the_store(store.url):
-            link = await open_shard(store, settings.shard)
+        link = await open_shard(store, settings.shard)
         master = Master(settings, store, link, clock, own_tokens=own_tokens)
         async with running(master.components(), failures=master.shard.services.faults.loops):
             # The port is known only now, because the system may have chosen it.
@@ -49,8 +37,8 @@ async def running_master(
 
 @contextlib.asynccontextmanager
 async def serving_store(settings: Settings, clock: Clock) -> AsyncIterator[ServedStore]:
-    """Connect to the store, or start the embedded one if none is configured, and check that it is fit. Raises what
-    `running_master` raises."""
+    """Connect to the store of the default namespace, or start the embedded one if none is configured, and check that it
+    is fit. Raises what `running_master` raises."""
     async with contextlib.AsyncExitStack() as stack:
         embedded = None
         if settings.redis_url is None:
@@ -59,38 +47,7 @@ async def serving_store(settings: Settings, clock: Clock) -> AsyncIterator[Serve
             url = embedded.url
         else:
             url = settings.redis_url.get_secret_value()
-        client, reserve = (
-            StoreClient(
-                url,
-                timeout_s=settings.store_timeout_s,
-                connections=connections,
-                access=StoreAccess.of(settings),
-            )
-            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
-        )
-        stack.push_async_callback(client.close)
-        stack.push_async_callback(reserve.close)
-        for one in (client, reserve):
-            one.bind(Keys(settings.shard).tag)
-        with naming_the_store(url):
-            report = await probe(client.redis, settings)
-            require(report, settings)
-            client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
-            client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
-        yield ServedStore(
-            url, client, reserve, report=report, settings=settings, clock=clock, embedded=embedded
-        )
-
-
-async def open_shard(store: ServedStore, tag: str) -> Shard:
-    """Return the shard with this hash tag, with the mark of its data, which is set if there is none.
-
-    Raises StoreUnfitError if a restore into the shard was not finished, and what `StoreClient.run` raises.
-    """
-    shard = Shard(store.client, Keys(tag))
-    if await loading.is_under_way(shard):
-        raise StoreUnfitError(f"a restore into shard {tag} was not finished: run `jqmaster restore` again")
-    return replace(shard, mark=await generation.mark(shard, uuid.uuid4().hex))
+        yield await stack.enter_async_context(opened_store(url, settings, clock, embedded=embedded))
 
 
 async def serve(

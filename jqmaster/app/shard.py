@@ -62,7 +62,7 @@ class ServedShard:
         )
         self._router = WakeRouter(
             identity=identity,
-            settings=shared.live,
+            settings=shared.versions,
             polls=services.polls,
             waiters=services.waiters,
             leader=self.leader,
@@ -98,14 +98,16 @@ class ServedShard:
             self._history_keeper,
         ]
 
-    def upper_components(self) -> Sequence[Component]:
+    def asking_components(self) -> Sequence[Component]:
         """Return the components that start after the server and stop before it, because waiting polls have to end
-        first. The lead starts last and stops first, so that another master may take it while requests still finish
-        here."""
-        leading: list[Component] = [self._membership, self._sub_leader, self.leader]
+        first."""
         # Started in this order and stopped in reverse: deliveries get their jobs from polls.
-        asking: list[Component] = [self.services.polls, self.services.target_deliveries]
-        return [*asking, *self._shared.departure.around(leading)]
+        return [self.services.polls, self.services.target_deliveries]
+
+    def leading_components(self) -> Sequence[Component]:
+        """Return the components that start last and stop first, so that another master may take the lead while requests
+        still finish here."""
+        return [self._membership, self._sub_leader, self.leader]
 
     def duty_faults(self) -> dict[str, str]:
         """Return, by name, the faults of side duties of this master or of the leader."""

@@ -106,7 +106,7 @@ class ShardServices:
         store.follow(self.judge_admission)
         self.judge_admission()
         address = ArchiveAddress.of(shared.settings)
-        self._archive = LogArchive(address, shared.settings.shard) if address else None
+        self._archive = LogArchive(address, link.keys.shard) if address else None
         self.outside_checks = self._outside_checks()
         self.fleet = Fleet(
             clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
@@ -275,8 +275,8 @@ class ShardServices:
             stores.workers,
             services,
             master_id=shared.master_id,
-            version=lambda: shared.live.targets_version,
-            follow=shared.live.follow_targets,
+            version=lambda: shared.versions.targets_version,
+            follow=shared.versions.follow_targets,
             pace=shared.policies.pace,
             figures=self.figures.targets,
             grace_s=shared.settings.target_grace_s,
@@ -395,7 +395,7 @@ class ShardServices:
                 stores.acceptance,
                 stores.records,
                 self.constraints,
-                Letters(shared.settings.public_url, shared.settings.link_templates),
+                Letters(shared.public_url, shared.settings.link_templates),
                 prepare=self.messenger.prepare,
                 waiting=waiting,
             ),

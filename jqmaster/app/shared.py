@@ -1,7 +1,7 @@
 """Objects of a process that all of its shards use."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
@@ -22,7 +22,10 @@ class Shared:
     """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
     values that components read from them.
 
-    `callback_base`: returns the address at which outside systems reach this service; None: it is unknown.
+    A namespace has two values of its own: `prefix` begins its paths, and `versions` follows the versions in its store,
+    which are those in `live` for the default namespace.
+
+    `base`: returns the address at which outside systems reach this process; None: it is unknown.
 
     `mail`: None if no mail server is configured.
     """
@@ -38,8 +41,25 @@ class Shared:
     webhooks: WebhookClient
     targets: TargetClient
     mail: MailClient | None
-    callback_base: Callable[[], str | None]
+    base: Callable[[], str | None]
     departure: Departure
+    versions: LiveSettings
+    prefix: str = ""
+
+    def for_namespace(self, prefix: str, versions: LiveSettings) -> "Shared":
+        """Return these objects with the values of another namespace."""
+        return replace(self, prefix=prefix, versions=versions)
+
+    def callback_base(self) -> str | None:
+        """Return the address at which outside systems reach the namespace; None: it is unknown."""
+        base = self.base()
+        return None if base is None else base + self.prefix
+
+    @property
+    def public_url(self) -> str | None:
+        """Return the address of the namespace's web UI; None: it is not configured."""
+        url = self.settings.public_url
+        return None if url is None else url.rstrip("/") + self.prefix
 
 
 def call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:

@@ -142,6 +142,8 @@ def _name(annotation: Any) -> str:
         return " or ".join(_name(arg) for arg in args if arg is not type(None))
     if origin is list:
         return f"list of {_name(args[0])}"
+    if origin is dict:
+        return "tables, secret"
     return {
         "str": "text",
         "SecretStr": "text, secret",
@@ -154,7 +156,7 @@ def _name(annotation: Any) -> str:
 
 def _default_text(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
-    if value is None or value == []:
+    if value is None or value in ([], {}):
         return "none"
     if isinstance(value, list):
         return ", ".join(f"`{item}`" for item in value)

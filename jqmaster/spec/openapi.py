@@ -54,7 +54,15 @@ PAGE: Final = "text/html"
 _REF: Final = "#/components/schemas/{model}"
 _INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
 
-_SERVERS: Final = [{"url": "/", "description": "The master that serves this document."}]
+_SERVERS: Final = [
+    {"url": "/", "description": "The master that serves this document, with the namespace `default`."},
+    {
+        "url": "/ns/{namespace}",
+        "description": "Another namespace of the same master. A call below it may also get 404 `unknown_namespace`, or 503 "
+        "while the namespace is not served.",
+        "variables": {"namespace": {"default": "default", "description": "Name of the namespace."}},
+    },
+]
 _WORKER_SERVERS: Final = [
     {
         "url": "{url}",

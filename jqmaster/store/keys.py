@@ -641,6 +641,7 @@ class Keys:
     unique_used = Key("string", "always", "there since the first job with a uniqueness key was enqueued")
 
     def __init__(self, shard: str) -> None:
+        self.shard = shard
         self.tag = f"{{{shard}}}:"
         vars(self).update({info.name: info.build(self.tag) for info in KEYS})
         # The beginning of a key, for scripts that complete it themselves.

@@ -29,6 +29,7 @@ NOT_OVER_HTTP = {errors.DataDirInUseError}
 COMPOSED = {
     "job_{conflict.state}": [f"job_{state}" for state in JobState],
     "{name}_too_large": ["result_too_large", "error_too_large"],
+    "namespace_{namespace.state}": ["namespace_closed", "namespace_moving", "namespace_faulted"],
 }
 # The protocol of a master's and a worker's server.
 GUARDED = ROOT / "worker_sdk/transport/guarded.py"

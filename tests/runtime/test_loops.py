@@ -136,6 +136,17 @@ def test_one_bad_entry_fails_alone_and_what_the_store_raises_concerns_all(
             raise error
 
 
+def test_failures_of_a_store_count_for_the_shards_on_it_and_those_of_a_shard_for_no_other() -> None:
+    clock = ManualClock()
+    store = LoopFailures(clock)
+    shop, mail = (LoopFailures(clock, beneath=store) for _ in range(2))
+    shop.add("reaper.rounds", RuntimeError("it broke"), is_vital=True)
+    assert shop.longest() == (0.0, "reaper.rounds", "RuntimeError: it broke", False)
+    assert mail.longest() is None
+    store.add("store_health.rounds", RuntimeError("no report"), is_vital=True)
+    assert mail.longest() == (0.0, "store_health.rounds", "RuntimeError: no report", False)
+
+
 @pytest.fixture
 def failing_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the notices of masters that start later fail in each round."""

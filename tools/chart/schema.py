@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 from pydantic import SecretStr
 
-from jqmaster.config import Settings
+from jqmaster.config import Settings, StoreSettings
 from tools.chart import files
 
 Schema = dict[str, Any]
@@ -70,11 +70,15 @@ _PLACEMENT: Final = {
 }
 
 
+# Types of values that belong into a Secret.
+_SECRETS: Final = frozenset({SecretStr, StoreSettings})
+
+
 def is_secret(name: str) -> bool:
     """Return whether a setting is secret, and so belongs into a Secret and not into the values."""
     annotation = Settings.model_fields[name].annotation
     kinds = {annotation, *get_args(annotation)}
-    return SecretStr in kinds or any(SecretStr in get_args(kind) for kind in kinds)
+    return bool(kinds & _SECRETS) or any(_SECRETS & {*get_args(kind)} for kind in kinds)
 
 
 def _settings() -> Schema:

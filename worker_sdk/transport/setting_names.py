@@ -125,6 +125,7 @@ SETTING_NAMES: Final = (
     "smtp_url",
     "store_connections",
     "store_timeout_s",
+    "stores",
     "target_grace_s",
     "timeout_grace_s",
     "tls_certfile",

@@ -29,9 +29,11 @@ _NAMES_OF_TOOLS: Final = frozenset(
         "SCREENSHOTS", "STORE_PASSWORD", "WORKER_TOKEN",
     }
 )  # fmt: skip
-# Kubernetes sets the others for a service whose name begins with jqmaster.
+# The options of further stores are settings. Kubernetes sets the others for a service whose name begins with jqmaster.
 _PATTERNS: Final = re.compile(
-    r"TEST_\w+|\w+_KILLS|(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?", re.ASCII
+    r"TEST_\w+|\w+_KILLS|STORES__\w+?__(REDIS_(URL|CAFILE|CERTFILE|KEYFILE)|SENTINEL_(USERNAME|PASSWORD))|"
+    r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
+    re.ASCII,
 )
 # Names that people write for others.
 _OTHER_WORDS: Final = {

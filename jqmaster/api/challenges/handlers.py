@@ -153,10 +153,10 @@ def _check_form(request: OpenChallengeRequest) -> None:
 
 
 def _base(call: Call) -> str:
-    """Return the address at which outside systems reach this master. Raise ConflictError if it is unknown."""
+    """Return the address at which outside systems reach the namespace. Raise ConflictError if it is unknown."""
     settings = call.services.settings
     if settings.public_url is not None:
-        return settings.public_url.rstrip("/")
+        return settings.public_url.rstrip("/") + call.services.prefix
     if not is_loopback(settings.host):
         raise ConflictError(
             "the master does not know the address at which outside systems reach it; set public_url",
@@ -165,7 +165,7 @@ def _base(call: Call) -> str:
     host = call.fields.get(b"host", b"").decode("latin-1")
     if not is_loopback(urlsplit(f"//{host}").hostname or ""):
         host = f"{settings.host}:{settings.port}"
-    return f"{'https' if settings.tls_certfile else 'http'}://{host}"
+    return f"{'https' if settings.tls_certfile else 'http'}://{host}{call.services.prefix}"
 
 
 async def _callback(call: Call) -> Callback:

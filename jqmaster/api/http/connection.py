@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import fcntl
 import math
+import re
 import sys
 import termios
 import urllib.parse
@@ -28,7 +29,7 @@ from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
 KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
 # An unproven connection can still use these when all other connections are taken.
-RESERVED_PATHS: Final = (b"/api/workers", b"/api/settings", b"/healthz", b"/readyz")
+_RESERVED: Final = re.compile(rb"(/ns/[a-z0-9-]+)?(/api/workers|/api/settings|/healthz|/readyz)")
 # Up to this many refused callers at once get the time to read the reason. Further connections are closed at once.
 _MAX_LINGERING: Final = 256
 
@@ -115,11 +116,7 @@ class EdgeProtocol(GuardedProtocol):
 
     def begin_cycle(self, version: str) -> None:
         """See `GuardedProtocol`. Do what uvicorn does at the end of a head, but with our own cycle."""
-        if (
-            self._is_unproven
-            and not self.url.startswith(RESERVED_PATHS)
-            and self._shared.room.is_full_for(self)
-        ):
+        if self._is_unproven and not _RESERVED.match(self.url) and self._shared.room.is_full_for(self):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
             # The client sent this many requests without waiting for answers, and gets none of the outstanding ones.

@@ -134,9 +134,11 @@ class Readiness(Answer):
     )
     faults: list[str] = Field(
         description="Faults that prevent readiness. Without scope read, only the names of the failed checks: "
-        "process, space, fitness, durability, leader, store, dispatcher. Future releases may add values."
+        "process, space, fitness, durability, leader, store, dispatcher; for a namespace that is not served, the code "
+        "of the refusal, such as namespace_faulted. Future releases may add values."
     )
     duty_faults: list[str] = Field(
         description="Side duties of this master or of the leader that keep failing, such as notices or the log "
-        "archive. They do not prevent readiness. Without scope read, only their names."
+        "archive, and other namespaces that are not served. They do not prevent readiness. Without scope read, only "
+        "their names."
     )

@@ -16,7 +16,7 @@ from jqmaster.log_context import REQUEST
 from worker_sdk.transport.console_log import console_handler
 
 if TYPE_CHECKING:
-    from jqmaster.config import Settings
+    from jqmaster.config import Settings, StoreSettings
 
 Event = dict[str, Any]
 LogFormat = Literal["console", "json"]
@@ -110,12 +110,14 @@ def _event_of(record: logging.LogRecord) -> tuple[Event, Any]:
 def secrets_of(settings: "Settings") -> list[str]:
     """Return the secrets of the configuration, which must not be logged."""
     found = [token.get_secret_value().rpartition(":")[2] for token in settings.tokens]
-    if settings.sentinel_password:
-        found.append(settings.sentinel_password.get_secret_value())
-    if settings.redis_url:
-        for endpoint in settings.redis_url.get_secret_value().split(","):
-            password = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").password
-            found += [password, unquote(password)] if password else []
+    stores: list[Settings | StoreSettings] = [settings, *settings.stores.values()]
+    for store in stores:
+        if store.sentinel_password:
+            found.append(store.sentinel_password.get_secret_value())
+        if store.redis_url:
+            for endpoint in store.redis_url.get_secret_value().split(","):
+                password = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").password
+                found += [password, unquote(password)] if password else []
     return found
 
 

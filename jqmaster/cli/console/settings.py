@@ -122,10 +122,14 @@ def plain_settings(settings: "Settings") -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    from pydantic import SecretStr
+    from pydantic import BaseModel, SecretStr
 
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, BaseModel):
+        return {name: _plain(getattr(value, name)) for name in value.model_fields_set}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list) else value

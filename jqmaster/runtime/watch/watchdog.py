@@ -72,10 +72,7 @@ class Watchdog(PeriodicLoop):
         except JqmasterError:
             return False
         if mark != self._mark:
-            self._fail(
-                "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: "
-                "restore the data, or begin with an empty store as docs/store.md says"
-            )
+            self._fail(generation.CHANGED)
             return False
         return True
 

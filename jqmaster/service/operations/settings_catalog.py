@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from jqmaster.config import Settings
+from jqmaster.config import Settings, StoreSettings
 from jqmaster.domain.identity.access import Scope
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
@@ -68,7 +68,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Store": (
         "redis_url", "redis_cafile", "redis_certfile", "redis_keyfile", "sentinel_username", "sentinel_password",
-        "data_dir", "shard", "durability", "declare_durability", "quorum_replicas", "store_timeout_s",
+        "stores", "data_dir", "shard", "durability", "declare_durability", "quorum_replicas", "store_timeout_s",
         "store_connections",
     ),
 }  # fmt: skip
@@ -207,7 +207,10 @@ def _type_of(annotation: Any) -> tuple[SettingType, tuple[str, ...] | None]:
 
 
 def _holds_secret(annotation: Any) -> bool:
-    return any(part is SecretStr or SecretStr in get_args(part) for part in _parts(annotation))
+    return any(
+        part is SecretStr or SecretStr in get_args(part) or StoreSettings in get_args(part)
+        for part in _parts(annotation)
+    )
 
 
 def _catalog() -> dict[str, SettingInfo]:

@@ -1,7 +1,15 @@
 """The generation: a mark in the data. A store without the mark is another store, or was emptied, and must not be served
 as if it were the same."""
 
+from typing import Final
+
 from jqmaster.store.link.shard import Shard
+
+# The reason that people read when data that were served have another mark, or none.
+CHANGED: Final = (
+    "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: restore the "
+    "data, or begin with an empty store as docs/store.md says"
+)
 
 
 async def mark(shard: Shard, fresh: str) -> str:

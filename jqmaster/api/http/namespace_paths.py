@@ -1,0 +1,94 @@
+"""The paths below `/ns/NAME`: those of a namespace, which has the same paths as the default one."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jqmaster.api.encoding.answers import encode
+from jqmaster.api.encoding.negotiation import join_fields, negotiate
+from jqmaster.api.http.auth import AccessPolicy
+from jqmaster.api.http.problems import problem_response
+from jqmaster.api.http.security_headers import DATA_HEADERS
+from jqmaster.domain.identity.access import Scope as AccessScope
+from jqmaster.errors import JqmasterError, NamespaceUnavailableError, NotFoundError, StoreUnavailableError
+
+NAMESPACES: Final = "/ns/"
+
+
+class NamespacePaths:
+    """ASGI application. Passes a request on to the namespace that its path names, without the prefix. `app_of` returns
+    the application of a namespace, or raises why it is not served."""
+
+    def __init__(self, app_of: Callable[[str], ASGIApp], policy: AccessPolicy) -> None:
+        self._app_of = app_of
+        self._policy = policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name, slash, rest = scope["path"].removeprefix(NAMESPACES).partition("/")
+        try:
+            app = self._app_of(name)
+        except JqmasterError as exc:
+            answer = self._refusal(
+                exc, scope, is_probe=rest == "readyz" and not isinstance(exc, NotFoundError)
+            )
+            await answer(scope, receive, send)
+            return
+        if not slash:
+            await _lead_to_root(name, send)
+            return
+        prefix = f"{NAMESPACES}{name}"
+        await app(
+            {**scope, "path": f"/{rest}", "raw_path": scope["raw_path"].removeprefix(prefix.encode())},
+            receive,
+            send,
+        )
+
+    def _refusal(self, exc: JqmasterError, scope: Scope, *, is_probe: bool) -> Response:
+        fields = join_fields(scope["headers"])
+        client = scope.get("client")
+        try:
+            self._policy.authorize("GET", fields, client[0] if client else None, AccessScope.READ)
+            may_read = True
+        except JqmasterError:
+            may_read = False
+        shown, encoding = _shown(exc, may_read=may_read), negotiate(fields, strict=False)
+        if not is_probe or scope["method"] != "GET":
+            return problem_response(shown, encoding)
+        fault = shown.detail if may_read else exc.code
+        headers = {"retry-after": "1"}
+        response = Response(encode(_not_ready(fault), encoding), 503, headers, encoding.value)
+        response.raw_headers += DATA_HEADERS
+        return response
+
+
+def _shown(exc: JqmasterError, *, may_read: bool) -> JqmasterError:
+    """Return the error as the caller may see it. Only readers see reasons, which may name paths and addresses."""
+    if isinstance(exc, StoreUnavailableError) and not may_read:
+        return StoreUnavailableError("the store of the namespace does not answer", retry_after_s=1.0)
+    if isinstance(exc, NamespaceUnavailableError) and exc.reason and may_read:
+        detail = f"{exc.detail}: {exc.reason}"
+        return NamespaceUnavailableError(detail, code=exc.code, retry_after_s=exc.retry_after_s or 1.0)
+    return exc
+
+
+def _not_ready(fault: str) -> dict[str, Any]:
+    """Return the answer of `/readyz` for a namespace that is not served."""
+    return {
+        "status": "not_ready",
+        "durability": "besteffort",
+        "durability_available": "besteffort",
+        "leader": False,
+        "store": "not serving",
+        "faults": [fault],
+        "duty_faults": [],
+    }
+
+
+async def _lead_to_root(name: str, send: Send) -> None:
+    """Lead from `/ns/NAME` to `/ns/NAME/`, because the addresses in the web UI are relative."""
+    headers = [(b"location", f"./{name}/".encode()), (b"content-length", b"0"), *DATA_HEADERS]
+    await send({"type": "http.response.start", "status": HTTPStatus.FOUND, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

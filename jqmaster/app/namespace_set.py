@@ -1,0 +1,144 @@
+"""All namespaces that this process serves besides the default one."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp
+
+from jqmaster.app.open_namespace import Stage
+from jqmaster.app.served_namespace import Build, ServedNamespace
+from jqmaster.app.store_set import StoreSet
+from jqmaster.clock import Clock
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import NamespaceUnavailableError, NotFoundError
+from jqmaster.lifecycle import Component
+
+logger = logging.getLogger(__name__)
+
+# A start waits this long for the namespaces, so that usually all are served when the process reports that it is ready.
+# Stores that are away do not hold it up longer.
+WAIT_FOR_FIRST_S: Final = 2.0
+
+
+class NamespaceSource(Protocol):
+    """The namespaces of the installation; see `NamespaceRegistry`."""
+
+    current: Mapping[str, Namespace]
+
+    def follow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None: ...
+
+
+class NamespaceSet:
+    """Component. Serves the namespaces that the registry has open, each by itself: all open at the same time, and one
+    that fails does not concern the others. It starts after the server; its stages stop as those of the process do."""
+
+    def __init__(self, registry: NamespaceSource, stores: StoreSet, build: Build, clock: Clock) -> None:
+        self._registry = registry
+        self._stores = stores
+        self._build = build
+        self._clock = clock
+        self._served: dict[str, ServedNamespace] = {}
+        self._closings: dict[str, asyncio.Task[None]] = {}
+        self._is_started = False
+
+    async def start(self) -> None:
+        self._is_started = True
+        self._registry.follow(self._obey)
+        self._obey(self._registry.current)
+        tries = [asyncio.ensure_future(one.tried.wait()) for one in self._served.values()]
+        if tries:
+            _, late = await asyncio.wait(tries, timeout=WAIT_FOR_FIRST_S)
+            for one in late:
+                one.cancel()
+
+    async def stop(self) -> None:
+        """Open nothing more, and give the leads back."""
+        self._is_started = False
+        await asyncio.gather(*(one.hold() for one in self._served.values()))
+        await self.end("lead")
+
+    async def end(self, stage: Stage) -> None:
+        """End this stage of all namespaces."""
+        await asyncio.gather(*(one.end(stage) for one in self._served.values()))
+        if stage == "requests":
+            await asyncio.gather(*self._closings.values(), return_exceptions=True)
+            await self._stores.close()
+
+    def ending(self, stage: Stage) -> Component:
+        """Return the component that ends this stage when it stops."""
+        return _StageEnd(self, stage)
+
+    def app_of(self, name: str) -> ASGIApp:
+        """Return the application that serves the requests of a namespace. Raises NotFoundError,
+        NamespaceUnavailableError and StoreUnavailableError."""
+        namespace = self._registry.current.get(name)
+        if namespace is None:
+            raise NotFoundError(
+                "there is no namespace of this name, or the caller has no right on it",
+                code="unknown_namespace",
+            )
+        if namespace.state != "open":
+            raise NamespaceUnavailableError(
+                _STATES[namespace.state].format(name), code=f"namespace_{namespace.state}", retry_after_s=1.0
+            )
+        served = self._served.get(name)
+        if served is None:
+            raise NamespaceUnavailableError(
+                f"namespace {name} is being opened", code="namespace_starting", retry_after_s=1.0
+            )
+        return served.app
+
+    def faults(self) -> dict[str, str]:
+        """Return why namespaces are not served, by `namespace.NAME`."""
+        return {f"namespace.{name}": one.fault for name, one in self._served.items() if one.fault}
+
+    def _obey(self, namespaces: Mapping[str, Namespace]) -> None:
+        if not self._is_started:
+            return
+        wanted = {name: one for name, one in namespaces.items() if one.state == "open" and not one.is_default}
+        for name, served in list(self._served.items()):
+            now = wanted.get(name)
+            if now is None or (now.tag, now.store) != (served.namespace.tag, served.namespace.store):
+                del self._served[name]
+                self._closings[name] = asyncio.create_task(self._close(served, self._closings.get(name)))
+        for name, one in wanted.items():
+            if name not in self._served:
+                served = ServedNamespace(one, self._stores, self._build, self._clock)
+                self._served[name] = served
+                served.start(after=self._closings.get(name))
+
+    async def _close(self, served: ServedNamespace, before: "asyncio.Task[None] | None") -> None:
+        name = served.namespace.name
+        if before:
+            await asyncio.wait([before])
+        try:
+            await served.close()
+            logger.info("namespace %s is no longer served", name)
+        except Exception:
+            logger.exception("could not close namespace %s", name)
+        finally:
+            if self._closings.get(name) is asyncio.current_task():
+                del self._closings[name]
+
+
+_STATES: Final = {
+    "closed": "namespace {} is closed; somebody who may operate the installation can open it",
+    "moving": "namespace {} is being moved to another store",
+    "faulted": "namespace {} is marked as faulty; its registry entry says so",
+}
+
+
+class _StageEnd:
+    """Component."""
+
+    def __init__(self, namespaces: NamespaceSet, stage: Stage) -> None:
+        self._namespaces = namespaces
+        self._stage: Stage = stage
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        await self._namespaces.end(self._stage)

@@ -1,0 +1,175 @@
+"""One namespace besides the default one, from the moment at which this process knows it."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp
+
+from jqmaster.app.open_namespace import STAGES, OpenNamespace, Stage
+from jqmaster.app.served_store import ServedStore
+from jqmaster.app.shard_faults import ShardFaults
+from jqmaster.app.store_opening import open_shard
+from jqmaster.app.store_set import StoreSet
+from jqmaster.clock import Clock
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import (
+    JqmasterError,
+    NamespaceUnavailableError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
+from jqmaster.lifecycle import running
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# How long after its store was found away, and after a fault, the namespace is opened again.
+RETRY_AWAY_S: Final = 1.0
+REOPEN_FAULTED_S: Final = 30.0
+
+
+class Build(Protocol):
+    """Builds the parts of a namespace on its shard."""
+
+    def __call__(
+        self, namespace: Namespace, store: ServedStore, link: Shard, faults: ShardFaults
+    ) -> OpenNamespace: ...
+
+
+class ServedNamespace:
+    """Opens the namespace's shard as soon as its store answers. If the shard fails, it is closed with its reason and
+    opened again later; other namespaces and the process go on.
+
+    A namespace that this process has served is never opened on other data: data with another mark stay closed until
+    somebody closes and opens the namespace, or restarts the master.
+    """
+
+    def __init__(self, namespace: Namespace, stores: StoreSet, build: Build, clock: Clock) -> None:
+        self.namespace = namespace
+        self._stores = stores
+        self._build = build
+        self._clock = clock
+        self._mark: str | None = None
+        self._open: OpenNamespace | None = None
+        self._refusal: JqmasterError = NamespaceUnavailableError(
+            f"namespace {namespace.name} is being opened", code="namespace_starting", retry_after_s=1.0
+        )
+        self._failed = asyncio.Event()
+        self._stages: dict[Stage, contextlib.AsyncExitStack] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self.tried = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    def start(self, *, after: "asyncio.Task[None] | None" = None) -> None:
+        """Begin to serve. `after`: what has to end before, such as the same namespace elsewhere."""
+        self._keeper = asyncio.create_task(self._keep(after), name=f"namespace {self.namespace.name}")
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application for requests. Raises the error that says why the namespace is not served."""
+        if self._open is None:
+            raise self._refusal
+        return self._open.app
+
+    @property
+    def fault(self) -> str | None:
+        """Return why the namespace is not served; None: it is served, or is being opened."""
+        if self._open is not None or not self.tried.is_set():
+            return None
+        return (
+            self._refusal.reason
+            if isinstance(self._refusal, NamespaceUnavailableError)
+            else self._refusal.detail
+        )
+
+    async def hold(self) -> None:
+        """Keep what is open as it is, and open nothing more."""
+        if self._keeper:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def end(self, stage: Stage) -> None:
+        """End this stage, if it has been reached. The stages after it have ended."""
+        if self._closing:
+            await self._closing
+        if stack := self._stages.pop(stage, None):
+            await stack.aclose()
+
+    async def close(self) -> None:
+        """Stop serving."""
+        await self.hold()
+        self._refuse(
+            NamespaceUnavailableError(
+                f"namespace {self.namespace.name} is being closed", code="namespace_closed", retry_after_s=1.0
+            )
+        )
+        for stage in reversed(STAGES):
+            await self.end(stage)
+
+    async def _keep(self, after: "asyncio.Task[None] | None") -> None:
+        if after:
+            await asyncio.wait([after])
+        while True:
+            pause_s = REOPEN_FAULTED_S
+            try:
+                await self._serve()
+            except (StoreUnavailableError, OutcomeUnknownError) as exc:
+                if not isinstance(self._refusal, StoreUnavailableError):
+                    logger.warning("namespace %s waits for its store: %s", self.namespace.name, exc.detail)
+                self._refuse(StoreUnavailableError(exc.detail, retry_after_s=RETRY_AWAY_S))
+                pause_s = RETRY_AWAY_S
+            except JqmasterError as exc:
+                self._fail(exc.detail)
+            except Exception as exc:
+                logger.exception("cannot open namespace %s", self.namespace.name)
+                self._fail(f"{type(exc).__name__}: {exc}"[:200])
+            self.tried.set()
+            await asyncio.sleep(pause_s)
+
+    async def _serve(self) -> None:
+        """Open the shard, and return when it has failed and is closed."""
+        self._failed.clear()
+        store = await self._stores.get(self.namespace.store, self.namespace.tag)
+        link = await open_shard(store, self.namespace.tag, expected_mark=self._mark)
+        self._mark = link.mark
+        faults = ShardFaults(self._clock, on_fail=self._fail, beneath=store.loops)
+        built = self._build(self.namespace, store, link, faults)
+        try:
+            for stage in STAGES:
+                stack = contextlib.AsyncExitStack()
+                await stack.enter_async_context(running(built.components(stage), failures=faults.loops))
+                self._stages[stage] = stack
+        except BaseException:
+            await self._close_stages()
+            raise
+        if not self._failed.is_set():
+            self._open = built
+            logger.info("namespace %s is served", self.namespace.name)
+        self.tried.set()
+        await self._failed.wait()
+        # In a task of its own, because the process may begin to stop meanwhile.
+        self._closing = asyncio.create_task(self._close_stages())
+        await asyncio.shield(self._closing)
+        self._closing = None
+
+    async def _close_stages(self) -> None:
+        for stage in reversed(STAGES):
+            if stack := self._stages.pop(stage, None):
+                await stack.aclose()
+
+    def _fail(self, reason: str) -> None:
+        logger.error("namespace %s is not served: %s", self.namespace.name, reason)
+        self._refuse(
+            NamespaceUnavailableError(
+                f"namespace {self.namespace.name} has failed on this master",
+                code="namespace_faulted",
+                reason=reason,
+                retry_after_s=5.0,
+            )
+        )
+        self._failed.set()
+
+    def _refuse(self, refusal: JqmasterError) -> None:
+        self._open, self._refusal = None, refusal

@@ -1,0 +1,76 @@
+"""Connect to a store, check that it is fit, and open shards on it."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.app.served_store import ServedStore
+from jqmaster.clock import Clock
+from jqmaster.config import Settings
+from jqmaster.embedded import EmbeddedValkey
+from jqmaster.errors import StoreUnfitError
+from jqmaster.store.backup import loading
+from jqmaster.store.health import generation
+from jqmaster.store.health.probe import probe, require
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.access import StoreAccess, naming_the_store
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+
+# One connection to renew the lock, and one to release it at the same time.
+RESERVED_CONNECTIONS: Final = 2
+
+
+@contextlib.asynccontextmanager
+async def opened_store(
+    url: str, settings: Settings, clock: Clock, *, embedded: EmbeddedValkey | None = None
+) -> AsyncIterator[ServedStore]:
+    """Connect to the store at this address, and check that it is fit. On a Cluster, use the node that holds the shard
+    of `settings`. `embedded`: the server, if this process runs it.
+
+    Raises StoreUnavailableError, StoreUnfitError.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        client, reserve = (
+            StoreClient(
+                url,
+                timeout_s=settings.store_timeout_s,
+                connections=connections,
+                access=StoreAccess.of(settings),
+            )
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
+        )
+        stack.push_async_callback(client.close)
+        stack.push_async_callback(reserve.close)
+        for one in (client, reserve):
+            one.bind(Keys(settings.shard).tag)
+        with naming_the_store(url):
+            report = await probe(client.redis, settings)
+            require(report, settings)
+        client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
+        client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
+        yield ServedStore(
+            url, client, reserve, report=report, settings=settings, clock=clock, embedded=embedded
+        )
+
+
+async def open_shard(store: ServedStore, tag: str, *, expected_mark: str | None = None) -> Shard:
+    """Return the shard with this hash tag, with the mark of its data. `expected_mark`: the mark that these data must
+    have; None: any, and data without a mark get one.
+
+    Raises StoreUnfitError if a restore into the shard was not finished or the data are others, and what
+    `StoreClient.run` raises.
+    """
+    shard = Shard(store.client, Keys(tag))
+    with naming_the_store(store.url):
+        if await loading.is_under_way(shard):
+            raise StoreUnfitError(
+                f"a restore into shard {tag} was not finished: run `jqmaster restore` again"
+            )
+        if expected_mark is None:
+            return replace(shard, mark=await generation.mark(shard, uuid.uuid4().hex))
+        if await generation.read(shard) != expected_mark:
+            raise StoreUnfitError(generation.CHANGED)
+    return replace(shard, mark=expected_mark)

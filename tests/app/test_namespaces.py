@@ -1,0 +1,360 @@
+"""One process serves several namespaces on two stores, each by its address alone; a store that is away concerns its own
+namespaces only."""
+
+import contextlib
+import signal
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jqmaster.app import Master, running_master, served_namespace
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+from tests.api.challenges.test_challenges import awaiting
+from tests.store.link.test_cluster import shard_on
+from tests.support import real_time
+from tests.support.master import QUICK, Api, GivenSettings, assert_sound
+from tests.support.scripted_worker import puller_at
+from tests.support.server import StoreServer, started
+from tests.support.topology import Cluster
+from tests.support.waiting import wait_until
+from worker_sdk import JobResult, Pusher, Worker
+
+pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
+
+
+class Installation:
+    """A master with the stores `default` and `b`, and namespaces on both."""
+
+    def __init__(self, master: Master, other: StoreServer | Cluster) -> None:
+        self.master = master
+        self.other = other
+        self.url = master.server.url
+        self.apis: list[Api] = []
+
+    def api(self, namespace: str | None = None, token: str | None = None) -> Api:
+        api = Api(f"{self.url}/ns/{namespace}" if namespace else self.url, token)
+        self.apis.append(api)
+        return api
+
+    async def put(self, name: str, store: str = "default", *, tag: str | None = None, **fields: Any) -> None:
+        registry = NamespaceStore(self.master.shard.services.link)
+        present = await registry.get(name)
+        new = Namespace(name, tag or f"{self.master.settings.shard}-{name}", store, **fields)
+        version = await registry.put(present, new, b"", max_namespaces=100)
+        assert version
+
+        def is_known() -> bool:
+            known = self.master.registry.current.get(name)
+            return known is not None and known.version == version
+
+        await wait_until(is_known, what=f"namespace {name} is known")
+
+    async def until_served(self, *names: str) -> None:
+        for name in names:
+
+            async def leads(name: str = name) -> bool:
+                status, ready = await self.api(name).call("GET", "/readyz")
+                return status == 200 and bool(ready["leader"])
+
+            await wait_until(leads, what=f"namespace {name} is served")
+
+
+@contextlib.asynccontextmanager
+async def installed(
+    store: StoreServer, other: StoreServer | Cluster, directory: Path, **settings: Any
+) -> AsyncIterator[Installation]:
+    shard = f"m{uuid.uuid4().hex[:10]}"
+    given = GivenSettings(
+        **{
+            **QUICK,
+            "redis_url": store.url,
+            "shard": shard,
+            "stores": {"b": {"redis_url": other.url}},
+            "data_dir": directory,
+            "store_timeout_s": 1.0,
+            **settings,
+        }
+    )
+    async with running_master(given) as master:
+        await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
+        one = Installation(master, other)
+        try:
+            yield one
+        finally:
+            for api in one.apis:
+                await api.http.aclose()
+            found = (await NamespaceStore(master.shard.services.link).load()).namespaces
+            named = list(found.values())
+    for namespace in named:
+        if namespace.store == "default":
+            await assert_sound(store.url, namespace.tag, then_forget=True)
+    await assert_sound(store.url, shard, then_forget=True)
+
+
+@pytest.fixture
+def other() -> Any:
+    server = StoreServer()
+    with started(server):
+        yield server
+
+
+@pytest.fixture
+async def installation(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> AsyncIterator[Installation]:
+    async with installed(store_server, other, tmp_path) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def working(url: str) -> AsyncIterator[None]:
+    """Run a worker that returns its argument and its address."""
+    worker = Worker(url)
+
+    @worker.handler("work")
+    async def work(argument: Any) -> Any:
+        return [argument, url]
+
+    async with worker.running():
+        yield
+
+
+async def test_namespaces_of_two_stores_work_by_their_addresses_alone(installation: Installation) -> None:
+    await installation.put("shop")
+    await installation.put("mail", "b")
+    await installation.until_served("shop", "mail")
+    urls = [installation.url, f"{installation.url}/ns/shop", f"{installation.url}/ns/mail"]
+    async with contextlib.AsyncExitStack() as stack:
+        for url in urls:
+            await stack.enter_async_context(working(url))
+        for url in urls:
+            async with Pusher(url) as pusher:
+                found = await pusher.result(await pusher.enqueue("work", 1, keep_result=True), wait=30)
+            assert isinstance(found, JobResult)
+            assert found.result == [1, url]
+    for api in (installation.api(), installation.api("shop"), installation.api("mail")):
+        assert (await api.counts())["succeeded"] == 1
+        assert len((await api.call("GET", "/api/masters"))[1]["masters"]) == 1
+
+
+@pytest.mark.req("D29")
+async def test_paths_below_ns_are_those_of_the_namespace(installation: Installation) -> None:
+    await installation.put("shop")
+    await installation.until_served("shop")
+    plain, shop = installation.api(), installation.api("shop")
+    job_id = await shop.enqueue("work")
+    assert (await plain.call("GET", f"/api/jobs/{job_id}"))[0] == 404
+    assert await shop.state(job_id) == "ready"
+    # The default namespace has this name, too.
+    own_id = await plain.enqueue("work")
+    assert await installation.api("default").state(own_id) == "ready"
+    page = await shop.http.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    led = await plain.http.get("/ns/shop")
+    assert (led.status_code, str(led.next_request.url if led.next_request else "")) == (
+        302,
+        f"{installation.url}/ns/shop/",
+    )
+    assert (await shop.call("GET", "/api/no-such-path"))[0] == 404
+    metrics = (await shop.http.get("/metrics")).text
+    assert 'jqmaster_ready_jobs{name="work"} 1' in metrics
+
+
+async def test_a_namespace_that_is_not_served_says_why(installation: Installation) -> None:
+    api = installation.api()
+    status, answer = await api.call("GET", "/ns/nobody/api/jobs")
+    assert (status, answer["code"]) == (404, "unknown_namespace")
+    assert (await api.http.get("/ns/nobody/readyz")).status_code == 404
+    for state in ("closed", "moving", "faulted"):
+        await installation.put(state, state=state)
+
+        async def refused(state: str = state) -> Any:
+            response = await api.http.get(f"/ns/{state}/api/jobs")
+            return response if response.status_code == 503 else None
+
+        response = await wait_until(refused, what=f"namespace {state} is known")
+        assert response.json()["code"] == f"namespace_{state}"
+        assert response.headers["retry-after"] == "1"
+    await installation.put("closed")
+    await installation.until_served("closed")
+    await installation.put("closed", state="closed")
+
+    async def is_closed() -> bool:
+        return (await api.http.get("/ns/closed/api/jobs")).status_code == 503
+
+    await wait_until(is_closed, what="the namespace is closed again")
+    registry = NamespaceStore(installation.master.shard.services.link)
+    present = await registry.get("closed")
+    assert present
+    assert await registry.remove(present, b"")
+
+    async def is_unknown() -> bool:
+        return (await api.http.get("/ns/closed/api/jobs")).status_code == 404
+
+    await wait_until(is_unknown, what="the namespace is gone")
+
+
+async def test_a_namespace_on_a_store_that_is_not_configured_says_so(installation: Installation) -> None:
+    await installation.put("shop", "c")
+
+    async def fault() -> Any:
+        status, ready = await installation.api("shop").call("GET", "/readyz")
+        return ready["faults"][0] if status == 503 and "configured" in ready["faults"][0] else None
+
+    assert "add [stores.c] with its redis_url" in await wait_until(fault, what="the fault is shown")
+    status, ready = await installation.api().call("GET", "/readyz")
+    assert (status, ready["faults"]) == (200, [])
+    assert "no store c is configured" in ready["duty_faults"][0]
+
+
+async def test_a_master_starts_while_another_store_is_away_and_serves_it_when_it_comes(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    other = StoreServer()
+    try:
+        async with installed(store_server, other, tmp_path) as installation:
+            await installation.put("mail", "b")
+            await installation.put("shop")
+            await installation.until_served("shop")
+            mail = installation.api("mail")
+            status, answer = await mail.call("POST", "/api/jobs", {"name": "work"})
+            assert (status, answer["code"]) == (503, "store_unavailable")
+            await installation.api().enqueue("work")
+            other.start()
+            await installation.until_served("mail")
+            await mail.enqueue("work")
+    finally:
+        other.stop()
+
+
+async def test_a_store_that_hangs_and_dies_concerns_its_own_namespaces_only(
+    installation: Installation, other: StoreServer
+) -> None:
+    await installation.put("shop")
+    await installation.put("mail", "b")
+    await installation.until_served("shop", "mail")
+    shop, mail, plain = installation.api("shop"), installation.api("mail"), installation.api()
+    kept = await mail.enqueue("work")
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        other.signal(number)
+
+        async def is_away() -> bool:
+            status, answer = await mail.call("POST", "/api/jobs", {"name": "work"})
+            return status == 503 and answer["code"] in ("store_unavailable", "outcome_unknown")
+
+        await wait_until(is_away, what="the store is away")
+        for api in (shop, plain):
+            for _ in range(5):
+                await api.enqueue("work")
+        assert (await mail.call("GET", "/readyz"))[0] == 503
+        assert (await plain.call("GET", "/readyz"))[0] == 200
+    assert (await shop.call("GET", "/readyz"))[1]["leader"]
+    other.kill()
+    other.start()
+    await installation.until_served("mail")
+    assert await mail.state(kept) == "ready"
+    assert installation.master.failure is None
+
+
+@pytest.mark.req("D29")
+async def test_other_data_close_their_namespace_only_and_its_own_open_it_again(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_namespace, "REOPEN_FAULTED_S", 0.2)
+    await installation.put("shop")
+    await installation.until_served("shop")
+    shop, plain = installation.api("shop"), installation.api()
+    link = installation.master.shard.services.link
+    key = Keys(f"{link.keys.shard}-shop").generation
+    mark = await link.client.redis.get(key)
+    await link.client.redis.set(key, "others")
+
+    async def fault() -> Any:
+        status, ready = await shop.call("GET", "/readyz")
+        return ready["faults"][0] if status == 503 and "generation mark" in ready["faults"][0] else None
+
+    await wait_until(fault, what="the namespace is closed")
+    status, answer = await shop.call("POST", "/api/jobs", {"name": "work"})
+    assert (status, answer["code"]) == (503, "namespace_faulted")
+    await plain.enqueue("work")
+    status, ready = await plain.call("GET", "/readyz")
+    assert (status, ready["faults"]) == (200, [])
+    assert "generation mark" in ready["duty_faults"][0]
+    assert installation.master.failure is None
+    await link.client.redis.set(key, mark)
+    await installation.until_served("shop")
+    await shop.enqueue("work")
+
+
+async def test_callbacks_come_back_to_their_namespace(installation: Installation) -> None:
+    await installation.put("shop")
+    await installation.until_served("shop")
+    shop = installation.api("shop")
+    async with puller_at(shop) as worker:
+        opened = await awaiting(shop, worker)
+        assert opened["callback_url"].startswith(f"{installation.url}/ns/shop/callbacks/")
+        answer = await installation.api().http.post(opened["callback_url"], content=b"ok")
+        assert answer.status_code == 202
+        (job,) = await worker.claim()
+        assert job["callback"]["body"] == b"ok"
+        await worker.end(job)
+
+
+async def test_readers_alone_see_why_a_namespace_failed(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    tokens = ["read:reader-token", "push:pusher-token"]
+    async with installed(store_server, other, tmp_path, tokens=tokens) as installation:
+        await installation.put("shop", "c")
+
+        async def refused(token: str) -> str | None:
+            status, answer = await installation.api("shop", token).call("GET", "/api/jobs")
+            return answer["detail"] if (status, answer["code"]) == (503, "namespace_faulted") else None
+
+        told = await wait_until(lambda: refused("reader-token"), what="readers see it")
+        assert "no store c is configured" in told
+        assert await refused("pusher-token") == "namespace shop has failed on this master"
+        _, ready = await installation.api("shop", "pusher-token").call("GET", "/readyz")
+        assert ready["faults"] == ["namespace_faulted"]
+
+
+async def test_a_master_that_stops_gives_the_leads_of_its_namespaces_back(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    async with installed(store_server, other, tmp_path) as installation:
+        await installation.put("shop")
+        await installation.put("mail", "b")
+        await installation.until_served("shop", "mail")
+        shard = installation.master.settings.shard
+    client = StoreClient(other.url, connections=2)
+    try:
+        assert await LeadershipStore(Shard.bound(client, Keys(f"{shard}-mail"))).current() is None
+    finally:
+        await client.close()
+
+
+@pytest.mark.system
+@pytest.mark.req("D20")
+async def test_namespaces_on_a_cluster_are_spread_over_its_nodes(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with installed(store_server, cluster, tmp_path) as installation:
+            tags = [shard_on(cluster, node)[0] for node in cluster.primaries[:2]]
+            for name, tag in zip(("shop", "mail"), tags, strict=True):
+                await installation.put(name, "b", tag=tag)
+            await installation.until_served("shop", "mail")
+            for name in ("shop", "mail"):
+                async with working(f"{installation.url}/ns/{name}"):
+                    api = installation.api(name)
+                    await api.until_state(await api.enqueue("work", 1), "succeeded")
+            assert installation.master.failure is None
