@@ -180,6 +180,13 @@ class OutcomeUnknownError(JqmasterError):
     code = "outcome_unknown"
 
 
+def unknown_namespace() -> NotFoundError:
+    """Return the error for a namespace in a path that does not exist, or on which the caller has no right."""
+    return NotFoundError(
+        "there is no namespace of this name, or the caller has no right on it", code="unknown_namespace"
+    )
+
+
 def unknown_worker(worker_id: str) -> NotFoundError:
     """Return the error for a worker that is not registered."""
     return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")

@@ -1,6 +1,7 @@
 """The ASGI application of a master."""
 
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from starlette.routing import Route, Router
@@ -9,12 +10,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.agent_endpoint import PATH, AgentEndpoint
 from jqmaster.api.http.auth import AccessPolicy
-from jqmaster.api.http.endpoint import CallLimits, Endpoint, LimitsInForce, Operation, not_found
+from jqmaster.api.http.endpoint import (
+    Call,
+    CallLimits,
+    Endpoint,
+    LimitsInForce,
+    Operation,
+    Reply,
+    not_found,
+)
 from jqmaster.api.http.namespace_paths import NAMESPACES
 from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.services import Services
 from jqmaster.config import MIB, Settings
+from jqmaster.errors import NotFoundError
 from jqmaster.service.operations.live_settings import LiveSettings
 
 _WORKERS: Final = "/api/workers/"
@@ -61,7 +71,9 @@ def build_app(
     """
     limits = limits or limits_in_force(services.live)
     by_path: dict[str, list[Operation]] = {}
-    for operation in OPERATIONS:
+    for known in OPERATIONS:
+        is_refused = known.is_of_installation and services.prefix
+        operation = replace(known, handler=_refuse_in_namespace) if is_refused else known
         by_path.setdefault(operation.path, []).append(operation)
     endpoints = {path: Endpoint(operations, policy, limits, services) for path, operations in by_path.items()}
     routes = [
@@ -79,6 +91,12 @@ def build_app(
     app = _Paths(fixed, routes, Site(not_found), namespaces)
     fixed[PATH] = AgentEndpoint(app, policy, services)
     return app
+
+
+async def _refuse_in_namespace(call: Call) -> Reply:
+    raise NotFoundError(
+        "users and settings belong to the installation: call this path without /ns/ and a name"
+    )
 
 
 class _Paths(Router):

@@ -12,7 +12,7 @@ from jqmaster.app.served_namespace import Build, ServedNamespace
 from jqmaster.app.store_set import StoreSet
 from jqmaster.clock import Clock
 from jqmaster.domain.namespaces.namespace import Namespace
-from jqmaster.errors import NamespaceUnavailableError, NotFoundError
+from jqmaster.errors import NamespaceUnavailableError, unknown_namespace
 from jqmaster.lifecycle import Component
 
 logger = logging.getLogger(__name__)
@@ -75,10 +75,7 @@ class NamespaceSet:
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)
         if namespace is None:
-            raise NotFoundError(
-                "there is no namespace of this name, or the caller has no right on it",
-                code="unknown_namespace",
-            )
+            raise unknown_namespace()
         if namespace.state != "open":
             raise NamespaceUnavailableError(
                 _STATES[namespace.state].format(name), code=f"namespace_{namespace.state}", retry_after_s=1.0
@@ -124,7 +121,7 @@ class NamespaceSet:
 
 
 _STATES: Final = {
-    "closed": "namespace {} is closed; somebody who may operate the installation can open it",
+    "closed": "namespace {} is closed; an admin can open it",
     "moving": "namespace {} is being moved to another store",
     "faulted": "namespace {} is marked as faulty; its registry entry says so",
 }

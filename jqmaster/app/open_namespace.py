@@ -12,7 +12,6 @@ from jqmaster.api.http.endpoint import LimitsInForce
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
-from jqmaster.service.operations.live_settings import LiveSettings
 
 # A namespace starts in this order and stops in reverse, as a whole process does: first what requests need, then polls
 # and streams, and then the lead.
@@ -21,20 +20,20 @@ STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
 
 class OpenNamespace:
-    """A shard, its services for requests, and `versions`, which follows the versions in the shard's store."""
+    """A shard, its services for requests, and `follows`: components that follow documents in the shard's store."""
 
     def __init__(
         self,
         shard: ServedShard,
         requests: RequestServices,
-        versions: LiveSettings,
         *,
+        follows: Sequence[Component],
         policy: AccessPolicy,
         limits: LimitsInForce,
     ) -> None:
         self._shard = shard
         self._requests = requests
-        self._versions = versions
+        self._follows = follows
         self._policy = policy
         self._limits = limits
 
@@ -47,7 +46,7 @@ class OpenNamespace:
         """Return the components of a stage in the order of need."""
         match stage:
             case "requests":
-                return [self._versions, *self._shard.lower_components()]
+                return [*self._follows, *self._shard.lower_components()]
             case "polls":
                 return [self._requests.feed, *self._shard.asking_components()]
             case "lead":

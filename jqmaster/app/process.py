@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from jqmaster import __version__
 from jqmaster.api.app import build_app, limits_in_force
 from jqmaster.api.encoding.content import ContentReader
-from jqmaster.api.http.auth import AccessPolicy, configured_tokens, is_loopback
+from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens, is_loopback
 from jqmaster.api.http.namespace_paths import NAMESPACES, NamespacePaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
@@ -44,6 +44,7 @@ from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
+from jqmaster.service.identity.namespace_identity import NamespaceIdentity
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.store.link.client import StoreClient
@@ -84,11 +85,11 @@ class Master:
         policies = Policies(self.live)
         self.guard = self._make_guard(settings.allowed_worker_networks)
         self.shared = self._make_shared(policies, clock)
-        configured = configured_tokens(settings, own_tokens)
+        self._configured = configured_tokens(settings, own_tokens)
         self.identity = Identity.on(
             link,
             clock,
-            configured,
+            self._configured,
             policies.logins,
             is_exposed=settings.public_url is not None,
             provider=oidc_provider(settings, clock),
@@ -120,13 +121,8 @@ class Master:
             connections=lambda: self.server.connections,
             others=self.namespaces.faults,
         )
-        self._policy = AccessPolicy.from_settings(
-            settings,
-            configured=configured,
-            credentials=self.identity.directory,
-            sessions=self.identity.sessions,
-            proxy_login=proxy_login(settings, clock),
-        )
+        self._proxy_login = proxy_login(settings, clock)
+        self._policy = self._make_policy(self.identity.directory)
         self._limits = limits_in_force(self.live)
         paths = NamespacePaths(self._app_of, self._policy)
         self._app = build_app(self.services.bundle(), self._policy, limits=self._limits, namespaces=paths)
@@ -194,6 +190,13 @@ class Master:
         local_leader = LocalLeader()
         link = replace(link, leader=local_leader)
         versions = LiveSettings(self.settings, SettingsStore(link))
+        identity = NamespaceIdentity.on(
+            link,
+            self.shared.clock,
+            self.identity,
+            self._configured,
+            is_exposed=self.settings.public_url is not None,
+        )
         shared = self.shared.for_namespace(f"{NAMESPACES}{namespace.name}", versions)
         shard = ServedShard(
             shared,
@@ -201,17 +204,33 @@ class Master:
             local_leader,
             store,
             faults,
-            identity=self.identity.directory,
+            identity=identity.directory,
             describe=partial(self._describe, link.client),
         )
         requests = RequestServices(
             shared,
             shard,
-            identity=self.identity,
+            identity=identity.services,
             admit_url=self._admit_url,
             connections=lambda: self.server.connections,
         )
-        return OpenNamespace(shard, requests, versions, policy=self._policy, limits=self._limits)
+        return OpenNamespace(
+            shard,
+            requests,
+            follows=[versions, identity.directory],
+            policy=self._make_policy(identity.credentials, is_of_namespace=True),
+            limits=self._limits,
+        )
+
+    def _make_policy(self, credentials: Credentials, *, is_of_namespace: bool = False) -> AccessPolicy:
+        return AccessPolicy.from_settings(
+            self.settings,
+            configured=self._configured,
+            credentials=credentials,
+            sessions=self.identity.sessions,
+            proxy_login=self._proxy_login,
+            is_of_namespace=is_of_namespace,
+        )
 
     def _forbid(self, store: ServedStore) -> None:
         """Let no call to a worker or webhook reach a server of this store, wherever its primary is."""

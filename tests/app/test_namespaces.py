@@ -3,15 +3,13 @@ namespaces only."""
 
 import contextlib
 import signal
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jqmaster.app import Master, running_master, served_namespace
-from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.app import served_namespace
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.client import StoreClient
@@ -20,7 +18,7 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.api.challenges.test_challenges import awaiting
 from tests.store.link.test_cluster import shard_on
 from tests.support import real_time
-from tests.support.master import QUICK, Api, GivenSettings, assert_sound
+from tests.support.namespaces import Installation, installed
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer, started
 from tests.support.topology import Cluster
@@ -28,82 +26,6 @@ from tests.support.waiting import wait_until
 from worker_sdk import JobResult, Pusher, Worker
 
 pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
-
-
-class Installation:
-    """A master with the stores `default` and `b`, and namespaces on both."""
-
-    def __init__(self, master: Master, other: StoreServer | Cluster) -> None:
-        self.master = master
-        self.other = other
-        self.url = master.server.url
-        self.apis: list[Api] = []
-
-    def api(self, namespace: str | None = None, token: str | None = None) -> Api:
-        api = Api(f"{self.url}/ns/{namespace}" if namespace else self.url, token)
-        self.apis.append(api)
-        return api
-
-    async def put(self, name: str, store: str = "default", *, tag: str | None = None, **fields: Any) -> None:
-        registry = NamespaceStore(self.master.shard.services.link)
-        present = await registry.get(name)
-        new = Namespace(name, tag or f"{self.master.settings.shard}-{name}", store, **fields)
-        version = await registry.put(present, new, b"", max_namespaces=100)
-        assert version
-
-        def is_known() -> bool:
-            known = self.master.registry.current.get(name)
-            return known is not None and known.version == version
-
-        await wait_until(is_known, what=f"namespace {name} is known")
-
-    async def until_served(self, *names: str) -> None:
-        for name in names:
-
-            async def leads(name: str = name) -> bool:
-                status, ready = await self.api(name).call("GET", "/readyz")
-                return status == 200 and bool(ready["leader"])
-
-            await wait_until(leads, what=f"namespace {name} is served")
-
-
-@contextlib.asynccontextmanager
-async def installed(
-    store: StoreServer, other: StoreServer | Cluster, directory: Path, **settings: Any
-) -> AsyncIterator[Installation]:
-    shard = f"m{uuid.uuid4().hex[:10]}"
-    given = GivenSettings(
-        **{
-            **QUICK,
-            "redis_url": store.url,
-            "shard": shard,
-            "stores": {"b": {"redis_url": other.url}},
-            "data_dir": directory,
-            "store_timeout_s": 1.0,
-            **settings,
-        }
-    )
-    async with running_master(given) as master:
-        await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
-        one = Installation(master, other)
-        try:
-            yield one
-        finally:
-            for api in one.apis:
-                await api.http.aclose()
-            found = (await NamespaceStore(master.shard.services.link).load()).namespaces
-            named = list(found.values())
-    for namespace in named:
-        if namespace.store == "default":
-            await assert_sound(store.url, namespace.tag, then_forget=True)
-    await assert_sound(store.url, shard, then_forget=True)
-
-
-@pytest.fixture
-def other() -> Any:
-    server = StoreServer()
-    with started(server):
-        yield server
 
 
 @pytest.fixture
@@ -275,6 +197,7 @@ async def test_other_data_close_their_namespace_only_and_its_own_open_it_again(
     link = installation.master.shard.services.link
     key = Keys(f"{link.keys.shard}-shop").generation
     mark = await link.client.redis.get(key)
+    assert mark
     await link.client.redis.set(key, "others")
 
     async def fault() -> Any:

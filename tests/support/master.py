@@ -135,7 +135,9 @@ def app_alone(
     live = SimpleNamespace(current=settings, derive=lambda make: LiveValue(make(settings)))
     services = cast(
         Services,
-        SimpleNamespace(settings=settings, live=live, contract=dict, traffic=Traffic(), store_id="0" * 32),
+        SimpleNamespace(
+            settings=settings, live=live, contract=dict, traffic=Traffic(), store_id="0" * 32, prefix=""
+        ),
     )
     return build_app(services, AccessPolicy(tokens, credentials=credentials, sessions=sessions))
 

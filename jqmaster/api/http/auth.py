@@ -15,7 +15,13 @@ from jqmaster.api.http.proxy_login import ProxyLogin, check_proxy_csrf
 from jqmaster.config import Settings
 from jqmaster.domain.identity.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.domain.identity.caller import TrustedProxies
-from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
+from jqmaster.errors import (
+    ForbiddenError,
+    JqmasterError,
+    UnauthorizedError,
+    UnparsableError,
+    unknown_namespace,
+)
 from jqmaster.service.identity.sessions import Session
 
 __all__ = ["AccessPolicy", "Principal", "Scope"]
@@ -33,7 +39,8 @@ CSRF_FIELD: Final = b"x-csrf-token"
 class Credentials(Protocol):
     """Tokens and users that are kept in the store; see `IdentityDirectory`."""
 
-    has_any: bool
+    @property
+    def has_any(self) -> bool: ...
 
     def find(self, token: bytes) -> Principal | None: ...
 
@@ -59,8 +66,10 @@ class AccessPolicy:
         sessions: Sessions | None = None,
         trusted_proxies: Iterable[str] = (),
         proxy_login: ProxyLogin | None = None,
+        is_of_namespace: bool = False,
     ) -> None:
-        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
+        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `is_of_namespace`: a token
+        that is not valid here may be valid elsewhere, and its holder does not learn that this namespace exists."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -68,6 +77,7 @@ class AccessPolicy:
         self._demands_credentials = not self._configured.is_empty or public_url is not None
         # Consulted only if people log in through a proxy.
         self.proxy_login: Final = proxy_login
+        self._is_of_namespace = is_of_namespace
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
         self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
@@ -86,6 +96,7 @@ class AccessPolicy:
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
         proxy_login: ProxyLogin | None = None,
+        is_of_namespace: bool = False,
     ) -> "AccessPolicy":
         """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what that
         raises."""
@@ -99,6 +110,7 @@ class AccessPolicy:
             sessions=sessions,
             trusted_proxies=settings.trusted_proxies,
             proxy_login=proxy_login,
+            is_of_namespace=is_of_namespace,
         )
 
     @property
@@ -223,7 +235,9 @@ class AccessPolicy:
         else:
             found = self._configured.find(digest_of(token))
         if found is None:
-            raise UnauthorizedError("the token is not valid")
+            raise (
+                unknown_namespace() if self._is_of_namespace else UnauthorizedError("the token is not valid")
+            )
         return found
 
     def _refuse_cross_site(self, fields: Fields) -> None:

@@ -250,6 +250,8 @@ class Operation:
     has_page: bool = False
     # A call of this operation can undo a limit that is too low.
     undoes_limits: bool = False
+    # It exists for the installation alone, and not below the path of a namespace.
+    is_of_installation: bool = False
     # This scope suffices, too.
     also: AccessScope | None = None
 

@@ -21,6 +21,6 @@ OPERATIONS: Final = [
     Operation("GET", "/api/settings", settings.list_settings, Scope.READ, "List the settings", "operations",
               {200: settings_schemas.SettingsAnswer}, problems=_STORE, text=_LIST_TEXT, undoes_limits=True),
     Operation("PATCH", "/api/settings", settings.change, Scope.OPERATE, "Change settings at run time", "operations",
-              {200: settings_schemas.SettingsAnswer}, settings_schemas.SettingsRequest, problems=(409, *_STORE),
-              text=_PATCH_TEXT, undoes_limits=True),
+              {200: settings_schemas.SettingsAnswer}, settings_schemas.SettingsRequest, problems=(404, 409, *_STORE),
+              text=_PATCH_TEXT, undoes_limits=True, is_of_installation=True),
 ]  # fmt: skip

@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s, wait_for_event
-from jqmaster.domain.identity.access import ConfiguredTokens, Principal, digest_of, token_id_of, with_implied
+from jqmaster.domain.identity.access import (
+    ConfiguredTokens,
+    Principal,
+    Scope,
+    digest_of,
+    token_id_of,
+    with_implied,
+)
 from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
@@ -19,6 +26,7 @@ POLL_S: Final = 2.0
 # An older copy may lack a revocation, so it is not used.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
+_PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})
 
 
 class IdentityDirectory:
@@ -99,8 +107,9 @@ class IdentityDirectory:
         """Return whether somebody can log in by name and password."""
         return self._directory.user_count > 0
 
-    def find(self, token: bytes) -> Principal | None:
-        """Return the caller with this token; None if the token is not valid. No round trip.
+    def find(self, token: bytes, *, pushers_trusted_s: float = TRUSTED_S) -> Principal | None:
+        """Return the caller with this token; None if the token is not valid. No round trip. `pushers_trusted_s`: how
+        old the copy may be for tokens that only push and work.
 
         Raise StoreUnavailableError if it is unknown whether the token was revoked.
         """
@@ -110,11 +119,12 @@ class IdentityDirectory:
         token_id = token_id_of(token.decode("latin-1"))
         if token_id is None:
             return None
+        stored = self._directory.tokens.get(token_id)
         age_s = self._clock.monotonic_s() - self._read_at_s
-        if age_s > TRUSTED_S:
+        only_pushes = stored is not None and stored.scopes <= _PUSHERS
+        if age_s > (pushers_trusted_s if only_pushes else TRUSTED_S):
             self.wake()
             raise StoreUnavailableError("the token cannot be checked at this moment", retry_after_s=1.0)
-        stored = self._directory.tokens.get(token_id)
         if stored is None or not hmac.compare_digest(stored.digest, digest):
             return None
         now_ms = self._directory.now_ms + round(age_s * 1000)

@@ -1,0 +1,110 @@
+"""Identity of callers in a namespace: its own tokens, beside the users and tokens of the installation."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.identity.access import ConfiguredTokens, Principal
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.service.identity.admins import AdminGuard
+from jqmaster.service.identity.directory import IdentityDirectory
+from jqmaster.service.identity.identity import Identity
+from jqmaster.service.identity.tokens import TokenService
+from jqmaster.store.identity.credentials import CredentialStore, StoredUser
+from jqmaster.store.identity.logins import LoginStore
+from jqmaster.store.link.shard import Shard
+
+# While the store of the installation's tokens is away, its tokens with push or work are believed for so long in
+# namespaces on other stores. Whoever cannot reach the store cannot revoke a token there.
+PUSHERS_TRUSTED_S: Final = 300.0
+
+
+class NamespaceCredentials:
+    """The tokens that open a namespace: its own, which are in its store, and those of the installation."""
+
+    def __init__(self, own: IdentityDirectory, installation: IdentityDirectory) -> None:
+        self._own = own
+        self._installation = installation
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether there is a token or user, as far as is known."""
+        return self._own.has_any or self._installation.has_any
+
+    def find(self, token: bytes) -> Principal | None:
+        """Return the caller with this token; None if the token is not valid here. No round trip.
+
+        Raise StoreUnavailableError if it is unknown whether the token was revoked.
+        """
+        unknown: StoreUnavailableError | None = None
+        try:
+            if (found := self._own.find(token)) is not None:
+                return found
+        except StoreUnavailableError as exc:
+            unknown = exc
+        found = self._installation.find(token, pushers_trusted_s=PUSHERS_TRUSTED_S)
+        if found is None and unknown is not None:
+            raise unknown
+        return found
+
+
+class NamespaceAdminGuard(AdminGuard):
+    """The rule for a namespace: it needs an admin of its own only while the installation has neither users nor
+    tokens."""
+
+    def __init__(
+        self,
+        store: CredentialStore,
+        own: IdentityDirectory,
+        configured: ConfiguredTokens,
+        *,
+        installation: IdentityDirectory,
+        is_exposed: bool,
+    ) -> None:
+        super().__init__(store, own, configured, is_exposed=is_exposed)
+        self._installation = installation
+
+    def check_first(self, *, is_admin: bool) -> None:
+        if not self._installation.has_any:
+            super().check_first(is_admin=is_admin)
+
+    async def check_last(
+        self,
+        *,
+        without_user: str | None = None,
+        without_token: str | None = None,
+        changed: StoredUser | None = None,
+    ) -> None:
+        if not self._installation.has_any:
+            await super().check_last(without_user=without_user, without_token=without_token, changed=changed)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceIdentity:
+    """`directory` is a component, `services` are those of the API, and `credentials` open the namespace."""
+
+    directory: IdentityDirectory
+    services: Identity
+    credentials: NamespaceCredentials
+
+    @classmethod
+    def on(
+        cls,
+        shard: Shard,
+        clock: Clock,
+        installation: Identity,
+        configured: ConfiguredTokens,
+        *,
+        is_exposed: bool,
+    ) -> "NamespaceIdentity":
+        """`configured`: the tokens of the settings, which are among those of the installation."""
+        store = CredentialStore(shard)
+        directory = IdentityDirectory(store, LoginStore(shard), clock, ConfiguredTokens())
+        admins = NamespaceAdminGuard(
+            store, directory, configured, installation=installation.directory, is_exposed=is_exposed
+        )
+        return cls(
+            directory,
+            replace(installation, tokens=TokenService(store, directory, admins)),
+            NamespaceCredentials(directory, installation.directory),
+        )
