@@ -5,8 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from starlette.types import ASGIApp
-
+from jqmaster.api.http.namespace_paths import Application
 from jqmaster.app.open_namespace import Stage
 from jqmaster.app.served_namespace import Build, ServedNamespace
 from jqmaster.app.store_set import StoreSet
@@ -70,7 +69,7 @@ class NamespaceSet:
         """Return the component that ends this stage when it stops."""
         return _StageEnd(self, stage)
 
-    def app_of(self, name: str) -> ASGIApp:
+    def app_of(self, name: str) -> Application:
         """Return the application that serves the requests of a namespace. Raises NotFoundError,
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, Literal
 
-from starlette.types import ASGIApp
-
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.endpoint import LimitsInForce
+from jqmaster.api.http.namespace_paths import Application
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
@@ -38,7 +37,7 @@ class OpenNamespace:
         self._limits = limits
 
     @cached_property
-    def app(self) -> ASGIApp:
+    def app(self) -> Application:
         """The application for the namespace's requests, which is built for the first of them."""
         return build_app(self._requests.bundle(), self._policy, limits=self._limits)
 

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from starlette.types import ASGIApp
-
 from jqmaster import __version__
 from jqmaster.api.app import build_app, limits_in_force
 from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens, is_loopback
-from jqmaster.api.http.namespace_paths import NAMESPACES, NamespacePaths
+from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
 from jqmaster.app.namespace_set import NamespaceSet
@@ -180,7 +178,7 @@ class Master:
             *self.shared.departure.around([*self.shard.leading_components(), self.namespaces]),
         ]
 
-    def _app_of(self, namespace: str) -> ASGIApp:
+    def _app_of(self, namespace: str) -> Application:
         """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""
         return self._app if namespace == DEFAULT else self.namespaces.app_of(namespace)
 

@@ -5,8 +5,7 @@ import contextlib
 import logging
 from typing import Final, Protocol
 
-from starlette.types import ASGIApp
-
+from jqmaster.api.http.namespace_paths import Application
 from jqmaster.app.open_namespace import STAGES, OpenNamespace, Stage
 from jqmaster.app.served_store import ServedStore
 from jqmaster.app.shard_faults import ShardFaults
@@ -67,7 +66,7 @@ class ServedNamespace:
         self._keeper = asyncio.create_task(self._keep(after), name=f"namespace {self.namespace.name}")
 
     @property
-    def app(self) -> ASGIApp:
+    def app(self) -> Application:
         """The application for requests. Raises the error that says why the namespace is not served."""
         if self._open is None:
             raise self._refusal

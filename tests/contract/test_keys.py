@@ -34,7 +34,7 @@ def test_every_other_name_is_the_tag_a_channel_or_the_beginning_of_a_row() -> No
     rest = (
         {name for name in vars(keys) if not name.startswith("_")}
         - {info.name for info in KEYS}
-        - {"tag", "wake_channel", "finished_channel"}
+        - {"shard", "tag", "wake_channel", "finished_channel"}
     )
     beginnings = {keys.tag + info.stem + ":" for info in KEYS if info.of}
     assert {name for name in rest if getattr(keys, name) not in beginnings} == set()

@@ -16,13 +16,15 @@ from jqmaster.domain.identity.access import Scope as AccessScope
 from jqmaster.errors import JqmasterError, NamespaceUnavailableError, NotFoundError, StoreUnavailableError
 
 NAMESPACES: Final = "/ns/"
+# An application that serves the requests of one namespace.
+Application = ASGIApp
 
 
 class NamespacePaths:
     """ASGI application. Passes a request on to the namespace that its path names, without the prefix. `app_of` returns
     the application of a namespace, or raises why it is not served."""
 
-    def __init__(self, app_of: Callable[[str], ASGIApp], policy: AccessPolicy) -> None:
+    def __init__(self, app_of: Callable[[str], Application], policy: AccessPolicy) -> None:
         self._app_of = app_of
         self._policy = policy
 

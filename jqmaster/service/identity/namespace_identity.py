@@ -15,7 +15,7 @@ from jqmaster.store.identity.logins import LoginStore
 from jqmaster.store.link.shard import Shard
 
 # While the store of the installation's tokens is away, its tokens with push or work are believed for so long in
-# namespaces on other stores. Whoever cannot reach the store cannot revoke a token there.
+# namespaces on other stores. Nobody can revoke one there meanwhile.
 PUSHERS_TRUSTED_S: Final = 300.0
 
 

@@ -125,7 +125,13 @@ async def test_only_readers_learn_where_the_store_is(
     settings = Settings()
     live = SimpleNamespace(current=settings, derive=lambda make: LiveValue(make(settings)))
     services = SimpleNamespace(
-        store_id="", settings=settings, live=live, contract=dict, condition=condition, traffic=Traffic()
+        store_id="",
+        prefix="",
+        settings=settings,
+        live=live,
+        contract=dict,
+        condition=condition,
+        traffic=Traffic(),
     )
     app = build_app(cast(Services, services), AccessPolicy(tokens))
     transport = httpx.ASGITransport(app, client=(peer, 5000))
