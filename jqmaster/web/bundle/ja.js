@@ -2057,6 +2057,10 @@ var SETTINGS = {
   redis_keyfile: ["ストア用の秘密鍵", "`redis_certfile` の秘密鍵 (PEM) です。"],
   sentinel_username: ["Sentinel のユーザー名", "Sentinel が求める場合のユーザー名です。"],
   sentinel_password: ["Sentinel のパスワード", "Sentinel が求める場合のパスワードです。"],
+  stores: [
+    "ほかのストア",
+    "名前空間を置けるほかのストアです。ファイルでは、ストアごとに表 `[stores.NAME]` を書き、`redis_url` と、必要に応じて `redis_cafile`、`redis_certfile`、`redis_keyfile`、`sentinel_username`、`sentinel_password` を指定します。環境変数では `JQMASTER_STORES__NAME__REDIS_URL` のように書きます。名前は英小文字で始まり、a-z 0-9 _ - の 39 文字までです。すべてのマスターに同じストアが必要です。"
+  ],
   data_dir: ["データのディレクトリ", "内蔵の Valkey のディレクトリです (データ、ログ、ソケット、ロック)。"],
   shard: ["シャード", "すべてのキーのハッシュタグです: `{jq}:…`。"],
   durability: [
