@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.domain.constraints.constraint import Mode, gate_id
 from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.constraints.turns import TurnWeight, WeightedTurns
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
@@ -260,6 +261,22 @@ async def test_fair_holds_inside_one_claim_over_several_names(constraints: Const
     order = ["x" if job in x else "y" for job in await constraints.take(worker, "a", "b")]
     assert order == ["x", "y", "x", "y", "x", "x"]
     assert len(y) == 2
+
+
+@pytest.mark.parametrize("fair", [True, WeightedTurns((TurnWeight("y", 2),), 1)])
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_the_jobs_of_one_key_start_by_age_whatever_their_names(
+    constraints: ConstrainedWorld, fair: bool | WeightedTurns, at_once: int
+) -> None:
+    await constraints.limit(key="argument", fair=fair)
+    names = "abcd"
+    jobs = [await constraints.enqueue(name, "x") for name in names * 3]
+    worker = await constraints.world.worker(*names, max_jobs=20)
+    order = []
+    while len(order) < len(jobs):
+        order += await constraints.take(worker, *names, limit=at_once)
+        constraints.world.pass_ms(1)
+    assert order == jobs
 
 
 async def test_fair_comes_after_priority(constraints: ConstrainedWorld) -> None:

@@ -247,14 +247,14 @@ class GatesMachine(RuleBasedStateMachine):
         )
 
     def order(self, job_id: str, shot: Snapshot) -> tuple[int, str, str]:
-        """The smallest comes first: by priority; then by age, or by when its key was last served; the lane decides a
+        """The smallest comes first: by priority; then by age, or by when its key was last served; age decides a
         tie."""
         job = shot.seen[job_id].job
         instant = job_id
         for c, gate in self.gates_of(shot.seen[job_id], shot):
             if c.fair and c.mode is Mode.ENFORCE:
                 instant = max(instant, self.model.served.get(gate, ""))
-        return job.priority, instant + job.lane_id.hex(), job_id
+        return job.priority, instant, job_id
 
     def start(self, job_id: str, token: str, shot: Snapshot) -> None:
         stamp = ""

@@ -7,8 +7,8 @@ local turns = (function()
   local tag = ARGV.tag
 
   -- Returns the text that orders the lane within its priority. Usually it is the ID of the lane's first job, and so its
-  -- age. Under a fair constraint, it is the stamp of the last turn of the key value if that is later. Turns by weight
-  -- have texts of their own.
+  -- age. Under a fair constraint, it begins with the stamp of the last turn of the key value if that is later. Turns by
+  -- weight have texts of their own. Lanes of one key value, for example those of two names, follow by age.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do
@@ -24,7 +24,7 @@ local turns = (function()
         if stamp and stamp > order then order = stamp end
       end
     end
-    return order
+    return order == first_id and order or order .. first_id
   end
 
   -- Returns whether a lane takes turns with other lanes at one of its gates.
