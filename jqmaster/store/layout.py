@@ -23,6 +23,7 @@ from jqmaster.domain.jobs.job import (
     JobState,
     states_for,
 )
+from jqmaster.domain.targets.callback import TARGET_META
 from jqmaster.store import codec
 
 FILE: Final = Path(__file__).parent / "lua" / "lib" / "layout.lua"
@@ -66,6 +67,8 @@ def layout_file() -> str:
         f"NO_KEY = '{NO_KEY}'",
         # The beginning of the ID of a constraint with a weight.
         f"WEIGHTED = '{WEIGHTED_CID}'",
+        # The `meta` of the challenge of a delivery to a target.
+        f"TARGET_META = '{_escaped(TARGET_META)}'",
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",
         f"FLAG = {_table(codec.FLAGS.items())}",
@@ -109,6 +112,10 @@ def _indexes() -> str:
 
 def _fields_of(kinds: Sequence[LimitKind[Any]]) -> list[str]:
     return [field for kind in kinds for field in kind.script_fields(kind.none)]
+
+
+def _escaped(text: bytes) -> str:
+    return "".join(rf"\{byte:03d}" for byte in text)
 
 
 def _names(fields: Iterable[str]) -> str:

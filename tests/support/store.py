@@ -146,12 +146,20 @@ class StoreWorld:
         return [spec.id for spec in specs]
 
     async def worker(
-        self, *names: str, max_jobs: int = 10, url: str | None = "", worker_id: str | None = None
+        self,
+        *names: str,
+        max_jobs: int = 10,
+        url: str | None = "",
+        worker_id: str | None = None,
+        target: str = "",
     ) -> str:
-        """Register a worker at its own address by default, or at `url`. None: it pulls."""
+        """Register a worker at its own address by default, or at `url`. None: it pulls. `target`: the HTTP target to
+        which it delivers."""
         worker_id = worker_id or new_id()
         own_url = f"http://{worker_id}" if url == "" else url
-        spec = WorkerSpec(own_url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
+        spec = WorkerSpec(
+            own_url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32, target=target
+        )
         await self.workers.register(worker_id, spec)
         return worker_id
 
@@ -173,18 +181,25 @@ class StoreWorld:
         """Return a worker, the one job that it runs, and the job's open challenge."""
         terms = {
             key: fields.pop(key)
-            for key in ("wait_ms", "expect", "form", "audience", "remind_ms")
+            for key in ("wait_ms", "expect", "form", "audience", "remind_ms", "meta")
             if key in fields
         }
         worker_id, job = await self.running(**fields)
         return worker_id, job, await self.open_challenge(worker_id, job, **terms)
 
     async def open_challenge(
-        self, worker_id: str, job: ClaimedJob, *, wait_ms: int = 60_000, expect: int = 1, **terms: Any
+        self,
+        worker_id: str,
+        job: ClaimedJob,
+        *,
+        wait_ms: int = 60_000,
+        expect: int = 1,
+        meta: bytes | None = None,
+        **terms: Any,
     ) -> RequestId:
         request = new_request_id(job.job_id)
         opened = await self.challenges.open(
-            worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=None, **terms
+            worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=meta, **terms
         )
         assert isinstance(opened, OpenedChallenge), opened
         return request

@@ -5,6 +5,7 @@ request that nobody killed ends, however long it takes, so a job without retries
 
 import asyncio
 import contextlib
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,16 @@ class Killable:
         self._book.die()
 
 
+async def ends_of(url: str, job_ids: list[str]) -> list[list[str]]:
+    """Return how the attempts of each job ended, the last one last."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http:
+        ends = []
+        for job_id in job_ids:
+            job = (await http.get(f"/api/jobs/{job_id}")).json()
+            ends.append([attempt["outcome"] for attempt in job["attempts"]])
+        return ends
+
+
 @pytest.mark.sized
 async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
     tmp_path: Path, lone_server: StoreServer
@@ -101,6 +112,7 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
     book = Book()
     shop = Killable(book)
     await shop.start()
+    began_s = time.monotonic()
     with running(*masters):
         async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
             made = await http.put(
@@ -141,12 +153,22 @@ async def test_jobs_of_a_target_survive_kills_of_masters_and_of_the_endpoint(
                     await asyncio.sleep(0.2)
                     await shop.start()
             await wait_until(are_over, timeout_s=WITHIN_S, what="all jobs are over")
+            took_s = time.monotonic() - began_s
             await shop.kill()
             found = await states()
+            ends = await ends_of(masters[0].url, ids)
+    # `pytest -rP` shows it.
+    print(
+        f"{jobs} jobs, {rounds} kills, each in the middle of {min(cut)} to {max(cut)} deliveries, in {took_s:.0f} s: "
+        f"{sum(map(len, book.fences.values()))} deliveries, {sum(book.done.values())} done, "
+        f"{sum(one > 1 for one in book.done.values())} jobs done twice, "
+        f"ends of attempts: {dict(Counter(end for one in ends for end in one))}"
+    )
     assert min(cut) > 0, "each kill hit deliveries"
     assert book.faults == []
     assert set(book.done) == set(ids)
     assert (found["succeeded"], found["failed"]) == (jobs, 0)
+    assert [one for one in ends if one.count("success") != 1 or one[-1] != "success"] == []
 
 
 # Longer than any time that a master gives other work when it stops.

@@ -19,6 +19,9 @@ SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
 MOST_PUSHES: Final = 2
+# Stands among the names of a worker that delivers to a target. It gets no callbacks of other workers, so it may find no
+# more jobs of a name that has some for a worker.
+_OF_TARGET: Final = (SEPARATOR,)
 # A worker that pulls and has a free slot polls again within this time.
 BETWEEN_POLLS_S: Final = 1.0
 
@@ -42,7 +45,7 @@ class Member:
     # The end of the current poll of a worker that pulls.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
-    # Queues of jobs that require labels, which the worker has.
+    # Queues of jobs that require labels, which the worker has; a worker that delivers to a target gets none.
     queues: tuple[str, ...] = ()
     # Names and queues that this worker leaves to others at present, because they have room.
     left_to_others: frozenset[str] = frozenset()
@@ -138,7 +141,9 @@ class Fleet:
             if worker.polls_until_ms > store_time_ms:
                 left_s = (worker.polls_until_ms - store_time_ms) / 1000
                 member.polls_until_s = max(member.polls_until_s, self._read_at_s + left_s)
-            if queues or member.queues:
+            if worker.spec.target:
+                member.queues = _OF_TARGET
+            elif queues or member.queues:
                 member.queues = queues_for(worker.spec.names, worker.spec.labels, queues)
             members[worker.id] = member
         self._members = members
@@ -158,7 +163,8 @@ class Fleet:
             self._registered = None
             for member in self._members.values():
                 spec = member.worker.spec
-                member.queues = queues_for(spec.names, spec.labels, self._queues)
+                if not spec.target:
+                    member.queues = queues_for(spec.names, spec.labels, self._queues)
 
     def name_sets(self) -> set[tuple[str, ...]]:
         """Return the distinct sets of names that workers run."""

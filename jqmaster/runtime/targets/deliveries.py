@@ -31,8 +31,6 @@ WORKERS_EVERY_S: Final = 5.0
 FIGURES_EVERY_S: Final = 5.0
 # A pattern serves a name for this long after its last job, so that the next one finds a worker.
 NAME_KEPT_S: Final = 600.0
-# A pattern leaves a name alone for this long after a callback came for a worker that serves it and is away.
-NAME_LEFT_S: Final = 60.0
 
 
 class TargetDeliveries:
@@ -72,8 +70,6 @@ class TargetDeliveries:
         self._serving: dict[str, TargetWorker] = {}
         # The workers of targets that are no longer served here, while their requests end.
         self._leaving: dict[asyncio.Task[None], TargetWorker] = {}
-        # By name that a pattern leaves to a worker that is away: until when.
-        self._left_until_s: dict[str, float] = {}
         self._grace_s = grace_s
         # By name that a pattern may serve: when it had jobs last.
         self._seen_s: dict[str, float] = {}
@@ -161,9 +157,7 @@ class TargetDeliveries:
             await worker.change(target, names, slots, share)
         elif slots:
             figures = self._figures.setdefault(target.name, TargetFigures())
-            worker = TargetWorker(
-                target, names, slots, share, figures, services=self._services, leave_name=self._leave_name
-            )
+            worker = TargetWorker(target, names, slots, share, figures, services=self._services)
             self._serving[target.name] = worker
             await worker.start()
 
@@ -172,11 +166,6 @@ class TargetDeliveries:
             task = asyncio.create_task(worker.end(), name=f"target {name}.end")
             self._leaving[task] = worker
             task.add_done_callback(self._leaving.pop)
-
-    def _leave_name(self, name: str) -> None:
-        """Let no pattern serve a name for a while, because it belongs to a worker that is away."""
-        self._left_until_s[name] = self._services.clock.monotonic_s() + NAME_LEFT_S
-        self._has_changed.set()
 
     async def _delivering(self) -> tuple[str, ...]:
         """Return the IDs of the masters that deliver now. A master that just started is not registered yet."""
@@ -208,8 +197,7 @@ class TargetDeliveries:
         if len(self._seen_s) > MAX_SERVED:
             newest = sorted(self._seen_s.items(), key=lambda one: -one[1])[: 10 * MAX_SERVED]
             self._seen_s = dict(newest)
-        self._left_until_s = {name: at_s for name, at_s in self._left_until_s.items() if now_s < at_s}
-        return self._targets.served(self._seen_s, self._of_workers | self._left_until_s.keys())
+        return self._targets.served(self._seen_s, self._of_workers)
 
     async def _save_figures(self) -> None:
         now_s = self._services.clock.monotonic_s()

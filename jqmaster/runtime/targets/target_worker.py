@@ -113,8 +113,7 @@ class _Registration:
 
 class TargetWorker:
     """Registers, asks for jobs, delivers them, keeps their leases and reports their ends. `slots`: how many requests
-    this master may have under way; `share`: gives its part of other limits. `leave_name`: asks that a name which
-    belongs to workers is no longer served by a pattern."""
+    this master may have under way; `share`: gives its part of other limits."""
 
     def __init__(
         self,
@@ -125,13 +124,11 @@ class TargetWorker:
         figures: TargetFigures,
         *,
         services: TargetServices,
-        leave_name: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.target = target
         self._names = names
         self._slots = slots
         self._share = share
-        self._leave_name = leave_name
         self._figures = figures
         self._services = services
         self._loops = BackgroundLoops(f"target {target.name}", is_vital=False)
@@ -366,9 +363,9 @@ class TargetWorker:
             # The offer may be over, and the job another master's. If it is not, its lease returns it.
             return
         if job.callbacks and job.challenge_meta != TARGET_META:
-            # A worker opened this challenge, and only a worker knows what its callback means.
+            # A worker opened this challenge, and only a worker knows what its callback means. A leader of 0.3.0 offers
+            # such callbacks to targets.
             tenure.refused.append(claim)
-            self._leave_name(job.record.name)
             return
         call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
         tenure.calls[claim] = call

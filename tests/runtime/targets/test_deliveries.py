@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json
 import ssl
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,11 +12,10 @@ import msgpack
 import pytest
 import trustme
 
-from jqmaster.app import Master
-from jqmaster.service.workers.polls import Ask, HeldPolls
+from jqmaster.app import Master, running_master
 from tests.support import real_time
 from tests.support.endpoint import Endpoint, Hang, HangUp, Request, endpoint, reply
-from tests.support.master import Api, master_on
+from tests.support.master import PATIENT, QUICK, Api, GivenSettings, forget, master_on
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -267,6 +267,53 @@ async def test_requests_share_connections_and_stay_within_the_slots(api: Api) ->
     assert len(shop.requests) == 30
 
 
+@pytest.mark.parametrize("max_running", [1, 5])
+async def test_two_masters_together_use_all_slots_and_no_more(
+    store_server: StoreServer, max_running: int
+) -> None:
+    opened = asyncio.Event()
+
+    async def answer(_: Request) -> bytes:
+        await opened.wait()
+        await asyncio.sleep(0.01)
+        return reply()
+
+    shard = f"m{uuid.uuid4().hex[:10]}"
+    settings = {**PATIENT, "allowed_webhook_networks": "127.0.0.0/8", "shard": shard}
+    second = GivenSettings(**{**QUICK, "redis_url": store_server.url, **settings})
+    async with (
+        endpoint(answer) as shop,
+        master_on(store_server.url, **settings) as (master, api),
+        running_master(second) as other,
+    ):
+        deliveries = [one.shard.services.target_deliveries for one in (master, other)]
+
+        async def parts() -> list[int]:
+            workers = (await api.call("GET", "/api/workers"))[1]["workers"]
+            return sorted(one["max_jobs"] for one in workers)
+
+        # Each of them knows of the other before there are jobs.
+        for most in (5, max_running):
+            await put(api, shop, max_running=most)
+            shares = [most // 2, most - most // 2]
+
+            async def are_shared(shares: list[int] = shares) -> bool:
+                return await parts() == [share for share in shares if share]
+
+            await wait_until(are_shared, what="each master has its part of the slots")
+        job_ids = [await push(api) for _ in range(60)]
+
+        def running() -> list[int]:
+            return sorted(one.running().get("shop", 0) for one in deliveries)
+
+        await wait_until(lambda: shop.open == max_running and running() == shares, what="all are in use")
+        opened.set()
+        for job_id in job_ids:
+            await api.until_state(job_id, "succeeded")
+    await forget(store_server.url, shard)
+    assert (shop.most_open, len(shop.requests)) == (max_running, 60)
+
+
 async def test_an_endpoint_that_is_down_costs_no_retry(api: Api) -> None:
     async with endpoint() as shop:
         port = shop.port
@@ -479,17 +526,7 @@ async def test_an_error_in_a_callback_keeps_its_timestamps(api: Api) -> None:
 
 
 @pytest.mark.parametrize("names", [["*"], ["order"]], ids=["pattern", "listed"])
-async def test_the_callback_of_a_worker_is_left_to_workers(
-    api: Api, names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused: set[str] = set()
-    poll = HeldPolls.poll
-
-    async def watched(self: HeldPolls, worker_id: str, ask: Ask, gone: Any) -> Any:
-        refused.update(job_id for job_id, _ in ask.refused)
-        return await poll(self, worker_id, ask, gone)
-
-    monkeypatch.setattr(HeldPolls, "poll", watched)
+async def test_the_callback_of_a_worker_is_left_to_workers(api: Api, names: list[str]) -> None:
     async with endpoint() as shop:
         async with puller_at(api, "order") as worker:
             job_id = await push(api)
@@ -504,9 +541,8 @@ async def test_the_callback_of_a_worker_is_left_to_workers(
             await api.until_state(await push(api), "succeeded")
         called = await api.http.post(opened["callback_url"], content=b"paid")
         assert called.status_code == 202
-        await wait_until(lambda: job_id in refused, what="the target refuses the callback")
-        if names == ["order"]:
-            # A callback that nobody takes does not hold up the other jobs.
+        # A callback that nobody takes does not hold up the other jobs.
+        for _ in range(3):
             await api.until_state(await push(api), "succeeded")
         assert await api.state(job_id) == "awaiting_callback"
         async with puller_at(api, "order") as again:

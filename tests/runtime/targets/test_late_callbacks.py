@@ -10,7 +10,7 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.challenges.challenge import Callback, ChallengeFigures, new_request_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Outcome
-from jqmaster.domain.targets.callback import TARGET_NONCE
+from jqmaster.domain.targets.callback import TARGET_META, TARGET_NONCE
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.targets.delivery import Conversions, outcome_of_callback
 from jqmaster.service.challenges.challenges import ChallengeService, NewChallenge
@@ -41,7 +41,7 @@ async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -
         records=world.records,
     )
     ids = await world.enqueue_many(JOBS, keep_result=True)
-    worker_id = await world.worker(max_jobs=JOBS)
+    worker_id = await world.worker(max_jobs=JOBS, target="shop")
     requests = {}
     claimed: list[ClaimedJob] = []
     while len(claimed) < JOBS:
@@ -57,7 +57,7 @@ async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -
                 request.text, Callback("application/json", body), key="", headers={}, address="10.0.0.1"
             )
         ends.append(Outcome(job.job_id, job.token, "challenged", request_id=request.text))
-        new = NewChallenge(job.job_id, job.token, 24 * HOUR_MS, nonce=TARGET_NONCE)
+        new = NewChallenge(job.job_id, job.token, 24 * HOUR_MS, meta=TARGET_META, nonce=TARGET_NONCE)
         assert await challenges.open(worker_id, new) == request
     accepted, _ = await reports.results(worker_id, ends)
     assert len(accepted) == JOBS
@@ -67,7 +67,7 @@ async def test_a_thousand_callbacks_hours_later_are_results(world: StoreWorld) -
         await challenges.call_back(
             request_id, Callback("application/json", body), key="", headers={}, address="10.0.0.1"
         )
-    worker_id = await world.worker(max_jobs=JOBS)
+    worker_id = await world.worker(max_jobs=JOBS, target="shop")
     settled = 0
     while claimed := await world.claim(worker_id, limit=500):
         given = await world.challenges.give_callbacks(claimed)

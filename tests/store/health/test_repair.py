@@ -6,6 +6,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.targets.callback import TARGET_META
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.health.repair import Repair
@@ -294,6 +295,20 @@ async def test_a_lane_at_a_closed_gate_is_not_let_through(limited: ConstrainedWo
         True
     ]
     assert await limited.take(worker) == [second]
+
+
+@pytest.mark.req("M13")
+async def test_a_callback_is_moved_to_the_list_of_its_kind(world: StoreWorld) -> None:
+    """A master of 0.3.0 lists the callback of a delivery among those for workers."""
+    _, job, request = await world.awaiting(meta=TARGET_META)
+    await world.call_back(request)
+    keys = world.shard.keys
+    await world.redis.rename(keys.callbacks("work\t"), keys.callbacks("work"))
+    await world.redis.hset(keys.rules, "callback_names", "work\n")
+    assert await repaired(world)
+    await world.assert_sound()
+    (again,) = await world.claim(await world.worker(target="shop"))
+    assert again.job_id == job.job_id
 
 
 # --- authorship

@@ -17,6 +17,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision, NotReadyRecord
 from jqmaster.domain.matching.paths import parse_path
+from jqmaster.domain.targets.callback import TARGET_META
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
 from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, OpenedChallenge, ReceivedCallback
@@ -239,6 +240,44 @@ async def test_a_callback_that_workers_refuse_is_put_off_every_second_time(world
     assert waits[::2] == [0] * 9
     assert waits[1::2] == [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]
     assert (await world.get(job.job_id)).attempt == 1
+
+
+@pytest.mark.req("M13")
+async def test_a_target_gets_the_callbacks_of_deliveries_and_no_others(world: StoreWorld) -> None:
+    """A hundred callbacks that nobody takes cost it nothing."""
+    foreign = [await world.awaiting() for _ in range(120)]
+    for _, _, request in foreign:
+        await world.call_back(request)
+    target = await world.worker(max_jobs=1, target="shop")
+    ready = await world.enqueue()
+    (job,) = await world.claim(target)
+    assert job.job_id == ready
+    own = await world.open_challenge(target, job, meta=TARGET_META)
+    assert await world.challenges.await_callbacks(target, [(ready, job.token, own.digest)]) == [1]
+    assert await world.claim(target) == []
+    await world.call_back(own)
+    assert await world.redis.zcard(world.shard.keys.callbacks("work")) == 120
+    await world.assert_sound()
+    (again,) = await world.claim(target)
+    await world.challenges.give_callbacks([again])
+    assert (again.job_id, again.challenge_meta) == (ready, TARGET_META)
+    # It is offered again after a loss, and a worker takes it as well as the others.
+    world.pass_ms(LEASE_MS)
+    await world.leases.reclaim(world.epoch, [world.settlement(await world.get(ready), again.token, LOST)])
+    await world.assert_sound()
+    worker = await world.worker(max_jobs=200)
+    claimed = {one.job_id for one in await world.claim(worker, limit=200)}
+    assert claimed == {ready, *(waiting.job_id for _, waiting, _ in foreign)}
+
+
+@pytest.mark.req("M13")
+async def test_the_end_of_a_delivery_takes_its_callback_out_of_the_list(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting(meta=TARGET_META)
+    await world.call_back(request)
+    await world.operator_actions.cancel(job.job_id)
+    await world.assert_sound()
+    assert await world.claim(await world.worker(target="shop")) == []
+    assert await world.redis.hget(world.shard.keys.rules, "callback_names") is None
 
 
 @pytest.mark.req("P4")

@@ -166,8 +166,8 @@ local function put_callbacks_right(id, head, state)
   local challenge = challenges.open_one(id, head)
   -- A job without a challenge ends at its deadline.
   if not challenge then return 0 end
-  if challenges.is_answered(challenge) then challenges.offer(id, challenges.queue_of(head), now_ms)
-  else challenges.withdraw(id, challenges.queue_of(head)) end
+  challenges.withdraw(id, head)
+  if challenges.is_answered(challenge) then challenges.offer(id, head, challenge, now_ms) end
   return 1
 end
 

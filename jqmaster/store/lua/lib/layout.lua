@@ -37,6 +37,7 @@ local layout = {
   NO_ID = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',
   NO_KEY = '0000000000000000',
   WEIGHTED = 'ff',
+  TARGET_META = '\129\169\106\113\046\116\097\114\103\101\116\195',
   STATE = {scheduled = 1, ready = 2, retrying = 3, awaiting_jobs = 11, running = 4, awaiting_callback = 5, succeeded = 6, discarded = 10, failed = 7, canceled = 8, skipped = 9},
   CAUSE = {none = 0, error = 1, timeout = 2, lost = 3, expired = 4, canceled = 5, undecodable = 6, invalid_argument = 7, callback_timeout = 12, not_ready = 13, dependency = 14, superseded = 15},
   FLAG = {keep_result = 1, rerun_lost = 2, confirmed = 4, watched = 8, unique = 16, has_progress = 32, followed = 64, has_challenge = 128},

@@ -39,7 +39,7 @@ for i = FIRST, #ARGV, WIDTH do
       record.set_int64(job_key, layout.due_at_ms.offset, is_answered and 0 or challenge.due)
       if is_answered then
         answered[#answered + 1] = record.name_of(head)
-        challenges.offer(id, challenges.queue_of(head), now_ms)
+        challenges.offer(id, head, challenge, now_ms)
       else
         redis.call('ZADD', awaiting_key, challenge.due, id)
         if challenge.remind then redis.call('ZADD', tag .. 'reminders', now_ms + challenge.remind, id) end

@@ -40,7 +40,7 @@ for i = FIRST, #ARGV, WIDTH do
       local challenge, list = challenges.open_one(id, head)
       if challenge and challenges.is_answered(challenge) then
         record.set_int64(tag .. 'job:' .. id, layout.due_at_ms.offset, 0)
-        challenges.offer(id, challenges.queue_of(head), now_ms)
+        challenges.offer(id, head, challenge, now_ms)
         batch.wakes = true
       else
         if challenge then challenges.finish(id, challenge, list, challenges.EXPIRED, head, now_ms) end

@@ -54,7 +54,7 @@ redis.call('SET', challenges_key, cmsgpack.pack(list))
 local may_run = challenges.is_answered(found) and state == layout.STATE.awaiting_callback
 if may_run then
   record.set_int64(job_key, layout.due_at_ms.offset, 0)
-  challenges.offer(id, challenges.queue_of(head), now_ms)
+  challenges.offer(id, head, found, now_ms)
   if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'taken', name, math.max(0, now_ms - found.opened), may_run and 1 or 0}

@@ -42,7 +42,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local facts = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
 if (facts[1] or '0') ~= edition or (facts[2] or '0') ~= edition then return {'stale_constraints'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
-  'poll_until_ms', 'poll_max')
+  'poll_until_ms', 'poll_max', 'target')
 local is_pulling = worker[5] == ''
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
@@ -55,7 +55,7 @@ if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 
 if limit <= 0 then return {'full', busy} end
 
 -- Jobs with callbacks go first: their attempts have begun, and other jobs wait for their slots.
-local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, now_ms)
+local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, worker[8], now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 

@@ -36,9 +36,9 @@ local function skip(key, head, flags, id, lane, own)
 end
 
 -- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before.
--- A worker that delivers to a target refuses the callbacks of other workers, which come before all of its other jobs.
--- So each second refusal puts the job off, for twice as long as the last. After the others, it is offered at once: a
--- worker that has refused a job gets none for a moment, in which the right worker gets this one.
+-- Callbacks come before all other jobs of a worker, and it may refuse the same ones again and again. So each second
+-- refusal puts the job off, for twice as long as the last. After the others, it is offered at once: a worker that has
+-- refused a job gets none for a moment, in which the right worker gets this one.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(LEAST_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MOST_PUT_OFF_MS)
@@ -69,7 +69,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- Clears the token and the worker of the claim.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     if goes_on then
-      challenges.offer(id, challenges.queue_of(head), next_offer_ms(offers))
+      challenges.offer(id, head, challenge, next_offer_ms(offers))
     else
       local lane, own = lanes.home_of(head)
       lanes.free(lane, own, id)

@@ -4,7 +4,7 @@
 -- include lib/challenges/challenges.lua
 -- include lib/jobs/taking.lua
 -- Claims jobs whose callbacks have arrived. `callbacks:{name}` orders these jobs by the time from which a worker may
--- run them.
+-- run them. Those of deliveries to targets are apart: a worker that delivers to a target takes no others.
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
@@ -32,23 +32,28 @@ local callbacks = lazily.made_by(function()
         taken[#taken + 1] = id
       end
       -- The job no longer waits for a worker. Only remove it from the list.
-      challenges.withdraw(id, name)
+      challenges.remove(id, name)
     end
     lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)
     return #due == most
   end
 
   -- Takes jobs of the names in ARGV from index `first` on. `waiting_names`: the names that have such jobs, one a line.
-  -- Returns whether there may be more jobs.
-  local function take(waiting_names, first, limit, now_ms)
+  -- `is_target`: the worker delivers to a target. Returns whether there may be more jobs.
+  local function take(waiting_names, first, limit, is_target, now_ms)
     if not waiting_names then return false end
     local is_waiting, max_bytes, has_more = {}, tonumber(ARGV.max_bytes), false
     for name in string.gmatch(waiting_names, '[^\n]+') do is_waiting[name] = true end
+    local function take_if_any(name)
+      if not is_waiting[name] then return true end
+      local count = taking.progress()
+      if count >= limit then return false end
+      has_more = take_of(name, limit - count, max_bytes, now_ms) or has_more
+      return true
+    end
     for i = first, #ARGV do
-      if is_waiting[ARGV[i]] then
-        local count = taking.progress()
-        if count >= limit then return true end
-        has_more = take_of(ARGV[i], limit - count, max_bytes, now_ms) or has_more
+      if not ((is_target or take_if_any(ARGV[i])) and take_if_any(ARGV[i] .. challenges.OF_TARGETS)) then
+        return true
       end
     end
     return has_more

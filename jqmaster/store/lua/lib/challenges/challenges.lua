@@ -18,6 +18,9 @@
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
+  -- Behind the queue of a job whose challenge a delivery to a target opened. Its callback is for such deliveries, and
+  -- those of other challenges are not.
+  local OF_TARGETS = '\t'
   -- The score of a job that waits for a worker and has no deadline any more: the year 2100.
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
@@ -60,8 +63,14 @@ local challenges = lazily.made_by(function()
     return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
   end
 
+  -- Returns the name of the list of such jobs that has this one while it waits for a worker.
+  local function list_of(head, challenge)
+    return queue_of(head) .. (challenge.meta == layout.TARGET_META and OF_TARGETS or '')
+  end
+
   -- Makes the job available, from `at_ms` on, to a worker that runs its callbacks.
-  local function offer(id, name, at_ms)
+  local function offer(id, head, challenge, at_ms)
+    local name = list_of(head, challenge)
     -- The names are in the hash `rules`, which each claim reads anyway, so a claim costs no more if no callback waits.
     local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
     if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
@@ -71,8 +80,8 @@ local challenges = lazily.made_by(function()
     redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
   end
 
-  -- Takes the job out of the list of jobs whose callbacks a worker may run.
-  local function withdraw(id, name)
+  -- Takes the job out of this list.
+  local function remove(id, name)
     if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
       and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
       local lines = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
@@ -83,13 +92,20 @@ local challenges = lazily.made_by(function()
     end
   end
 
+  -- Takes the job out of the lists of jobs whose callbacks a worker may run.
+  local function withdraw(id, head)
+    local queue = queue_of(head)
+    remove(id, queue)
+    remove(id, queue .. OF_TARGETS)
+  end
+
   -- Returns the fault of a job that awaits callbacks: the list of jobs whose callbacks have arrived has it wrongly, or
   -- lacks it. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)
     if not challenge then return 'awaits the callbacks of no challenge' end
-    local name = queue_of(head)
+    local name = list_of(head, challenge)
     local names = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
     local is_listed = redis.call('ZSCORE', tag .. 'callbacks:' .. name, id)
     if is_listed and not string.find(names, '\n' .. name .. '\n', 1, true) then
@@ -126,8 +142,8 @@ local challenges = lazily.made_by(function()
   end
 
   return {
-    OPEN = OPEN, SUCCEEDED = SUCCEEDED, FAILED = FAILED, EXPIRED = EXPIRED, VOID = VOID,
-    read = read, write = write, open_one = open_one, queue_of = queue_of,
-    is_answered = is_answered, offer = offer, withdraw = withdraw, fault_of = fault_of, finish = finish, close = close,
+    OF_TARGETS = OF_TARGETS, OPEN = OPEN, SUCCEEDED = SUCCEEDED, FAILED = FAILED, EXPIRED = EXPIRED, VOID = VOID,
+    read = read, write = write, open_one = open_one, is_answered = is_answered, offer = offer, remove = remove,
+    withdraw = withdraw, fault_of = fault_of, finish = finish, close = close,
   }
 end)

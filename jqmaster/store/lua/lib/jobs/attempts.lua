@@ -38,7 +38,7 @@ local attempts = (function()
         target = layout.STATE.awaiting_callback
         challenge.since = challenge.since or batch.now_ms
         challenges.write(id, list)
-        challenges.offer(id, challenges.queue_of(head), math.max(due_at_ms, batch.now_ms))
+        challenges.offer(id, head, challenge, math.max(due_at_ms, batch.now_ms))
         due_at_ms = 0
       else
         challenges.close(id, head, target, batch.now_ms)

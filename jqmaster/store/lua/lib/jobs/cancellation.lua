@@ -18,7 +18,7 @@ local cancellation = lazily.made_by(function()
     local is_awaiting, flags = state == layout.STATE.awaiting_callback, record.flags_of(head)
     if record.has_flag(flags, layout.FLAG.has_challenge) then
       challenges.close(id, head, layout.STATE.canceled, now_ms)
-      if is_awaiting then challenges.withdraw(id, challenges.queue_of(head)) end
+      if is_awaiting then challenges.withdraw(id, head) end
       flags = flags - layout.FLAG.has_challenge
     end
     moves.remove(id, state, lane, own)
