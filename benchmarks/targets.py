@@ -2,17 +2,20 @@
 thousands of endpoints hang.
 
 `python -m benchmarks.targets PORT` is the endpoint: `/ok` and `/success` (as endpoints of Fireworq) answer at once,
-`/hang` never.
+`/hang` never, and `/drip` sends one byte a second. It listens on a hundred addresses of loopback.
 """
 
 import asyncio
 import resource
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+
+import psutil
 
 from benchmarks.load import ROOT, System, free_port, running_system
 from benchmarks.scenario import Figures, Scenario, waits
@@ -21,6 +24,12 @@ PAGE: Final = 500
 WITHIN_S: Final = 600.0
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 _SUCCESS: Final = b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"status":"success"}'
+# The beginning of an answer that takes longer than any benchmark.
+_DRIP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+# Files that a master needs besides the connections of its deliveries, and its most memory beside that of them.
+_OTHER_FILES: Final = 256
+_OTHER_MIB: Final = 512
+_MOST_HOSTS: Final = 100
 _GATEWAY: Final = {"fireworq_prefix": "/fireworq"}
 _NETWORKS: Final = "127.0.0.0/8"
 _PARTS: Final = ("master", "store")
@@ -36,14 +45,22 @@ class _Endpoint(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if data.startswith(b"POST /success"):
             self._transport.write(_SUCCESS)
+        elif data.startswith(b"POST /drip"):
+            self._transport.write(_DRIP)
+            self._drip()
         elif not data.startswith(b"POST /hang"):
             self._transport.write(_ANSWER)
+
+    def _drip(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(b"1")
+            asyncio.get_running_loop().call_later(1.0, self._drip)
 
 
 def deliveries(*, jobs: int = 10_000, running: int = 200, masters: int = 1) -> Figures:
     """Measure deliveries a second to one endpoint over kept connections, and their CPU at master and store, in µs."""
     with _endpoint() as url, _system(masters=masters) as system:
-        _enqueue(system, jobs)
+        _enqueue(system, [{"order": 42}] * jobs)
         return _measured(system, jobs, lambda: _put(system, f"{url}/ok", max_running=running))
 
 
@@ -84,17 +101,50 @@ def _measured(system: System, jobs: int, begin: Callable[[], object]) -> Figures
     return {"per_s": jobs / seconds, **spent}
 
 
-def hanging(*, endpoints: int = 5_000, for_s: float = 20.0) -> Figures:
-    """Measure the master's memory for requests that nobody answers, in KiB each and as growth over `for_s`, in KiB."""
+def hanging(
+    *, endpoints: int = 5_000, for_s: float = 20.0, answer: str = "hang", most_kib_each: float = 40.0
+) -> Figures:
+    """Measure the master's memory for so many requests, to a hundred hosts, that get no answer (`hang`), or one byte of
+    it a second (`drip`): in KiB each, and as growth over `for_s`, in KiB. Measure also how long another endpoint then
+    takes to answer a job.
+
+    The master may have as many files as it needs, and `most_kib_each` of memory for each request. It fails if it takes
+    more, which protects the machine.
+    """
     with _endpoint() as url, _system(masters=1) as system:
         before = _rss(system)
-        _put(system, f"{url}/hang", max_running=endpoints)
-        _enqueue(system, endpoints)
+        most_bytes = int((before + endpoints * most_kib_each + _OTHER_MIB * 1024) * 1024)
+        for process in system.master_processes():
+            process.rlimit(psutil.RLIMIT_NOFILE, (endpoints + _OTHER_FILES,) * 2)
+            process.rlimit(psutil.RLIMIT_DATA, (process.memory_info().data + most_bytes,) * 2)
+        target = {
+            "names": ["deliver"],
+            "url": {"from": "argument.url"},
+            "allow_hosts": _hosts(),
+            "max_running": endpoints,
+        }
+        system.http.put(f"{system.url}/api/targets/hanging", json=target).raise_for_status()
+        _put(system, f"{url}/ok", max_running=1, name="other")
+        port = url.rpartition(":")[2]
+        urls = [f"http://{host}:{port}/{answer}" for host in _hosts()]
+        _enqueue(system, [{"url": urls[number % len(urls)]} for number in range(endpoints)])
         _until(lambda: system.counts()["running"] >= endpoints)
         time.sleep(for_s / 2)
-        first = _rss(system)
-        time.sleep(for_s)
-        return {"kib_each": (first - before) / endpoints, "growth_kib": _rss(system) - first}
+        first, took_s = _rss(system), []
+        ends_at_s = time.monotonic() + for_s
+        while time.monotonic() < ends_at_s:
+            began_s, done = time.monotonic(), system.counts()["succeeded"]
+            _enqueue(system, [{}], "other")
+            _until(lambda done=done: system.counts()["succeeded"] > done, 0.005)
+            took_s.append(time.monotonic() - began_s)
+            time.sleep(0.5)
+        assert system.counts()["running"] >= endpoints, "requests ended"
+        return {
+            "kib_each": (first - before) / endpoints,
+            "growth_kib": _rss(system) - first,
+            "files": float(max(process.num_fds() for process in system.master_processes())),
+            "other_job_ms": statistics.median(took_s) * 1000,
+        }
 
 
 def _rss(system: System) -> float:
@@ -121,34 +171,48 @@ def _endpoint() -> Iterator[str]:
         process.wait()
 
 
-def _put(system: System, url: str, *, max_running: int) -> None:
-    target = {"names": ["deliver"], "url": url, "max_running": max_running}
-    system.http.put(f"{system.url}/api/targets/load", json=target).raise_for_status()
+def _hosts() -> list[str]:
+    return [f"127.0.1.{number + 1}" for number in range(_MOST_HOSTS)]
 
 
-def _enqueue(system: System, count: int) -> None:
-    for start in range(0, count, PAGE):
-        jobs = [{"name": "deliver", "argument": {"order": 42}, "timeout": 3600}] * min(PAGE, count - start)
+def _put(system: System, url: str, *, max_running: int, name: str = "deliver") -> None:
+    target = {"names": [name], "url": url, "max_running": max_running}
+    system.http.put(f"{system.url}/api/targets/{name}", json=target).raise_for_status()
+
+
+def _enqueue(system: System, arguments: Sequence[object], name: str = "deliver") -> None:
+    for start in range(0, len(arguments), PAGE):
+        jobs = [
+            {"name": name, "argument": argument, "timeout": 3600}
+            for argument in arguments[start : start + PAGE]
+        ]
         system.http.post(f"{system.url}/api/jobs/bulk", json={"jobs": jobs}).raise_for_status()
 
 
-def _until(is_true: Callable[[], bool]) -> None:
+def _until(is_true: Callable[[], bool], look_s: float = 0.1) -> None:
     deadline_s = time.monotonic() + WITHIN_S
     while not is_true():
         if time.monotonic() > deadline_s:
             raise SystemExit("the deliveries did not come so far")
-        time.sleep(0.1)
+        time.sleep(look_s)
 
 
 async def _serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(_Endpoint, "127.0.0.1", port, backlog=4096)
+    addresses = ["127.0.0.1", *_hosts()]
+    server = await asyncio.get_running_loop().create_server(_Endpoint, addresses, port, backlog=4096)
     await server.serve_forever()
 
 
 SCENARIOS: Final = [
     Scenario("deliveries", deliveries, params=[{}, {"masters": 2}], quick={"jobs": 200}, group="targets"),
     Scenario("gateway", gateway, quick={"jobs": 200}, group="targets"),
-    Scenario("hanging_endpoints", hanging, quick={"endpoints": 20, "for_s": 1.0}, group="targets"),
+    Scenario(
+        "hanging_endpoints",
+        hanging,
+        params=[{"answer": "hang"}, {"answer": "drip"}],
+        quick={"endpoints": 20, "for_s": 1.0},
+        group="targets",
+    ),
 ]
 
 

@@ -184,6 +184,11 @@ class WorkerProcess(Process):
             MAX_JOBS=str(max_jobs),
         )
 
+    def run_handlers(self, module: str, **environment: str) -> None:
+        """Run other handlers than those of tests/support/workers.py."""
+        self._arguments[self._arguments.index("worker") + 1] = module
+        self._environment |= environment
+
     def events(self) -> Iterator[tuple[str, str, int, float]]:
         """Yield (start or end, job ID, attempt, monotonic seconds), as written by the handlers."""
         if self.journal.exists():

@@ -11,13 +11,12 @@ from tests.support.processes import ROOT, MasterProcess, WorkerProcess
 
 DATA = Path(__file__).parent / "data"
 VERSION = "0.2.0"
-WHEEL = DATA / f"jqmaster-{VERSION}-py3-none-any.whl"
 
 
-def extracted(wheel: Path = WHEEL) -> Path:
-    """Unpack the wheel into a new directory."""
+def extracted(version: str = VERSION) -> Path:
+    """Unpack the wheel of a release into a new directory."""
     directory = Path(tempfile.mkdtemp(prefix="jq-former-", dir="/tmp"))
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(DATA / f"jqmaster-{version}-py3-none-any.whl") as archive:
         archive.extractall(directory)
     return directory
 
@@ -43,11 +42,6 @@ class FormerWorker(WorkerProcess):
     ) -> None:
         super().__init__(directory, master_url, **options)  # type: ignore[arg-type]
         self._environment |= environment_of(release)
-
-    def run_handlers(self, module: str, **environment: str) -> None:
-        """Run other handlers than those of tests/support/workers.py."""
-        self._arguments[self._arguments.index("worker") + 1] = module
-        self._environment |= environment
 
 
 def run_former(release: Path, code: str, *arguments: str) -> str:
