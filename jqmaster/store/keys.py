@@ -146,8 +146,8 @@ class Keys:
     callbacks = NamedKey(
         "sorted set",
         "while not empty",
-        "jobs of this name whose callbacks are there, and that wait for a worker; those of deliveries to targets have a "
-        "list of their own, with a tab behind the name; score: from when on, ms",
+        "jobs of this name whose callbacks are there, and that wait for a worker; those of deliveries to targets have "
+        "a list of their own, with a tab behind the name; score: from when on, ms",
         of=("name",),
     )
     awaits = NamedKey(

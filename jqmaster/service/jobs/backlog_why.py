@@ -1,6 +1,5 @@
 """Explains for which causes the ready jobs of the queue, a name, a tag or a batch wait."""
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,7 +10,6 @@ from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.why.causes import WaitCause, merged, summary
 from jqmaster.domain.why.verdict import ByConstraint, Verdict
-from jqmaster.errors import NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.why import WhyService
@@ -63,8 +61,7 @@ class BacklogWhy:
             if counted is not None:
                 count, is_exact = max(counted.count, count), counted.is_exact
         groups = await self._groups(jobs)
-        explained = [await self._cause(group, access) for group in groups[:MOST_EXPLAINED]]
-        causes = merged([cause for cause in explained if cause is not None])
+        causes = merged(await self._causes(groups[:MOST_EXPLAINED], access))
         return BacklogExplanation(count, is_exact, sum(one.count for one in causes), causes)
 
     async def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -77,20 +74,27 @@ class BacklogWhy:
             found.setdefault((job.lane_id, keyed), []).append(job)
         return sorted(found.values(), key=len, reverse=True)
 
-    async def _cause(self, group: Sequence[Job], access: ContentAccess) -> WaitCause | None:
-        """Return the cause for which the group waits; None: the jobs that were asked about have started meanwhile. The
-        last jobs are asked about, because the first ones start first."""
-        for job in group[: -MOST_ASKED - 1 : -1]:
-            with contextlib.suppress(NotFoundError):
-                told = await self._why.why(job.id, access)
-                if told.state is JobState.READY and told.verdicts:
-                    return await self._cause_by(group, job, told.verdicts[0])
-        return None
+    async def _causes(self, groups: Sequence[Sequence[Job]], access: ContentAccess) -> list[WaitCause]:
+        """Return for each group the cause for which it waits, unless the jobs that were asked about have started
+        meanwhile. The last jobs are asked about, because the first ones start first."""
+        found: dict[int, WaitCause] = {}
+        for turn in range(1, MOST_ASKED + 1):
+            asked = {
+                n: group[-turn] for n, group in enumerate(groups) if n not in found and len(group) >= turn
+            }
+            if not asked:
+                break
+            told = await self._why.why_each([job.id for job in asked.values()], access)
+            for n, job in asked.items():
+                one = told[job.id]
+                if one is not None and one.state is JobState.READY and one.verdicts:
+                    found[n] = self._cause_by(groups[n], job, one.verdicts[0])
+        return [found[n] for n in sorted(found)]
 
-    async def _cause_by(self, group: Sequence[Job], job: Job, verdict: Verdict) -> WaitCause:
+    def _cause_by(self, group: Sequence[Job], job: Job, verdict: Verdict) -> WaitCause:
         paused_by = ""
         if isinstance(verdict, ByConstraint):
-            known = (await self._constraints.reload()).named(verdict.constraint.name)
+            known = self._constraints.current.named(verdict.constraint.name)
             is_pause = verdict.constraint.name.startswith(PAUSE_PREFIX)
             paused_by = (known.created_by or "") if known and is_pause else ""
         return WaitCause(len(group), verdict, job.id, (job.name,), paused_by)

@@ -1,6 +1,6 @@
 """Why a job is not running."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from jqmaster.domain.constraints.constraint import Constraint
@@ -59,26 +59,46 @@ class WhyService:
 
     async def why(self, job_id: str, access: ContentAccess) -> Explanation:
         """Explain why a job is not running. Raise NotFoundError."""
+        found = (await self.why_each([job_id], access))[job_id] if is_id(job_id) else None
+        if found is None:
+            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        return found
+
+    async def why_each(self, job_ids: Iterable[str], access: ContentAccess) -> dict[str, Explanation | None]:
+        """Explain by job ID why these jobs are not running, in few round trips to the store. None: there is no such
+        job."""
         known = await self._constraints.reload()
         is_keyed = any(one.key for one in known.constraint_set.constraints)
-        snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
-        seen = await self._workers.fleet() if snapshot else FleetSeen([], 0, [])
-        workers = seen.workers
+        snapshots = await self._store.snapshots(dict.fromkeys(job_ids, ()), is_keyed=is_keyed)
+        seen = await self._workers.fleet() if any(snapshots.values()) else FleetSeen([], 0, [])
         policy = self._policy.current
-        fleet = FleetFacts(workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
-        if snapshot and snapshot.jobs_ahead:
-            # Read the snapshot again with the other names that the same workers take: they follow from the
-            # job's name.
-            rivals = rival_names(snapshot.job, snapshot.now_ms, fleet, seen.queues)
-            if rivals:
-                snapshot = await self._store.snapshot(job_id, rivals, is_keyed=is_keyed)
-        if snapshot is None:
-            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        fleet = FleetFacts(seen.workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
+        # Read these snapshots again with the other names that the same workers take: they follow from the jobs' names.
+        again = {
+            job_id: rivals
+            for job_id, one in snapshots.items()
+            if one and one.jobs_ahead and (rivals := rival_names(one.job, one.now_ms, fleet, seen.queues))
+        }
+        if again:
+            snapshots |= await self._store.snapshots(again, is_keyed=is_keyed)
+        if not any(snapshots.values()):
+            return dict.fromkeys(snapshots)
         # Reload after reading the gates, so that constraints created meanwhile are known.
-        known = await self._constraints.reload()
-        constraints = owners_of(known.constraint_set.constraints)
-        snapshot = await self._with_last_end(snapshot, access.for_name(snapshot.job.name))
-        snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
+        constraints = owners_of((await self._constraints.reload()).constraint_set.constraints)
+        return {
+            job_id: await self._explained(one, fleet, constraints, access) if one else None
+            for job_id, one in snapshots.items()
+        }
+
+    async def _explained(
+        self,
+        snapshot: Snapshot,
+        fleet: FleetFacts,
+        constraints: Mapping[str, Constraint],
+        access: ContentAccess,
+    ) -> Explanation:
+        of_name = access.for_name(snapshot.job.name)
+        snapshot = _covered(await self._with_last_end(snapshot, of_name), constraints, of_name)
         return Explanation(
             snapshot.job.state,
             snapshot.now_ms,

@@ -1,7 +1,7 @@
 """Reads the facts about why a job waits, at one instant."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder
@@ -11,7 +11,8 @@ from jqmaster.domain.why.facts import Accuracy, JobsAhead, Snapshot
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
-from jqmaster.store.link.pages import RECORDS_PER_READ, pages
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
@@ -19,6 +20,8 @@ MAX_HOLDERS: Final = 10
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
+# Jobs that are asked about in one round trip: each may cost thousands of reads.
+ASKED_PER_CALL: Final = 4
 _BOUNDS: Final = (Accuracy.EXACT, Accuracy.AT_LEAST, Accuracy.ABOUT)
 
 
@@ -37,7 +40,7 @@ class WhyStore:
         """Return the keyed gates of each job as its record has them; empty if the record is gone or damaged. Jobs of
         one lane with the same gates wait for the same."""
         found = []
-        for page in pages(job_ids, RECORDS_PER_READ):
+        for page in pages(job_ids, MAX_PER_CALL):
             beginnings = await self._shard.client.pipeline(
                 [("GETRANGE", self._shard.keys.job(job_id), 0, HEAD_READ - 1) for job_id in page],
                 skip_damaged=True,
@@ -52,11 +55,27 @@ class WhyStore:
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
     ) -> Snapshot | None:
-        """Return the facts about why a job waits; None: there is no such job. `rivals`: other names whose jobs may
-        start before it. `is_keyed`: whether any constraint has a key, so that jobs have to be checked one by one."""
+        """Return what `snapshots` returns for one job."""
+        return (await self.snapshots({job_id: rivals}, is_keyed=is_keyed))[job_id]
+
+    async def snapshots(
+        self, asked: Mapping[str, Sequence[str]], *, is_keyed: bool = True
+    ) -> dict[str, Snapshot | None]:
+        """Return by job ID the facts about why these jobs wait; None: there is no such job. `asked`: by job ID, other
+        names whose jobs may start before it. `is_keyed`: whether any constraint has a key, so that jobs have to be
+        checked one by one."""
+        found = {}
+        for page in pages(list(asked), ASKED_PER_CALL):
+            calls = [self._call(job_id, asked[job_id], is_keyed=is_keyed) for job_id in page]
+            for job_id, (word, data) in zip(page, await self._shard.client.run_all(calls), strict=True):
+                rivals = asked[job_id]
+                found[job_id] = None if word == "unknown" else await self._snapshot(job_id, rivals, data)
+        return found
+
+    def _call(self, job_id: str, rivals: Sequence[str], *, is_keyed: bool) -> ScriptCall:
         k = self._shard.keys
-        word, data = await self._shard.client.run(
-            "why",
+        return ScriptCall(
+            load("why"),
             (k.rules, k.leader, k.running),
             (
                 self._shard.now_arg,
@@ -69,8 +88,8 @@ class WhyStore:
                 *rivals[:MAX_NAMES],
             ),
         )
-        if word == "unknown":
-            return None
+
+    async def _snapshot(self, job_id: str, rivals: Sequence[str], data: Sequence[Any]) -> Snapshot:
         (
             now_ms,
             head,

@@ -2,13 +2,17 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
+from jqmaster.service.jobs.backlog_why import MOST_EXPLAINED, BacklogWhy
+from jqmaster.store.link.pool import StorePool
 from tests.support import real_time
+from tests.support.constraints import EVERY_JOB
 from tests.support.each import for_each
 from tests.support.master import QUICK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, worker_at
@@ -230,3 +234,37 @@ async def test_the_causes_of_a_backlog_are_counted(api: Api) -> None:
             assert found["ready"] == sum(one["count"] for one in found["causes"]) == count, query
         assert (await api.call("GET", "/api/jobs/why?state=failed"))[0] == 422
         await api.call("POST", "/api/jobs/actions", {"action": "cancel", "filter": {}})
+
+
+async def test_the_causes_of_a_backlog_take_few_round_trips(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many groups of jobs there are to explain."""
+    trips = ContextVar[list[str] | None]("trips", default=None)
+    explain, exchange = BacklogWhy.explain, StorePool.exchange
+    found: list[str] = []
+
+    async def counted(self: BacklogWhy, *given: Any) -> Any:
+        trips.set(found)
+        return await explain(self, *given)
+
+    async def counting(self: StorePool, *given: Any, writes: bool) -> list[Any]:
+        if (noted := trips.get()) is not None:
+            noted.append(str(given)[:80])
+        return await exchange(self, *given, writes=writes)
+
+    monkeypatch.setattr(BacklogWhy, "explain", counted)
+    monkeypatch.setattr(StorePool, "exchange", counting)
+    names = [f"mail.{number}" for number in range(MOST_EXPLAINED)]
+    await api.call("PUT", "/api/constraints/none", {"matcher": EVERY_JOB, "key": "argument", "paused": True})
+    async with worker_at(api, *names):
+        for name in names:
+            await api.enqueue(name, "x")
+
+        async def are_explained() -> bool:
+            found.clear()
+            causes = (await api.call("GET", "/api/jobs/why"))[1]["causes"]
+            return sum(one["count"] for one in causes if one["code"] == "constraint") == MOST_EXPLAINED
+
+        await wait_until(are_explained, what="all are explained")
+    assert len(found) <= 18, found

@@ -190,7 +190,7 @@ async def test_a_constraint_removed_meanwhile_holds_nothing_back(
     await limited.limit("gone", paused=True)
     job = await limited.enqueue()
     assert await desk.codes(job) == ["constraint"]
-    look = WhyStore.snapshot
+    look = WhyStore.snapshots
 
     async def look_and_remove(store: WhyStore, *args: object, **named: object) -> object:
         found = await look(store, *args, **named)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ async def test_a_constraint_removed_meanwhile_holds_nothing_back(
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(WhyStore, "snapshot", look_and_remove)
+        patch.setattr(WhyStore, "snapshots", look_and_remove)
         answer = await desk.why(job)
     assert (answer.constraints, [v.code for v in answer.verdicts]) == ([], ["next"])
     await limited.follow_up()
