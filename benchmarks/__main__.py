@@ -5,6 +5,7 @@ import argparse
 import asyncio
 import datetime
 import fnmatch
+import functools
 import inspect
 import json
 import statistics
@@ -36,15 +37,22 @@ from benchmarks.load import ROOT, loop_ns
 from benchmarks.scenario import Figures, Params, Scenario, label
 
 
-def _waited(measure: Callable[[], Awaitable[Figures]]) -> Callable[[], Figures]:
-    async def run() -> Figures:
-        return await measure()
+def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures]:
+    # Its parameters can be set.
+    @functools.wraps(measure)
+    def run(**params: Any) -> Figures:
+        async def measured() -> Figures:
+            return await measure(**params)
 
-    return lambda: asyncio.run(run())
+        return asyncio.run(measured())
+
+    return run
 
 
+# What a quick run sets, in those that have these parameters.
+QUICK: dict[str, Any] = {"jobs": 500, "keys": 500, "rounds": 1}
 # These do several rounds by themselves, since each compares two things within one run.
-COMPARISONS: dict[str, dict[str, Callable[[], Awaitable[Figures]]]] = {
+COMPARISONS: dict[str, dict[str, Callable[..., Awaitable[Figures]]]] = {
     "constraints": {
         "five_constraints": constraints.five_constraints,
         "distinct_keys": constraints.distinct_keys,
@@ -67,7 +75,12 @@ COMPARISONS: dict[str, dict[str, Callable[[], Awaitable[Figures]]]] = {
 SCENARIOS: list[Scenario] = [
     *suite.SCENARIOS,
     *(
-        Scenario(name, _waited(measure), group=group)
+        Scenario(
+            name,
+            _waited(measure),
+            quick={key: QUICK[key] for key in QUICK.keys() & inspect.signature(measure).parameters.keys()},
+            group=group,
+        )
         for group, of_group in COMPARISONS.items()
         for name, measure in of_group.items()
     ),

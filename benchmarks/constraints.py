@@ -54,35 +54,35 @@ BLOCKING_KEYED: dict[str, Document] = {
 }
 
 
-async def five_constraints() -> Figures:
+async def five_constraints(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
     """Measure end to end with five constraints that match every job and limit none, and without
     constraints."""
-    return await _beside_none(FIVE, range(JOBS), rounds=ROUNDS)
+    return await _beside_none(FIVE, range(jobs), rounds=rounds)
 
 
-async def distinct_keys() -> Figures:
+async def distinct_keys(*, keys: int = KEYS, rounds: int = ROUNDS) -> Figures:
     """Measure end to end with one job for each of many key values, each limited to one at a time, and without
     constraints."""
-    return await _beside_none(ONE_EACH, range(KEYS), rounds=ROUNDS)
+    return await _beside_none(ONE_EACH, range(keys), rounds=rounds)
 
 
-async def weighted() -> Figures:
+async def weighted(*, jobs: int = JOBS, rounds: int = ROUNDS) -> Figures:
     """Measure end to end with a constraint that has a weight, and with the same constraint without it."""
     async with _system() as (system, session, pusher):
         await _drained(system, session, pusher, range(2_000))
         runs: dict[str, list[Figures]] = {"plain": [], "weighted": []}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, constraints in (("plain", PLAIN), ("weighted", WEIGHTED)):
                 await _put(session, system, constraints)
-                runs[name].append(await _drained(system, session, pusher, range(JOBS)))
+                runs[name].append(await _drained(system, session, pusher, range(jobs)))
                 await _delete(session, system, constraints)
         return _compared(runs["plain"], runs["weighted"])
 
 
-async def weighted_keys() -> Figures:
+async def weighted_keys(*, keys: int = KEYS) -> Figures:
     """Measure end to end with one job for each of many key values, each limited in units, and without
     constraints."""
-    return await _beside_none(WEIGHTED_EACH, range(KEYS), rounds=1)
+    return await _beside_none(WEIGHTED_EACH, range(keys), rounds=1)
 
 
 async def blocked_in_front() -> Figures:

@@ -79,13 +79,13 @@ local function take_many(lane, group, score, id, order, room, weighted)
   while id and taken < room and not moved and may_go_on()
     and (not next_item or lane_queue.comes_before(score, order, next_item))
     and (not weighted
-      or taking.admits_next(lane, weighted, {id = id, score = score, order = order}, limit, now_ms)) do
+      or taking.admits_next(lane, weighted, id, score, order, limit, now_ms)) do
     if take(lane, group, score, id, limit, now_ms) then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
     end
     score, id = first_of(lane, room - taken, limit)
-    if id and (next_item or weighted) then order = turns.order_of(lane, id) .. lane.id end
+    order = id and next_item and turns.order_of(lane, id) .. lane.id or nil
   end
   return taken, score, id
 end

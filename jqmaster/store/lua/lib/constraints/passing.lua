@@ -75,13 +75,14 @@ local passing = lazily.made_by(function()
   local function add(ids, owner, id, token_bytes, now_ms, job)
     local list = passed[owner]
     if not list then
-      list = {ids = ids, holders = {}, begun = {}, weighted = false}
-      for n = 1, #ids do list.weighted = list.weighted or gates.of(ids[n], now_ms).weight_default ~= nil end
+      list = {ids = ids, holders = {}, begun = {}, weighted = weights.among(ids, now_ms) or {}}
       passed[owner] = list
     end
     add_pair(list.holders, id, token_bytes)
     add_pair(list.begun, now_ms, token_bytes)
-    if list.weighted then charge(ids, weights.of_record(job), id, token_bytes, now_ms, now_ms) end
+    for _, gate in ipairs(list.weighted) do
+      charge_at(gate, (weights.at(gate, weights.of_record(job))), id, token_bytes, now_ms, false)
+    end
   end
 
   -- Lets a claim pass the own gates of its job. `job`: its record.

@@ -49,6 +49,15 @@ local weights = lazily.made_by(function()
     return so_far
   end
 
+  -- Returns whether a job can start at all of these gates, and none of them keeps room. Otherwise `first_too_small`
+  -- tells.
+  local function all_have_room(weighted, found)
+    for _, gate in ipairs(weighted) do
+      if gate.kept or not (gate.is_shadow or weighing.fits(gate, (at(gate, found)))) then return false end
+    end
+    return true
+  end
+
   -- Returns the first of these gates at which a job cannot start, and closes it for the rest of this call; nil if it
   -- can start at all of them. `place`: its place in the order of claims.
   local function first_too_small(weighted, found, place)
@@ -94,7 +103,7 @@ local weights = lazily.made_by(function()
   end
 
   return {
-    of_extras = of_extras, of_record = of_record, at = at, among = among, first_too_small = first_too_small,
-    keep_at_closed = keep_at_closed, keep_for_first = keep_for_first,
+    of_extras = of_extras, of_record = of_record, at = at, among = among, all_have_room = all_have_room,
+    first_too_small = first_too_small, keep_at_closed = keep_at_closed, keep_for_first = keep_for_first,
   }
 end)

@@ -5,6 +5,7 @@
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/weights.lua
 -- include lib/lanes/lanes.lua
+-- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/lanes/read_ahead.lua
 -- include lib/jobs/ready_jobs.lua
@@ -76,13 +77,17 @@ local taking = (function()
   end
 
   -- Returns whether the next job of a lane may start at these gates, which have a weight. A job that has expired or is
-  -- damaged counts as admitted, because it is not claimed anyway. `place`: its place in the order of claims.
-  local function admits_next(lane, weighted, place, most, now_ms)
+  -- damaged counts as admitted, because it is not claimed anyway. `order`: its place in the order of claims (nil: not
+  -- known).
+  local function admits_next(lane, weighted, id, score, order, most, now_ms)
     local job = read_ahead.peek(lane, most - count)
     if not as_claimed(job) then return true end
     local expires_at_ms = record.int64(job, layout.expires_at_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then return true end
-    return not weights.first_too_small(weighted, weights.of_record(job), place)
+    local found = weights.of_record(job)
+    if weights.all_have_room(weighted, found) then return true end
+    local place = {id = id, score = score, order = order or turns.order_of(lane, id) .. lane.id}
+    return not weights.first_too_small(weighted, found, place)
   end
 
   -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
