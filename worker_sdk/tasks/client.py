@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from worker_sdk.environment import configuration, masters_or_default, token_or_default
+from worker_sdk.environment import Configuration, configuration, masters_or_default, token_or_default
 from worker_sdk.worker.context import pushers_of, running_job
 
 if TYPE_CHECKING:
@@ -37,23 +37,24 @@ class OwnPushers:
 
     def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
         self._access = (masters, token)
-        # By whether a job of this process calls.
-        self._made: dict[bool, LazyPushers] = {}
+        # By whether a job of this process calls: the clients, and the configuration that they were made for.
+        self._made: dict[bool, tuple[LazyPushers, Configuration]] = {}
 
     def now(self) -> "LazyPushers":
         """Return the clients for a call at this moment. Outside of jobs they wait for masters as `configure` says, and
-        inside a job as long as those of `ctx.enqueue`."""
-        is_in_job = running_job.get() is not None
-        if (pushers := self._made.get(is_in_job)) is None:
+        inside a job as long as those of `ctx.enqueue`. Make new ones after a change of the configuration."""
+        is_in_job, present = running_job.get() is not None, configuration()
+        pushers, made_for = self._made.get(is_in_job, (None, None))
+        if pushers is None or made_for != present:
             from worker_sdk.pusher.by_process import LazyPushers, configured_pushers
 
             pushers = LazyPushers(*self._access) if is_in_job else configured_pushers(*self._access)
-            self._made[is_in_job] = pushers
+            self._made[is_in_job] = pushers, present
         return pushers
 
     async def stop(self) -> None:
         made, self._made = self._made, {}
-        for pushers in made.values():
+        for pushers, _ in made.values():
             await pushers.stop()
 
 

@@ -22,6 +22,7 @@ _PAUSE_S: Final = 0.2
 MAX_TOLD: Final = 100
 # An API tells its room with every answer. The masters learn it often enough, and are not kept busy with it.
 _GAP_S: Final = 0.1
+_GateKey = tuple[str, str]
 MAX_UNITS: Final = 1_000_000_000
 MAX_RESET_S: Final = 31 * 86_400.0
 
@@ -80,8 +81,8 @@ def checked_observation(constraint: str, value: Any, remaining: float, resets_s:
 
 
 class ObservationSender:
-    """Sends observations from the event loop in which it was made, one call at a time, at most ten a second. If several
-    observations of one gate wait for a call, it sends the last one. Any thread may call `observe`."""
+    """Sends observations from the event loop in which it was made, one call at a time, at most ten a second of one
+    gate. If several observations of a gate wait for a call, it sends the last one. Any thread may call `observe`."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
@@ -89,7 +90,9 @@ class ObservationSender:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         # By constraint and value: the last observation, and when it was made.
-        self._waiting: dict[tuple[str, str], tuple[ObservedRoom, float]] = {}
+        self._waiting: dict[_GateKey, tuple[ObservedRoom, float]] = {}
+        # The same for gates whose masters have just been told (None: nothing new since).
+        self._resting: dict[_GateKey, tuple[ObservedRoom, float] | None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._told: set[tuple[str, str]] = set()
         self._is_copy = False
@@ -103,18 +106,33 @@ class ObservationSender:
             self._loop.call_soon_threadsafe(self._add, observation, now_s())
 
     def _add(self, observation: ObservedRoom, at_s: float) -> None:
-        self._waiting[observation.constraint, repr(observation.value)] = observation, at_s
+        gate = observation.constraint, repr(observation.value)
+        if gate in self._resting:
+            self._resting[gate] = observation, at_s
+        else:
+            self._wait(gate, observation, at_s)
+
+    def _wait(self, gate: _GateKey, observation: ObservedRoom, at_s: float) -> None:
+        self._waiting[gate] = observation, at_s
         if self._sending is None:
             self._sending = self._loop.create_task(self._send_all(), name="jq-observations")
 
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                observation, at_s = self._waiting.pop(next(iter(self._waiting)))
-                await self._send(observation, at_s)
-                await asyncio.sleep(_GAP_S)
+                gate = next(iter(self._waiting))
+                observation, at_s = self._waiting.pop(gate)
+                self._resting[gate] = None
+                try:
+                    await self._send(observation, at_s)
+                finally:
+                    self._loop.call_later(_GAP_S, self._rested, gate)
         finally:
             self._sending = None
+
+    def _rested(self, gate: _GateKey) -> None:
+        if later := self._resting.pop(gate):
+            self._wait(gate, *later)
 
     async def _send(self, observation: ObservedRoom, at_s: float) -> None:
         while now_s() - at_s < _PATIENCE_S:

@@ -76,8 +76,8 @@ def test_tasks_with_a_master_of_their_own_wait_as_all_others_do(
     try:
         for max_wait_s, told in ((None, "10 s"), (3, "3 s")):
             if max_wait_s is not None:
+                # Tasks that exist already follow.
                 configure(max_wait_s=max_wait_s)
-                own = Tasks(master=f"http://127.0.0.1:{free_port()}").task("double")(double.function)
             with pytest.raises(NoTimeLeft):
                 own.enqueue(1)
             # A handler waits longer than a web request may.

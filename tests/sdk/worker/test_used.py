@@ -134,6 +134,28 @@ async def test_many_answers_of_an_api_make_few_calls_of_masters(
     assert len(master.observations) <= (time.monotonic() - began_s) / 0.1 + 2
 
 
+async def test_gates_do_not_wait_for_each_other(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    """Masters hear of a hundred tenants within a second, and not within ten."""
+
+    @worker.handler("observe")
+    async def observe(argument: Any, ctx: Context) -> None:
+        for remaining in (9, 8):
+            for tenant in range(100):
+                ctx.observed("model", tenant, remaining=remaining, resets_s=60)
+
+    await up()
+    began_s = time.monotonic()
+    await ending(master, "observe")
+
+    def last() -> dict[int, int]:
+        return {one["value"]: one["remaining"] for one in master.observations}
+
+    await wait_until(lambda: last() == dict.fromkeys(range(100), 8), what="the last number of each tenant")
+    assert time.monotonic() - began_s < 5
+
+
 async def test_an_observation_that_a_master_refuses_is_dropped_and_others_go_on(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
