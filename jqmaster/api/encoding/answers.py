@@ -14,6 +14,7 @@ from jqmaster.domain.instant import iso_utc
 
 # Types whose values contain no other values.
 _LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _PACKER: Final = msgpack.Packer(datetime=True, autoreset=True)
 
 
@@ -31,7 +32,7 @@ def encode(value: Any, encoding: Encoding) -> bytes:
     with milliseconds and `Z`. NaN and infinities, which only arguments and results can hold, become `null`.
     """
     if encoding is Encoding.JSON:
-        return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _JSON.encode(_plain(value)).encode()
     if not _holds_raw(value):
         packed: bytes = _PACKER.pack(value)
         return packed
