@@ -55,7 +55,7 @@ class WhyStore:
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
     ) -> Snapshot | None:
-        """Return what `snapshots` returns for one job."""
+        """Return the facts about one job: see `snapshots`."""
         return (await self.snapshots({job_id: rivals}, is_keyed=is_keyed))[job_id]
 
     async def snapshots(
