@@ -272,7 +272,7 @@ async def test_the_jobs_of_one_key_start_by_age_whatever_their_names(
     names = "abcd"
     jobs = [await constraints.enqueue(name, "x") for name in names * 3]
     worker = await constraints.world.worker(*names, max_jobs=20)
-    order = []
+    order: list[str] = []
     while len(order) < len(jobs):
         order += await constraints.take(worker, *names, limit=at_once)
         constraints.world.pass_ms(1)
