@@ -71,11 +71,12 @@ async def test_a_group_is_ignored_and_makes_no_fault_until_somebody_stops_that(
     async with its_screens.open("#/overview") as page:
         fault = page.locator(".fault", has_text="ui.fail")
         await expect(fault).to_have_count(1)
-        for text in ("disk <n> is full", "KeyError"):
+        for text, lasts in (("disk <n> is full", ""), ("KeyError", "2 h")):
             await page.goto("/#/failures")
             await card(page, text).get_by_role("button", name="Ignore…").click()
             dialog = page.get_by_role("dialog")
             await dialog.get_by_label("Reason").fill("the disk comes on Monday")
+            await dialog.get_by_label("For").fill(lasts)
             await accessible(page)
             await picture(page, "failures-ignore")
             await dialog.get_by_role("button", name="Ignore").click()
@@ -83,6 +84,7 @@ async def test_a_group_is_ignored_and_makes_no_fault_until_somebody_stops_that(
         await page.get_by_role("link", name="Ignored").click()
         await expect(card(page, "disk <n> is full")).to_contain_text("the disk comes on Monday")
         await expect(card(page, "disk <n> is full")).to_contain_text("until they change")
+        await expect(card(page, "KeyError")).to_contain_text("ends in 1 h 59 min")
         await accessible(page)
         await picture(page, "failures-ignored")
         await page.goto("/#/overview")

@@ -5,8 +5,9 @@ import { html, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 import { Button, Code } from "../ui/controls.js";
 import { Dialog } from "../ui/dialogs.js";
+import { DurationField, endOf, unreadable } from "../ui/durations.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { Text } from "../ui/formats.js";
+import { Text, durationText, nowMs } from "../ui/formats.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
 /** @typedef {import("../../answers").Schemas["NewTokenView"]} NewTokenView */
@@ -58,9 +59,12 @@ export function NewToken({ onClose, onDone }) {
 /** @param {{token: NewTokenView, onClose: () => void, onDone: () => Promise<void>}} props */
 export function RotateToken({ token, onClose, onDone }) {
   const [made, setMade] = useState(null);
-  const form = useForm(null, () => ({ hours: "24" }));
+  const form = useForm(null, () => ({ overlap: durationText(DAY_S * 1000) }));
   const save = async (/** @type {Values} */ values) => {
-    const overlap_s = Number(values["hours"]) * 3600;
+    const text = values["overlap"] ?? "";
+    const end = endOf(text);
+    if (text.trim() && end === null) throw unreadable("overlap_s");
+    const overlap_s = end === null ? 0 : Math.ceil((end - nowMs()) / 1000);
     setMade(await post(`api/tokens/${encodeURIComponent(token.id)}/rotate`, { overlap_s }));
     await onDone();
     return t("access.token.done", { label: visible(token.label) });
@@ -68,7 +72,7 @@ export function RotateToken({ token, onClose, onDone }) {
   if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
   return html`<${FormDialog} title=${t("access.rotate.title")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.rotate")}>
     <p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
-    <${FormField} form=${form} name="hours" path="overlap_s" label=${t("access.overlap")} type="number" min="0" step="any" /><//>`;
+    <${DurationField} form=${form} name="overlap" path="overlap_s" label=${t("access.overlap")} empty=${t("access.overlap.none")} /><//>`;
 }
 
 /** @param {{isFirst: boolean, onClose: () => void, onDone: () => Promise<void>}} props `isFirst`: there is no user yet, so this one must be an admin. */

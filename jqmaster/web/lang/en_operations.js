@@ -186,7 +186,8 @@ export default {
   "access.rotate.title": "Rotate this token?",
   "access.rotate.text":
     "This creates a new token with the same rights. The old token stays valid for the overlap.",
-  "access.overlap": "Overlap (hours)",
+  "access.overlap": "Overlap",
+  "access.overlap.none": "The old token stops working at once.",
   "access.revoke": "Revoke",
   "access.revoke.title": "Revoke this token?",
   "access.revoke.text": "Programs that use it are refused on all masters within five seconds.",

@@ -76,7 +76,7 @@ export default {
   "failures.ignore.title": "Ignore these failures",
   "failures.ignore.text": "The Overview no longer shows them as a fault. Jobs and counts stay as they are.",
   "failures.ignore.for": "For",
-  "failures.until": "until",
+  "failures.until": "ends",
   "failures.until.changes": "until they change",
   "failures.changes":
     "They change if they occur on a new worker version, come back after a day, or more than double within an hour.",
