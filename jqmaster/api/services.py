@@ -28,6 +28,7 @@ from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
+from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -123,6 +124,7 @@ class Services:
     fireworq: FireworqGateway | None
     batches: BatchService
     flows: FlowReader
+    flow_texts: FlowTextReader
     challenges: ChallengeService
     challenge_reader: ChallengeReader
     challenge_forms: ChallengeForms

@@ -28,6 +28,7 @@ from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.failures import FailureReader
+from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.notices.editor import NoticeEditor
@@ -106,12 +107,13 @@ class RequestServices:
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
+        excerpts = JobExcerpts(stores.records, stores.workers, stores.progress)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
             reach=services.reach,
             jobs=services.jobs,
-            excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
+            excerpts=excerpts,
             job_parts=services.job_parts,
             job_logs=services.job_logs,
             job_actions=services.job_actions,
@@ -142,6 +144,7 @@ class RequestServices:
             fireworq=services.fireworq,
             batches=services.batches,
             flows=services.flows,
+            flow_texts=FlowTextReader(stores.records, excerpts),
             challenges=services.challenges,
             challenge_forms=self._make_challenge_forms(audit_writer),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),

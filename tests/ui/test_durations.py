@@ -13,7 +13,7 @@ from tests.ui.conftest import Screens
 from tests.ui.test_core import LATER, accessible, picture, tag
 
 pytestmark = [
-    pytest.mark.req("D28"),
+    pytest.mark.req("D21"),
     pytest.mark.req("J15"),
     pytest.mark.asyncio(loop_scope="session"),
     real_time.BROWSER,

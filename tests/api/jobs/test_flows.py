@@ -7,9 +7,13 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
-from tests.support.master import Api
+from tests.support.master import Api, master_on
+from tests.support.scripted_worker import worker_at
+from tests.support.server import StoreServer
 
 pytestmark = [pytest.mark.req("P9"), real_time.MASTER]
+
+NOTHING = {"jobs": [], "is_complete": True, "failures": [], "critical_path": []}
 
 
 async def pushed(api: Api, jobs: list[dict[str, Any]], **fields: Any) -> None:
@@ -108,14 +112,63 @@ async def test_the_flow_of_a_batch_has_its_linked_members_and_what_they_are_link
 async def test_a_batch_without_order_has_no_flow_however_large_it_is(api: Api) -> None:
     batch = new_id()
     await pushed(api, [{} for _ in range(1_200)], batch={"id": batch})
-    assert await flow_of(api, f"batches/{batch}") == {"jobs": [], "is_complete": True}
+    assert await flow_of(api, f"batches/{batch}") == NOTHING
     many = new_id()
     for _ in range(2):
         assert (await api.call("POST", "/api/batches", {"id": many}))[0] in (200, 201)
         await pushed(api, [{"batch": many} for _ in range(1_000)])
     assert (await flow_of(api, f"batches/{many}"))["is_complete"]
     await pushed(api, [{"batch": many}])
-    assert await flow_of(api, f"batches/{many}") == {"jobs": [], "is_complete": False}
+    assert await flow_of(api, f"batches/{many}") == {**NOTHING, "is_complete": False}
+
+
+async def test_a_flow_says_where_it_broke_why_and_which_chain_took_the_time(
+    store_server: StoreServer,
+) -> None:
+    tokens = ["read:t-viewer", "operate+push+read:t-operator", "work:t-worker"]
+    async with master_on(store_server.url, tokens=tokens) as (master, _):
+        operator, viewer = (Api(master.server.url, f"t-{who}") for who in ("operator", "viewer"))
+        api = Api(master.server.url, "t-worker")
+        async with worker_at(api, "load", "resize", max_jobs=1) as worker:
+            load, small, large, publish = (new_id() for _ in range(4))
+            jobs: list[dict[str, Any]] = [
+                {"id": load, "name": "load"},
+                {
+                    "id": small,
+                    "name": "resize",
+                    "argument": {"width": 160, "secret": "MARKpw"},
+                    "after": {"jobs": [load]},
+                },
+                {
+                    "id": large,
+                    "name": "resize",
+                    "argument": {"width": 320, "secret": "MARKpw"},
+                    "max_retry": 0,
+                    "after": {"jobs": [load]},
+                },
+                {"id": publish, "name": "publish", "after": {"jobs": [small, large]}},
+            ]
+            assert (await operator.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+            for _ in range(3):
+                job = await worker.next_job()
+                if job["job_id"] == large:
+                    await worker.end(job, "failure", message="OSError: the disk is full")
+                else:
+                    await worker.end(job)
+            await operator.until_state(publish, "skipped")
+        view = await flow_of(operator, f"jobs/{publish}")
+        by_id = {job["id"]: job for job in view["jobs"]}
+        assert (view["failures"], view["critical_path"]) == ([large], [load, large])
+        assert [by_id[one]["label"] for one in (load, small, large)] == [None, "width=160", "width=320"]
+        assert [by_id[one]["error"] for one in (small, large)] == [None, "OSError: the disk is full"]
+        assert by_id[large]["attempt"] == 1
+        assert by_id[large]["created_at"] <= by_id[large]["started_at"] <= by_id[large]["finished_at"]
+        # Who may not see what jobs carry sees the shape alone.
+        view = await flow_of(viewer, f"jobs/{publish}")
+        assert {(job["label"], job["error"]) for job in view["jobs"]} == {(None, None)}
+        assert (view["failures"], view["critical_path"]) == ([large], [load, large])
+        for caller in (operator, viewer, api):
+            await caller.http.aclose()
 
 
 async def test_a_wide_flow_shows_500_jobs_at_once(api: Api) -> None:

@@ -2,9 +2,15 @@
 
 import pytest
 
+from jqmaster.domain.batches.batch import BatchSpec
+from jqmaster.domain.content.content import full_access
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.jobs.flow_path import critical_path, failures
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.service.jobs.excerpts import JobExcerpts
+from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.flows import FlowReader, Revival
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.retention import Retention
@@ -75,6 +81,50 @@ async def test_a_retry_after_four_weeks_revives_all_that_were_skipped(
     assert await gone(world, first, second, third) == [True] * 3
     k = world.shard.keys
     assert await world.redis.exists(k.awaited, k.dependents(first), k.awaits(third)) == 0
+
+
+@pytest.mark.req("P9", "D21")
+@pytest.mark.parametrize("in_batch", [False, True])
+async def test_a_flow_is_read_whole_two_hours_after_its_failure(
+    world: StoreWorld, orders: Orders, in_batch: bool
+) -> None:
+    batches, batch = BatchStore(world.shard, world.tally), new_id()
+    fields = {"batch": batch} if in_batch else {}
+    if in_batch:
+        assert await batches.put(BatchSpec(batch), life_ms=30 * DAY_MS)
+    load = await world.enqueue("load", {"url": "http://photos/1"}, **fields)
+    good, bad = [
+        await orders.behind(load, name="resize", argument={"width": w}, **fields) for w in (160, 320)
+    ]
+    publish = await orders.behind(good, bad, name="publish", **fields)
+    report = await orders.behind(publish, name="report", **fields)
+    if in_batch:
+        assert await batches.seal(batch)
+    worker = await world.worker("load", "resize")
+    (job,) = await world.claim(worker, "load")
+    assert await world.settlements.settle_success(worker, [(load, job.token, b"\xc0")])
+    await orders.carry_out()
+    world.pass_ms(1_000)
+    tokens = {job.job_id: job for job in await world.claim(worker, "resize")}
+    assert await world.settlements.settle_success(worker, [(good, tokens[good].token, b"\xc0")])
+    world.pass_ms(4_000)
+    assert await world.fail(worker, tokens[bad])
+    await orders.carry_out()
+    for _ in range(2):
+        world.pass_ms(HOUR_MS)
+        await sweep(world)
+        await batches.end_due(world.epoch, retention_ms=7 * DAY_MS)
+    reader = FlowReader(world.records, world.predecessors, batches)
+    flow = await (reader.of_batch(batch, 500) if in_batch else reader.of_job(bad, 500))
+    jobs = {one.id: one.job for one in flow.jobs if one.job}
+    before = {one.id: one.after for one in flow.jobs}
+    assert jobs.keys() == {load, good, bad, publish, report}
+    assert failures(jobs, before) == [bad]
+    assert critical_path(jobs, before) == [load, bad]
+    excerpts = JobExcerpts(world.records, world.workers, world.progress)
+    texts = await FlowTextReader(world.records, excerpts).of(list(jobs.values()), full_access(()))
+    assert texts.labels == {good: "width=160", bad: "width=320"}
+    assert texts.errors == {bad: "message"}
 
 
 @pytest.mark.req("P9")
