@@ -23,7 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "challenges": set(),
     "notices": set(),
     "targets": {"identity"},
-    "batches": {"jobs/backlog_why", "jobs/flow_graph"},
+    "batches": {"jobs/backlog_why", "jobs/flow"},
     "calendars": {"definitions/schedules", "identity"},
     "jobs": {
         "identity/value_words",

@@ -1,5 +1,6 @@
 """Flow graphs on job and batch pages: reading, keyboard navigation, live updates, and 500 jobs."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from playwright.async_api import Page, expect
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.master import Api
+from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_core import LATER, accessible, accessible_in_each_look, picture, tag
 from tests.ui.test_lists import SHIFTS
@@ -22,6 +24,8 @@ pytestmark = [
 
 # It takes a tenth of this on an idle machine.
 MOST_MS = 15_000
+# It takes a fifth of this on an idle machine.
+MOST_KEY_MS = 300
 
 
 IN_BOX = """(node) => {
@@ -168,11 +172,126 @@ async def test_500_jobs_of_any_shape_are_drawn_and_walked(screens: Screens, api:
         assert took < MOST_MS
         await accessible(page)
         await page.locator(".flow-node[tabindex='0']").focus()
+        moves = sorted([await page.evaluate(MOVED, "ArrowRight") for _ in range(9)])
+        print(
+            f"a key among 500 jobs is drawn within {moves[4]:.0f} ms, the slowest within {moves[-1]:.0f} ms"
+        )
+        assert moves[4] < MOST_KEY_MS
+        await page.keyboard.press("Home")
         for _ in range(9):
             await page.keyboard.press("ArrowRight")
         assert await page.evaluate("document.activeElement.dataset.key") in ids[450:]
         await page.get_by_role("button", name="Fit").click()
         await picture(page, "flow-layers")
+
+
+async def broken_import(api: Api) -> dict[str, Any]:
+    """Push a batch: three tables are loaded, two of which fail, and each is checked; then all are published."""
+    batch, publish = new_id(), new_id()
+    loads = {table: new_id() for table in ("customers", "orders", "items")}
+    checks = {table: new_id() for table in loads}
+    jobs: list[dict[str, Any]] = []
+    for table, one in loads.items():
+        name = "ui.echo" if table == "orders" else "ui.fail"
+        jobs.append({"name": name, "id": one, "argument": f"the table {table} is locked", "max_retry": 0})
+        jobs.append({"name": "import.check", "id": checks[table], "argument": {"mode": "full", "table": table},
+                     "after": {"jobs": [one]}})  # fmt: skip
+    jobs.append({"name": "import.publish", "id": publish, "after": {"jobs": list(checks.values())}})
+    # So that there is much to look past.
+    jobs += [
+        {"name": f"import.index.{n}", "after": {"jobs": [loads["orders"]]}, "delay": 3600} for n in range(14)
+    ]
+    await pushed(api, jobs, batch={"id": batch, "description": "Nightly import"})
+    for table in ("customers", "items"):
+        await api.until_state(loads[table], "failed")
+        await api.until_state(checks[table], "skipped")
+    await api.until_state(publish, "skipped")
+    return {"batch": batch, "loads": loads, "checks": checks, "publish": publish}
+
+
+async def test_a_flow_opens_at_its_failure_and_goes_on_from_one_to_the_next(
+    screens: Screens, api: Api
+) -> None:
+    flow = await broken_import(api)
+    failed = {flow["loads"]["customers"], flow["loads"]["items"]}
+    async with screens.open(f"#/batches?id={flow['batch']}") as page:
+        told = page.get_by_role("region", name="Failures of the flow")
+        await expect(told).to_contain_text("Failure 1 of 2: ui.fail")
+        await expect(told).to_contain_text("is locked")
+        first = await page.locator(".flow-node.is-failure").get_attribute("data-key")
+        assert first in failed
+        # The graph shows the failure, its error and what it skipped, however much else there is.
+        assert await node(page, str(first)).evaluate(IN_BOX)
+        await expect(node(page, str(first))).to_contain_text(re.compile("ValueError: the table .* is locked"))
+        await expect(page.locator(".flow-node.is-broken")).to_have_count(2 + 2 + 1)
+        await expect(page.locator(".flow path.broken")).to_have_count(2 + 2)
+        # Jobs of one name say what distinguishes them.
+        for table, check in flow["checks"].items():
+            await expect(node(page, check)).to_contain_text(f"table={table}")
+        await accessible(page)
+        await picture(page, "flow-broken")
+        await page.locator("h1").click()
+        await page.keyboard.press("n")
+        await expect(node(page, str(first))).to_be_focused()
+        await page.keyboard.press("n")
+        await expect(told).to_contain_text("Failure 2 of 2:")
+        (second,) = failed - {first}
+        await expect(node(page, second)).to_be_focused()
+        assert await node(page, second).evaluate(IN_BOX)
+        await page.keyboard.press("N")
+        await expect(node(page, str(first))).to_be_focused()
+        await told.get_by_role("button", name="Next failure").click()
+        await expect(told).to_contain_text("Failure 2 of 2:")
+        # A retry starts from there. The job fails once more.
+        await told.get_by_role("button", name="Retry from here").click()
+        await expect(page.locator(".toasts")).to_contain_text("runs again")
+
+        async def ran_again() -> bool:
+            job = (await api.call("GET", f"/api/jobs/{second}"))[1]
+            return bool(job["attempt"] == 2 and job["state"] == "failed")
+
+        await wait_until(ran_again, what="the second attempt of the failed job")
+
+
+async def test_a_waterfall_shows_when_each_job_could_start_did_and_ended(screens: Screens, api: Api) -> None:
+    flow = await broken_import(api)
+    async with screens.open(f"#/batches?id={flow['batch']}") as page:
+        await page.get_by_role("button", name="Waterfall").click()
+        rows = page.get_by_role("list", name="Waterfall").get_by_role("listitem")
+        await expect(rows).to_have_count(3 + 3 + 1 + 14)
+        ids = await rows.locator("[data-key]").evaluate_all("(all) => all.map((one) => one.dataset.key)")
+        # What ran comes first, in the order of the starts.
+        assert set(ids[:3]) == set(flow["loads"].values())
+        broken = rows.filter(has=page.locator(f'[data-key="{flow["loads"]["items"]}"]'))
+        await expect(broken).to_contain_text("ValueError: the table items is locked")
+        await expect(broken.locator(".waterfall-run")).to_be_visible()
+        link = broken.get_by_role("link")
+        await expect(link).to_have_accessible_name(re.compile("^ui.fail .*, Failed, .*ran .*, ValueError"))
+        skipped = rows.filter(has=page.locator(f'[data-key="{flow["publish"]}"]'))
+        await expect(skipped).to_contain_text("Skipped")
+        await expect(skipped.locator(".waterfall-run")).to_have_count(0)
+        await page.locator("h1").click()
+        await page.keyboard.press("n")
+        at = await page.evaluate("document.activeElement.dataset.key")
+        assert at in flow["loads"].values()
+        await page.keyboard.press("ArrowDown")
+        assert await page.evaluate("document.activeElement.dataset.key") == ids[ids.index(at) + 1]
+        await accessible_in_each_look(page, "flow-waterfall")
+        # The choice stays.
+        await page.goto(f"/#/job?id={flow['publish']}")
+        await expect(page.locator(".waterfall li.is-current")).to_contain_text("import.publish")
+    async with screens.open(f"#/batches?id={flow['batch']}", locale="ja-JP") as page:
+        await page.get_by_role("button", name="ウォーターフォール").click()
+        await expect(page.locator(".flow-failure")).to_contain_text("失敗 1 / 2:")
+        await accessible_in_each_look(page, "flow-waterfall-ja")
+
+
+MOVED = """async (key) => {
+  const began = performance.now();
+  document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - began;
+}"""
 
 
 @pytest.mark.sized

@@ -1,6 +1,5 @@
 /** A flow as a graph: its jobs, and which waits for which. The arrow keys move between them. */
-import { get } from "../core/api.js";
-import { NODE, loadLayout, pictureOf } from "./flow_layout.js";
+import { NODE, pictureOf, sizeOf } from "./flow_layout.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { href } from "../core/router.js";
@@ -8,64 +7,46 @@ import { STATES, isIn } from "../core/states.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { durationText } from "../ui/formats.js";
-import { NewRows, useHold } from "../ui/tables.js";
+import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("./flow_layout.js").Place} Place */
 /** @typedef {import("./flow_layout.js").Line} Line */
-/** @typedef {import("../../answers").Schemas["FlowView"]} Flow */
-/** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
+/** @typedef {import("./flow_parts.js").Drawn} Drawn */
+/** @typedef {import("./flow_parts.js").FlowJob} FlowJob */
 
-/** At most this many jobs are requested: nobody can read a larger picture. */
-const MOST_JOBS = 500;
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 /** The space that the box takes from its content. */
 const BOX_MARGIN = 4;
 
-/**
- * Load the flow at `path`, and the library that lays it out; null if no job waits for another.
- * @param {string} path
- * @param {AbortSignal} signal
- * @returns {Promise<Flow | null>}
- */
-export async function loadFlow(path, signal) {
-  /** @type {Flow} */
-  const flow = await get(path, { limit: MOST_JOBS }, signal);
-  if (!flow.jobs.some((job) => job.after.length > 0)) return null;
-  await loadLayout();
-  return flow;
-}
+/** @param {FlowJob[]} jobs @param {Set<string>} alone Returns the facts that shape the picture. The states are left out, because they change all the time. */
+const shapeOf = (jobs, alone) =>
+  JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after, alone.has(id)]));
 
-/** @param {FlowJob[]} jobs Returns the facts that shape the picture. The states are left out, because they change all the time. */
-const shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
-
-/**
- * @param {{flow: Flow, current?: string}} props `current`: the ID of the job whose page this is.
- */
-export function FlowGraph({ flow, current = "" }) {
-  const hold = useHold();
+/** @param {Drawn} props */
+export function FlowGraph({ flow, newest, current, failure, tools }) {
   const [isEach, setEach] = useState(false);
   const [zoom, setZoom] = useState(1);
   const [focused, setFocused] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const shown = useRef(flow);
-  const [, redraw] = useState(0);
-  // A picture that somebody is looking at keeps its shape; the states in it still change.
-  if (!hold.isHeld) shown.current = flow;
-  const jobs = shown.current.jobs;
-  const shape = useMemo(() => shapeOf(jobs), [jobs]);
-  const picture = useMemo(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
-  const newest = new Map(flow.jobs.map((job) => [job.id, job]));
-  const known = new Set(jobs.map((job) => job.id));
-  const byKey = new Map(picture.places.map((place) => [place.key, place]));
+  const jobs = flow.jobs;
+  // A failure is never hidden among jobs that are alike.
+  const failures = useMemo(() => new Set(flow.failures), [flow]);
+  const shape = useMemo(() => shapeOf(jobs, failures), [jobs, failures]);
+  const picture = useMemo(() => pictureOf(jobs, { current, isEach, failures }), [shape, current, isEach]);
+  const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
+  const critical = useMemo(() => new Set(flow.critical_path), [flow]);
+  const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
+  const keptNode = useKeptNodes();
+  const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
-  const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
+  const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
   // Only one of them is in the Tab order: the arrow keys lead to the others.
   const entry = byKey.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   useLayoutEffect(() => {
-    const place = byKey.get(current);
+    const place = byKey.get(current || failure);
     if (box.current && place) {
       box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
       box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
@@ -94,22 +75,33 @@ export function FlowGraph({ flow, current = "" }) {
     const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
     if (target instanceof HTMLElement) target.focus();
   };
-  const counted = t("flow.jobs", { count: jobs.length });
-  return html`<div class="flow" ...${hold.bind}>
-    <div class="row flow-tools"><p class="muted small">${counted}${!flow.is_complete && ` · ${t("flow.incomplete")}`}</p>
+  const near = entry === focused ? focused : "";
+  const line = (/** @type {Line} */ one) => {
+    const kind = lineClass(one, byKey, newest, broken, critical, near);
+    return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
+  };
+  const node = (/** @type {Place} */ place) => {
+    const isCurrent = place.key === current;
+    const isEntry = place.key === entry;
+    const marks = `${place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place.key === failure ? "is-failure" : ""}`;
+    return keptNode(
+      place.key,
+      [place, newest, isCurrent, isEntry, marks],
+      () =>
+        html`<${Node} key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`,
+    );
+  };
+  return html`<div class="row flow-tools">${tools}
       ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
       <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
-    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
-      shown.current = flow;
-      redraw((/** @type {number} */ n) => n + 1);
-    }} />
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset.key ?? focused)}>
+    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>
       <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey, newest, entry === focused ? focused : "")} />`)}
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map(line)}
           ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
-        ${nodes.map((place) => html`<${Node} key=${place.key} place=${place} newest=${newest} isCurrent=${place.key === current} isEntry=${place.key === entry} onOpen=${() => setEach(true)} />`)}
-      </div></div></div></div>`;
+        ${nodes.map(node)}
+      </div></div></div>
+    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}</p>`;
 }
 
 /**
@@ -149,28 +141,31 @@ function nextOf(key, place, nodes, byKey) {
  * @param {Line} line
  * @param {Map<string, Place>} byKey
  * @param {Map<string, FlowJob>} newest
+ * @param {Set<string>} broken
+ * @param {Set<string>} critical
  * @param {string} focused
  */
-function lineClass(line, byKey, newest, focused) {
+function lineClass(line, byKey, newest, broken, critical, focused) {
   const [from, to] = [byKey.get(line.from), byKey.get(line.to)];
   const isOver = Boolean(
     from?.jobs.length && from.jobs.every((job) => isIn((newest.get(job.id) ?? job).state ?? "", "finished")),
   );
+  const isBroken = Boolean(
+    from?.jobs.some((job) => broken.has(job.id)) &&
+    (to?.kind === "junction" || to?.jobs.some((job) => broken.has(job.id))),
+  );
+  const isCritical = [from, to].every((place) => place?.jobs.some((job) => critical.has(job.id)));
   const isAnyEnd = to?.jobs.some((job) => job.when === "finished") ?? false;
   const isNear = focused !== "" && (line.from === focused || line.to === focused);
-  return `${isOver ? "over" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
+  return `${isBroken ? "broken" : isOver ? "over" : ""} ${isCritical ? "critical" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
 }
 
-/** @param {{place: Place, newest: Map<string, FlowJob>, isCurrent: boolean, isEntry: boolean, onOpen: () => void}} props */
-function Node({ place, newest, isCurrent, isEntry, onOpen }) {
+/** @param {{place: Place, newest: Map<string, FlowJob>, marks: string, isCurrent: boolean, isEntry: boolean, onOpen: () => void}} props */
+function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
   const jobs = place.jobs.map((job) => newest.get(job.id) ?? job);
   const [job] = /** @type {[FlowJob]} */ (jobs);
-  const at = {
-    left: `${place.x}px`,
-    top: `${place.y}px`,
-    width: `${NODE.width}px`,
-    height: `${NODE.height}px`,
-  };
+  const { width, height } = sizeOf(place);
+  const at = { left: `${place.x}px`, top: `${place.y}px`, width: `${width}px`, height: `${height}px` };
   const tab = isEntry ? 0 : -1;
   const name = job.name === null ? t("flow.gone") : visible(job.name);
   const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
@@ -179,7 +174,7 @@ function Node({ place, newest, isCurrent, isEntry, onOpen }) {
     const told = counts
       .map(([state, count]) => `${number(count)} ${tOr(`state.${state}`, state)}`)
       .join(", ");
-    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told}, ${links}`} title=${`${name} × ${number(jobs.length)}\n${told}`} onClick=${onOpen}>
+    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place.key} style=${at} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told}, ${links}`} title=${`${name} × ${number(jobs.length)}\n${told}`} onClick=${onOpen}>
       <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ flexGrow: String(count) }}></i>`)}</span></button>`;
   }
   const state = job.state ?? "";
@@ -194,15 +189,16 @@ function Node({ place, newest, isCurrent, isEntry, onOpen }) {
     .filter(Boolean)
     .join(" · ");
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
-  const details = [word, more || lasted, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-name">${name}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>`;
+  const error = job.error ? visible(job.error) : "";
+  const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
+  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
   const common = {
-    class: `flow-node ${isCurrent ? "is-current" : ""} ${state ? `of-${state}` : "is-gone"}`,
+    class: `flow-node ${isCurrent ? "is-current" : ""} ${marks} ${state ? `of-${state}` : "is-gone"}`,
     "data-key": place.key,
     style: at,
     tabindex: tab,
-    title: `${name}\n${details}`,
-    "aria-label": `${name}, ${word ? `${word}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`,
+    title: `${titleOf(job)}\n${details}`,
+    "aria-label": `${titleOf(job)}, ${word ? `${word}, ` : ""}${error ? `${error}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`,
   };
   return job.state === null
     ? html`<span role="img" ...${common}>${inside}</span>`

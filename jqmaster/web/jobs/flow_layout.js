@@ -4,14 +4,15 @@
 
 /**
  * A place in the picture: one job, jobs that are alike, or a junction where many lines meet.
- * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], x: number, y: number, before: string[], behind: string[]}} Place
- *   `x`, `y`: its upper left corner. `before`, `behind`: keys of the places that lines come from and lead to, skipping
+ * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], isFailure: boolean, x: number, y: number, before: string[], behind: string[]}} Place
+ *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: its upper left corner. `before`, `behind`: keys of the places that lines come from and lead to, skipping
  *   junctions.
  */
 /** @typedef {{key: string, from: string, to: string, path: string}} Line */
 /** @typedef {{places: Place[], lines: Line[], width: number, height: number}} Picture */
 
 export const NODE = { width: 204, height: 46 };
+const FAILURE = { width: 264, height: 64 };
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
@@ -29,6 +30,10 @@ export async function loadLayout() {
   library ??= await import(new URL(address, document.baseURI).href);
 }
 
+/** @param {Place} place @returns {{width: number, height: number}} */
+export const sizeOf = (place) =>
+  place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place.isFailure ? FAILURE : NODE;
+
 /** @param {Iterable<string>} keys */
 const told = (keys) => [...keys].sort().join(" ");
 
@@ -37,15 +42,16 @@ const told = (keys) => [...keys].sort().join(" ");
  * @param {FlowJob[]} jobs
  * @param {string} current The ID of a job that is always drawn by itself.
  * @param {boolean} isEach Whether all jobs are.
+ * @param {Set<string>} failures The IDs of jobs at which the flow broke. They are drawn by themselves, too.
  */
-function placesOf(jobs, current, isEach) {
+function placesOf(jobs, current, isEach, failures) {
   /** @type {Map<string, string[]>} */
   const behind = new Map(jobs.map((job) => [job.id, []]));
   for (const job of jobs) for (const other of job.after) behind.get(other)?.push(job.id);
   /** @type {Map<string, FlowJob[]>} */
   const alike = new Map();
   for (const job of jobs) {
-    const isSingle = isEach || job.id === current || job.name === null;
+    const isSingle = isEach || job.id === current || job.name === null || failures.has(job.id);
     const likeness = JSON.stringify([job.name, job.when, told(job.after), told(behind.get(job.id) ?? [])]);
     const key = isSingle ? job.id : likeness;
     alike.set(key, [...(alike.get(key) ?? []), job]);
@@ -57,7 +63,8 @@ function placesOf(jobs, current, isEach) {
     for (const group of groups) {
       const kind = group.length > 1 ? "group" : "job";
       const key = kind === "group" ? `group ${group[0]?.id}` : (group[0]?.id ?? "");
-      places.push({ key, kind, jobs: group, x: 0, y: 0, before: [], behind: [] });
+      const isFailure = group.some((job) => failures.has(job.id));
+      places.push({ key, kind, jobs: group, isFailure, x: 0, y: 0, before: [], behind: [] });
     }
   }
   /** @type {Map<string, Place>} */
@@ -94,7 +101,17 @@ function connected(places) {
       continue;
     }
     const junction = `junction ${key}`;
-    junctions.push({ key: junction, kind: "junction", jobs: [], x: 0, y: 0, before: [], behind: [] });
+    const isFailure = false;
+    junctions.push({
+      key: junction,
+      kind: "junction",
+      jobs: [],
+      isFailure,
+      x: 0,
+      y: 0,
+      before: [],
+      behind: [],
+    });
     for (const other of before) pairs.push([other, junction]);
     for (const place of some) pairs.push([junction, place.key]);
   }
@@ -104,30 +121,28 @@ function connected(places) {
 /**
  * Lay out the jobs of a flow from left to right. `loadLayout` must have ended before.
  * @param {FlowJob[]} jobs
- * @param {{current: string, isEach: boolean}} options
+ * @param {{current: string, isEach: boolean, failures: Set<string>}} options
  * @returns {Picture}
  */
-export function pictureOf(jobs, { current, isEach }) {
-  const real = placesOf(jobs, current, isEach);
+export function pictureOf(jobs, { current, isEach, failures }) {
+  const real = placesOf(jobs, current, isEach, failures);
   const { pairs, junctions } = connected(real);
   const places = [...real, ...junctions];
   const graph = library.graph();
   const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
   for (const [from, to] of pairs) graph.link(nodes.get(from), nodes.get(to));
-  const size = (/** @type {Place} */ place) =>
-    place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : NODE;
   // The library works from top to bottom: its horizontal axis is vertical here.
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library
     .sugiyama()
-    .nodeSize((/** @type {{data: Place}} */ { data }) => [size(data).height, size(data).width])
+    .nodeSize((/** @type {{data: Place}} */ { data }) => [sizeOf(data).height, sizeOf(data).width])
     .gap([GAP.across, GAP.along])
     .layering(library.layeringLongestPath())
     .decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs())
     .coord(isSmall ? library.coordGreedy() : library.coordCenter());
   const { width: across, height: along } = arrange(graph);
   for (const node of graph.nodes()) {
-    const { width, height } = size(node.data);
+    const { width, height } = sizeOf(node.data);
     node.data.x = Math.round(node.y - width / 2 + MARGIN);
     node.data.y = Math.round(node.x - height / 2 + MARGIN);
   }
@@ -135,7 +150,7 @@ export function pictureOf(jobs, { current, isEach }) {
     key: `${source.data.key} ${target.data.key}`,
     from: source.data.key,
     to: target.data.key,
-    path: pathThrough(source.data, target.data, points, size),
+    path: pathThrough(source.data, target.data, points),
   }));
   return {
     places: places.sort((a, b) => a.x - b.x || a.y - b.y),
@@ -149,11 +164,10 @@ export function pictureOf(jobs, { current, isEach }) {
  * @param {Place} from
  * @param {Place} to
  * @param {[number, number][]} points Only those between the two ends are kept.
- * @param {(place: Place) => {width: number, height: number}} size
  */
-function pathThrough(from, to, points, size) {
-  const start = [from.x + size(from).width, from.y + size(from).height / 2];
-  const end = [to.x, to.y + size(to).height / 2];
+function pathThrough(from, to, points) {
+  const start = [from.x + sizeOf(from).width, from.y + sizeOf(from).height / 2];
+  const end = [to.x, to.y + sizeOf(to).height / 2];
   const between = points.slice(1, -1).map(([x, y]) => [y + MARGIN, x + MARGIN]);
   let path = `M${told2(start)}`;
   let [x, y] = /** @type {[number, number]} */ (start);

@@ -11,7 +11,7 @@ import {
   titleOf,
 } from "../parts.js";
 import { curl } from "../../core/curl.js";
-import { FlowGraph, loadFlow } from "../../jobs/flow_graph.js";
+import { Flow, loadFlow } from "../../jobs/flow.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { html, useState } from "../../core/lib.js";
 import { useResource } from "../../core/live.js";
@@ -193,7 +193,7 @@ function One({ id, query, go, session }) {
     <${Progress} batch=${batch} />
     <div class="job-grid"><div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
       <div class="stack"><${Facts} batch=${batch} /></div></div>
-    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${FlowGraph} flow=${flow} /></section>`}
+    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${Flow} key=${id} flow=${flow} session=${session} onChange=${found.reload} /></section>`}
     <${Members} batch=${batch} query=${query} go=${go} />
     ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
 }

@@ -4,7 +4,7 @@ import { Problem, del, get, may, patch, post, toJson } from "../../core/api.js";
 import { AnswerButton, Answers, ChallengeState, Phases, subjectOf } from "../../challenges/parts.js";
 import { curl } from "../../core/curl.js";
 import { number, t, tOr } from "../../core/i18n.js";
-import { FlowGraph, loadFlow } from "../flow_graph.js";
+import { Flow, loadFlow } from "../flow.js";
 import { labelsText } from "../../workers/labels.js";
 import { useResource } from "../../core/live.js";
 import { PauseButton } from "../../constraints/pause_dialog.js";
@@ -112,7 +112,7 @@ export function Page({ query, go, session }) {
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
-    ${(job.after || job.dependents_count > 0) && html`<${Flow} key=${job.id} job=${job} path=${path} />`}
+    ${(job.after || job.dependents_count > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${
       dialog === "cancel" &&
@@ -389,17 +389,17 @@ function Order({ job }) {
 }
 
 /**
- * @param {{job: JobView, path: string}} props
+ * @param {{job: JobView, path: string, session: import("../../core/api.js").Session}} props
  *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
  */
-function Flow({ job, path }) {
+function FlowCard({ job, path, session }) {
   const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
     events: ["jobs"],
     leastMs: 2000,
     everyMs: 5000,
   });
   if (!found.data && !found.problem) return null;
-  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${FlowGraph} flow=${found.data} current=${job.id} />`}</section>`;
+  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session} onChange=${found.reload} />`}</section>`;
 }
 
 /** Further jobs are folded away. */
