@@ -28,6 +28,8 @@ from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
+from jqmaster.service.jobs.failure_triage import FailureTriage
+from jqmaster.service.jobs.failure_values import FailureValues
 from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.intake import Intake
@@ -144,6 +146,8 @@ class Services:
     agent_turns: AgentTurns
     demand: DemandService
     failure_actions: FailureActions
+    failure_triage: FailureTriage
+    failure_values: FailureValues
     identity: Identity
     master_id: str
     store_id: str

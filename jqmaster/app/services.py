@@ -27,6 +27,8 @@ from jqmaster.service.jobs.backlog_why import BacklogWhy
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
+from jqmaster.service.jobs.failure_triage import FailureTriage
+from jqmaster.service.jobs.failure_values import FailureValues
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
@@ -50,6 +52,7 @@ from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.operations.demand import DemandStore
+from jqmaster.store.operations.failure_triage import FailureTriageStore
 from jqmaster.store.operations.live import LiveStore
 
 
@@ -165,6 +168,8 @@ class RequestServices:
             demand=self._make_demand(),
             agent_turns=AgentTurns(clock),
             failure_actions=FailureActions(stores.history, self._failures),
+            failure_triage=FailureTriage(FailureTriageStore(services.link), self._failures),
+            failure_values=FailureValues(self._failures, services.jobs, stores.records),
             master_id=shared.master_id,
             store_id=services.link.mark,
             prefix=shared.prefix,

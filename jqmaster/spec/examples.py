@@ -480,6 +480,9 @@ _FAILURE_GROUP: Final[dict[str, Any]] = {
         }
     ],
     "ignored": None,
+    "raised_at": {"file": "shop/payments.py", "function": "capture", "code": "raise CardDeclined(customer)"},
+    "assigned": {"assignee": "grace", "by": "ada", "at": "2026-11-21T04:30:00.123Z"},
+    "resolved": None,
 }
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
 
@@ -1189,6 +1192,14 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "FailureList": {"groups": [_FAILURE_GROUP], "next_cursor": None},
     "FailureGroup": _FAILURE_GROUP,
+    "AssignRequest": {"assignee": "grace"},
+    "ResolveRequest": {"version": "1.12.0"},
+    "AffectedValues": {
+        "values": [{"value": '"acme"', "count": 12}, {"value": '"globex"', "count": 3}],
+        "examined": 15,
+        "without": 0,
+        "is_complete": True,
+    },
     "IgnoreRequest": {"duration_s": 86400, "reason": "the provider is down until Monday"},
     "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},
     "SettingsAnswer": {

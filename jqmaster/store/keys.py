@@ -625,6 +625,11 @@ class Keys:
     failure_ignores = Key(
         "hash", "while not empty", "by ID: who ignores this failure group, and until when, as MessagePack"
     )
+    failure_triage = Key(
+        "hash",
+        "while not empty",
+        "by `a:` and ID: who looks after this failure group; by `r:` and ID: the version in which it is resolved",
+    )
     failures_seen = Key("sorted set", "while not empty", "IDs of failure groups; score: last seen, ms")
     idempotency = NamedKey(
         "string",

@@ -178,10 +178,12 @@ class ScriptedWorker:
 
 
 @contextlib.asynccontextmanager
-async def worker_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[ScriptedWorker]:
-    """Yield a registered worker for these names (default: `work`)."""
+async def worker_at(
+    api: Api, *names: str, max_jobs: int = 10, **fields: Any
+) -> AsyncIterator[ScriptedWorker]:
+    """Yield a registered worker for these names (default: `work`). `fields`: of its registration."""
     async with ScriptedWorker(api, names or ("work",), max_jobs).serving() as worker:
-        status, answer = await worker.register()
+        status, answer = await worker.register(**fields)
         assert status == 201, answer
         worker.id = answer["worker_id"]
         yield worker

@@ -125,3 +125,73 @@ async def test_a_retry_counts_again_before_it_acts(its_screens: Screens, failing
         await dialog.get_by_role("button", name="Retry (2)").click()
         await expect(dialog).to_have_count(0)
     assert await failing.state(later) == "failed"
+
+
+async def test_a_group_is_assigned_and_resolved_until_a_later_version_fails(
+    its_screens: Screens, failing: Api
+) -> None:
+    async with its_screens.open("#/failures") as page:
+        disk = card(page, "disk <n> is full")
+        await expect(disk).to_contain_text("ui/conftest.py fail")
+        dialog = page.get_by_role("dialog")
+        await disk.get_by_role("button", name="Assign…").click()
+        await dialog.get_by_label("Assignee").fill("grace")
+        await accessible(page)
+        await dialog.get_by_role("button", name="Assign").click()
+        await expect(disk.locator(".badge", has_text="grace")).to_be_visible()
+        await page.get_by_label("Assignee").fill("grace")
+        await expect(page.locator(".group")).to_have_count(1)
+        await page.get_by_label("Assignee").fill("")
+        await expect(page.locator(".group")).to_have_count(2)
+        await disk.get_by_role("button", name="Resolve…").click()
+        await accessible(page)
+        await picture(page, "failures-resolve")
+        await dialog.get_by_label("Resolved in version").fill("9.0")
+        await dialog.get_by_role("button", name="Resolve").click()
+        await expect(disk).to_have_count(0)
+        await page.get_by_role("link", name="Resolved").click()
+        await expect(disk).to_contain_text("resolved in 9.0")
+        await accessible(page)
+        await disk.get_by_role("button", name="Reopen").click()
+        await expect(disk).to_have_count(0)
+        await page.goto("/#/failures")
+        await expect(disk).to_be_visible()
+        await page.goto("/#/audit")
+        await expect(page.locator(".entry").first).to_contain_text("Failure group reopened")
+
+
+async def test_one_sees_whom_a_fault_affects(its_screens: Screens, failing: Api) -> None:
+    for locale, button in (("en-US", "Affected…"), ("ja-JP", "影響…")):
+        async with its_screens.open("#/failures", locale=locale) as page:
+            await card(page, "disk <n> is full").get_by_role("button", name=button).click()
+            dialog = page.get_by_role("dialog")
+            await expect(dialog.get_by_role("row")).to_have_count(1 + 3)
+            await expect(dialog).to_contain_text('"disk 2 is full"')
+            await accessible(page)
+            await picture(page, f"failures-affected-{locale}")
+
+
+async def test_eight_groups_fit_a_screen_and_none_moves_under_the_pointer(
+    its_screens: Screens, failing: Api
+) -> None:
+    codes = [f"HTTP status {400 + n}" for n in range(8)]
+    for code in codes:
+        job = await failing.enqueue("ui.fail", code, max_retry=0)
+        await failing.until_state(job, "failed")
+    await until_groups(failing, 10)
+    async with its_screens.open("#/failures") as page:
+        rows = page.locator(".group")
+        await expect(rows).to_have_count(10)
+        await picture(page, "failures-dense")
+        seen = await rows.evaluate_all(
+            "(all) => all.filter((one) => one.getBoundingClientRect().bottom <= innerHeight).length"
+        )
+        assert seen >= 8, f"{seen} groups are seen at once"
+        await rows.first.hover()
+        before = await rows.all_inner_texts()
+        job = await failing.enqueue("ui.fail", codes[0], max_retry=0)
+        await failing.until_state(job, "failed")
+        await expect(card(page, codes[0]).locator(".group-count b")).to_have_text("2")
+        assert [text.split("\n")[1:3] for text in await rows.all_inner_texts()] == [
+            text.split("\n")[1:3] for text in before
+        ]

@@ -84,10 +84,7 @@ async def remove_contracts(call: Call) -> Reply:
 
 @search
 async def list_failures(call: Call) -> Reply:
-    query = call.query("name", "q", "version", "ignored", "limit", "cursor")
-    ignored = query.get("ignored")
-    if ignored not in (None, "true", "false"):
-        raise _refusal("ignored", "true or false")
+    query = call.query("name", "q", "version", "ignored", "resolved", "open", "assignee", "limit", "cursor")
     return Reply(
         200,
         await call.services.stats.failures(
@@ -95,7 +92,10 @@ async def list_failures(call: Call) -> Reply:
             name=_text(query, "name"),
             q=_text(query, "q") or "",
             version=_text(query, "version"),
-            is_ignored=None if ignored is None else ignored == "true",
+            is_ignored=_flag(query, "ignored"),
+            is_resolved=_flag(query, "resolved"),
+            is_open=_flag(query, "open"),
+            assignee=_text(query, "assignee"),
             limit=_limit(query),
             cursor=query.get("cursor"),
         ),
@@ -125,6 +125,13 @@ async def unignore_failure(call: Call) -> Reply:
 
 def _span(query: Mapping[str, str]) -> Span:
     return _one_of(query, "span", SPANS, DEFAULT_SPAN)
+
+
+def _flag(query: Mapping[str, str], field: str) -> bool | None:
+    value = query.get(field)
+    if value not in (None, "true", "false"):
+        raise _refusal(field, "true or false")
+    return None if value is None else value == "true"
 
 
 def _limit(query: dict[str, str]) -> int:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.operations import stats, stats_schemas
+from jqmaster.api.operations import failures, stats, stats_schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
@@ -25,8 +25,9 @@ _HISTORY_TEXT: Final = (
     "`(other)`. Counts of a master's last second before it died are missing."
 )
 _FAILURES_TEXT: Final = (
-    "Groups jobs that failed for good by name, cause and message, with variable parts replaced by placeholders. The "
-    "500 most recently seen groups are kept, each for 30 days after its last failure."
+    "Groups jobs that failed for good by name, cause and the place in the code at which they failed. Where the stack "
+    "trace does not tell the place, their messages count, with variable parts replaced by placeholders. The 500 most "
+    "recently seen groups are kept, each for 30 days after its last failure."
 )
 
 _LABEL: Final[dict[str, Any]] = {"type": "string", "pattern": f"^[^=]{{1,{stats.MAX_LABEL_KEY}}}="}
@@ -39,6 +40,14 @@ _IGNORE_TEXT: Final = (
     "are."
 )
 
+_RESOLVE_TEXT: Final = (
+    "The group is open again as soon as a job fails in this way on a worker of that version or a later one. Versions "
+    "of numbers, such as 1.12.0, are compared as numbers; any other is later if it had not failed by now."
+)
+_VALUES_TEXT: Final = (
+    "Shows whom a fault affects. The latest 500 jobs of the group are examined, without those whose records are longer "
+    "than 16 KB. The answer is 403 for a caller who may not see these values."
+)
 _REMOVE_TEXT: Final = (
     "Arguments of the name are no longer checked, until a worker that has a contract of it registers again. Without "
     "this call, the last contract stays in force for 30 days after its last worker registered."
@@ -93,6 +102,11 @@ OPERATIONS: Final = [
                   "version": {"schema": _TEXT, "description": "Groups that were seen on workers of this version."},
                   "ignored": {"schema": {"type": "boolean"}, "description":
                               "true: only ignored groups. false: only others."},
+                  "resolved": {"schema": {"type": "boolean"}, "description":
+                               "true: only groups that are resolved and not open again. false: only others."},
+                  "open": {"schema": {"type": "boolean"}, "description":
+                           "true: only groups that are neither ignored nor resolved. false: only others."},
+                  "assignee": {"schema": _TEXT, "description": "Groups that this person looks after."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text=_FAILURES_TEXT),
@@ -103,4 +117,23 @@ OPERATIONS: Final = [
     Operation("DELETE", "/api/failures/{group_id}/ignore", stats.unignore_failure, Scope.OPERATE,
               "Stop ignoring a failure group", "statistics",
               {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
+    Operation("POST", "/api/failures/{group_id}/assign", failures.assign, Scope.OPERATE,
+              "Assign a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, stats_schemas.AssignRequest, problems=(404, *_STORE)),
+    Operation("DELETE", "/api/failures/{group_id}/assign", failures.unassign, Scope.OPERATE,
+              "Unassign a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
+    Operation("POST", "/api/failures/{group_id}/resolve", failures.resolve, Scope.OPERATE,
+              "Resolve a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, stats_schemas.ResolveRequest, problems=(404, *_STORE),
+              text=_RESOLVE_TEXT),
+    Operation("DELETE", "/api/failures/{group_id}/resolve", failures.reopen, Scope.OPERATE,
+              "Reopen a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
+    Operation("GET", "/api/failures/{group_id}/values", failures.list_values, Scope.READ,
+              "List the values of a failure group", "statistics",
+              {200: stats_schemas.AffectedValues},
+              query={"path": {"schema": _TEXT, "required": True, "description":
+                              "Path of a value in the argument or the headers, such as `argument.tenant`."}},
+              problems=(404, *_STORE), text=_VALUES_TEXT),
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from jqmaster.api.schemas import (
 from jqmaster.config import Durability
 from jqmaster.domain.jobs.failures import LEAST_MORE, MAX_VERSIONS, MORE_FACTOR, TREND_HOURS
 from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.triage import MAX_ASSIGNEE
 from jqmaster.service.jobs.failure_actions import MAX_IGNORE_S, MAX_REASON
 from jqmaster.service.operations.stats import Span
 
@@ -245,6 +246,71 @@ class IgnoreRequest(Request):
     reason: str = Field("", max_length=MAX_REASON, description="Why, for people.")
 
 
+class AssignRequest(Request):
+    """Assigns a group of failures to a person."""
+
+    assignee: str = Field(
+        min_length=1,
+        max_length=MAX_ASSIGNEE,
+        description="The person who looks after the group. It need not be a user.",
+    )
+
+
+class ResolveRequest(Request):
+    """Says that a group of failures is resolved."""
+
+    version: str = Field(
+        "",
+        max_length=64,
+        description="Version of the workers in which it is resolved. Empty: in the next version, which is any that had "
+        "not failed by now.",
+    )
+
+
+class FailureAssigned(Answer):
+    """Somebody looks after the group."""
+
+    assignee: str
+    by: str = Field(description="Who decided so.")
+    at: Timestamp
+
+
+class FailureResolved(Answer):
+    """Somebody said that the group is resolved."""
+
+    by: str
+    at: Timestamp
+    version: str | None = Field(description="Null: in the version after those that had failed by then.")
+    reopened_by: str | None = Field(
+        description="Version of a worker that failed in this way although it should not: the group is open again. "
+        "Empty: a worker without a version. Null: the group is resolved."
+    )
+
+
+class RaisedAt(Answer):
+    """The innermost frame of the application's own code in the stack trace of the latest job."""
+
+    file: str
+    function: str
+    code: str = Field(description="The source line. Empty if the trace has none.")
+
+
+class AffectedValue(Answer):
+    """A value that jobs of a group have."""
+
+    value: str = Field(description="As JSON, cut after 200 characters.")
+    count: Count = Field(description="Number of examined jobs with this value.")
+
+
+class AffectedValues(Answer):
+    """The values of the latest jobs of a group of failures, the most frequent first."""
+
+    values: list[AffectedValue]
+    examined: Count = Field(description="Number of jobs that were examined.")
+    without: Count = Field(description="Number of examined jobs that have no such value.")
+    is_complete: bool = Field(description="False: there may be further jobs or values.")
+
+
 class FailureIgnored(Answer):
     """Somebody decided to ignore the group."""
 
@@ -268,7 +334,8 @@ class FailureVersion(Answer):
 
 
 class FailureGroup(Answer):
-    """Jobs of one name and cause that failed for good, and whose messages differ only in numbers, IDs and the like."""
+    """Jobs of one name and cause that failed for good at one place in the code. Where the stack trace does not tell the
+    place, their messages differ only in numbers, IDs and the like."""
 
     id: str = Field(
         pattern="^[0-9a-f]{16}$",
@@ -310,6 +377,13 @@ class FailureGroup(Answer):
         json_schema_extra=SINCE,
     )
     ignored: FailureIgnored | None = Field(description="Null: nobody ignores it.", json_schema_extra=SINCE)
+    raised_at: RaisedAt | None = Field(
+        description="Null if it is unknown, or the caller may not see it.", json_schema_extra=SINCE
+    )
+    assigned: FailureAssigned | None = Field(
+        description="Null: nobody looks after it.", json_schema_extra=SINCE
+    )
+    resolved: FailureResolved | None = Field(description="Null: nobody resolved it.", json_schema_extra=SINCE)
 
 
 class FailureList(Answer):

@@ -213,4 +213,6 @@ class Exporting:
         self.left_out["events that wait to become one job"] = groups
         failures = await self._shard.client.command("HLEN", k.failure_ignores)
         self.left_out["ignored failures"] = failures
+        triage = await self._shard.client.command("HLEN", k.failure_triage)
+        self.left_out["decisions about failures"] = triage
         self.left_out["sources of declarations"] = await self._shard.client.command("HLEN", k.declarations)

@@ -1,4 +1,5 @@
-"""Groups of like failures: they have the same name and cause, and their messages differ only in parts that vary."""
+"""Groups of like failures: they have the same name and cause, and were raised at the same place in the code. Failures
+whose place is unknown have messages that differ only in parts that vary."""
 
 import hashlib
 import ipaddress
@@ -86,18 +87,24 @@ def normalise(message: str) -> str:
     return _normalised(message[:MAX_LOOKED_AT])
 
 
-def failure_group_id(name: str, cause: str, message: str) -> str:
-    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause` is the API's word;
-    `message` is that of the attempt's record, and is normalised here."""
+def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> str:
+    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause` is the API's word; `message` is that
+    of the attempt's record; `frame` is the `kind` of its stack frame, empty if it has none. With a frame, only the
+    parts of the message that tell faults apart count, such as a status code: the rest may hold data of a job."""
+    if frame:
+        told = [telling[0] for telling in _TELLING.finditer(message[:MAX_LOOKED_AT])]
+        return _digest(name, cause, "\0".join((frame, *told)))
     return _digest(name, cause, normalise(message))
 
 
-def failure_group_ids(name: str, cause: str, message: str) -> tuple[str, ...]:
-    """Return the IDs of groups in which such a failure may be counted: the current one, and that of version
-    0.2, whose groups did not differ by numbers or quoted text."""
+def failure_group_ids(name: str, cause: str, message: str, frame: str = "") -> tuple[str, ...]:
+    """Return the IDs of groups in which such a failure may be counted: the current one; that of version 0.3, whose
+    groups did not look at frames; and that of version 0.2, whose groups did not differ by numbers or quoted text."""
     printable = "".join(c if c.isprintable() else " " for c in message[:MAX_LOOKED_AT])
     former = _shortened(_VARYING.sub(_placeholder, printable))
-    return failure_group_id(name, cause, message), _digest(name, cause, former)
+    by_message = failure_group_id(name, cause, message)
+    current = (failure_group_id(name, cause, message, frame),) if frame else ()
+    return *current, by_message, _digest(name, cause, former)
 
 
 def _digest(name: str, cause: str, kind: str) -> str:

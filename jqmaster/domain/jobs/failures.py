@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from jqmaster.domain.jobs.seen_version import SeenVersion
+from jqmaster.domain.jobs.triage import Assignment, Resolution
+
 HOUR_MS: Final = 3_600_000
 # Hours of the trend, the current one included.
 TREND_HOURS: Final = 24
@@ -22,16 +25,6 @@ GroupMark = Literal["new", "regressed"]
 # Why a group is no longer ignored: its time is over, a new version of workers has it, it came back after a
 # day without failures, or it has far more failures an hour.
 Changed = Literal["time", "version", "regressed", "more"]
-
-
-@dataclass(frozen=True, slots=True)
-class SeenVersion:
-    """The failures of a group on workers of one version."""
-
-    version: str
-    count: int
-    first_seen_ms: int
-    last_seen_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +62,8 @@ class GroupedFailures:
     versions: Sequence[SeenVersion] = ()
     regressed_ms: int = 0
     ignore: Ignore | None = None
+    assignment: Assignment | None = None
+    resolution: Resolution | None = None
 
     def trend(self, now_ms: int) -> list[int]:
         """Return the failures of each of the last `TREND_HOURS`, the current hour last."""
@@ -87,6 +82,21 @@ class GroupedFailures:
     def is_ignored(self, now_ms: int) -> bool:
         """Return whether the group is ignored now: neither time nor a change has ended the decision."""
         return self.ignore is not None and self.changed(now_ms) is None
+
+    def reopened_by(self) -> str | None:
+        """Return the version of workers whose failure reopened the group after it was resolved; None: it was not
+        reopened, or never resolved."""
+        if self.resolution is None:
+            return None
+        return self.resolution.reopened_by(self.versions, self.last_seen_ms)
+
+    def is_resolved(self) -> bool:
+        """Return whether the group is resolved, and no failure has reopened it since."""
+        return self.resolution is not None and self.reopened_by() is None
+
+    def is_open(self, now_ms: int) -> bool:
+        """Return whether somebody should look at the group: it is neither ignored nor resolved."""
+        return not self.is_ignored(now_ms) and not self.is_resolved()
 
     def changed(self, now_ms: int) -> Changed | None:
         """Return why the group is no longer ignored; None: it is still ignored, or never was."""

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.domain.jobs.job import FINISHED, STATE_GROUPS, Attempt, Cause, Job, JobState, StateGroup
+from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
-# Returns the IDs of the groups to which a failure may belong, from its name, its cause and the last error's message.
-GroupsOf = Callable[[str, str, str], tuple[str, ...]]
+# Returns the IDs of the groups to which a failure may belong, from its name, its cause, and the message and the stack
+# frame of the last error.
+GroupsOf = Callable[[str, str, str, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ class JobFilter:
             return False
         if self.failure_group is None:
             return True
-        return self.failure_group in groups_of(job.name, job.cause.name.lower(), message)
+        frame = kind_of(last.error) if last else ""
+        return self.failure_group in groups_of(job.name, job.cause.name.lower(), message, frame)
 
     def document(self) -> dict[str, Any]:
         """Return the filter as a document for `of_document`, which has only the given fields, as texts and numbers."""

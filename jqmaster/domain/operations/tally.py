@@ -98,8 +98,8 @@ class WorkerCounts:
         self.run.merge(other.run)
 
 
-# Name, cause, and the message as the worker sent it.
-Failure = tuple[str, Cause, str]
+# Name, cause, the message as the worker sent it, and the `kind` of the stack frame, empty if it is unknown.
+Failure = tuple[str, Cause, str, str]
 
 
 @dataclass(slots=True)
@@ -166,8 +166,10 @@ class Tally:
         message: str,
         run_ms: int | None = None,
         worker_id: str = "",
+        frame: str = "",
     ) -> None:
-        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself."""
+        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself; `frame`: the `kind`
+        of the stack frame at which it failed."""
         counts = self.of(name)
         counts.lost += decision.is_loss
         if run_ms is not None and (decision.is_counted or decision.state is JobState.DISCARDED):
@@ -175,7 +177,7 @@ class Tally:
         match decision.state:
             case JobState.FAILED:
                 counts.failed += 1
-                self._failed(name, decision.cause, message, job_id, worker_id)
+                self._failed((name, decision.cause, message, frame), job_id, worker_id)
             case JobState.DISCARDED:
                 counts.discarded += 1
             case JobState.CANCELED:
@@ -200,10 +202,9 @@ class Tally:
         counts.backlog = max(counts.backlog, backlog)
         counts.oldest_wait_ms = max(counts.oldest_wait_ms, oldest_wait_ms)
 
-    def _failed(self, name: str, cause: Cause, message: str, job_id: str, worker_id: str) -> None:
-        key = (name, cause, message)
+    def _failed(self, key: Failure, job_id: str, worker_id: str) -> None:
         if key not in self._failures and len(self._failures) >= MAX_MESSAGES:
-            key = (name, cause, OTHER_MESSAGES)
+            key = (key[0], key[1], OTHER_MESSAGES, key[3])
             if key not in self._failures and len(self._failures) >= 2 * MAX_MESSAGES:
                 return
         known = self._failures.get(key)

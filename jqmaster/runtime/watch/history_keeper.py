@@ -106,9 +106,9 @@ class HistoryKeeper(PeriodicLoop):
 
 def _groups(batch: TakenCounts) -> list[CountedFailures]:
     groups: dict[str, CountedFailures] = {}
-    for (name, cause, message), failure in batch.failures.items():
+    for (name, cause, message, frame), failure in batch.failures.items():
         cause_word = cause.name.lower()
-        group_id = failure_group_id(name, cause_word, message)
+        group_id = failure_group_id(name, cause_word, message, frame)
         count, workers = failure.count, Counter(failure.worker_ids)
         if before := groups.get(group_id):
             count += before.count

@@ -6,8 +6,7 @@ from typing import Any, Final
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
-from jqmaster.errors import NotFoundError
-from jqmaster.service.jobs.failures import FailureReader, ShownFailures
+from jqmaster.service.jobs.failures import FailureReader, ShownFailures, unknown_group
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.history import HistoryStore
 
@@ -29,7 +28,7 @@ class FailureActions:
         self, group_id: str, *, duration_s: float | None, reason: str, who: str, access: ContentAccess
     ) -> ShownFailures:
         """Ignore the group for `duration_s`, or until it changes."""
-        group = await self._existing(group_id)
+        group = await self._reader.existing(group_id)
         now_ms = await self._history.now_ms()
         until_ms = 0 if duration_s is None else now_ms + round(duration_s * 1000)
         ignore = group.ignored(who=who, now_ms=now_ms, until_ms=until_ms, reason=reason)
@@ -47,7 +46,7 @@ class FailureActions:
 
     async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
         """Stop ignoring the group."""
-        group = await self._existing(group_id)
+        group = await self._reader.existing(group_id)
         entry = encode_entry(
             who=who,
             action="failure.unignore",
@@ -59,19 +58,9 @@ class FailureActions:
             raise unknown_group(group_id)
         return await self._shown(group_id, access)
 
-    async def _existing(self, group_id: str) -> GroupedFailures:
-        group = next((one for one in await self._history.failure_groups() if one.id == group_id), None)
-        if group is None:
-            raise unknown_group(group_id)
-        return group
-
     async def _shown(self, group_id: str, access: ContentAccess) -> ShownFailures:
-        (shown,) = await self._reader.shown([await self._existing(group_id)], access)
+        (shown,) = await self._reader.shown([await self._reader.existing(group_id)], access)
         return shown
-
-
-def unknown_group(group_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no group of failures {group_id[:64]}", code="unknown_failure_group")
 
 
 def _standing(group: GroupedFailures, ignore: Ignore | None) -> dict[str, Any]:

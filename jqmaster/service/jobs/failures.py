@@ -12,6 +12,8 @@ from jqmaster.domain.jobs.error_type import error_type_of
 from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import MAX_VERSIONS, GroupedFailures, Ignore
 from jqmaster.domain.jobs.job import Attempt
+from jqmaster.domain.jobs.stack_frame import StackFrame, frame_of
+from jqmaster.errors import NotFoundError
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import pages
 from jqmaster.store.operations.history import MAX_GROUPS, HistoryStore
@@ -22,12 +24,14 @@ _JOBS_PER_READ: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ShownFailures:
-    """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it."""
+    """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it. `frame`: the place
+    in the code at which the example failed; None: it is unknown, or the caller may not see it."""
 
     group: GroupedFailures
     message: str
     is_hidden: bool
     error_type: str | None
+    frame: StackFrame | None = None
 
 
 class FailureReader:
@@ -41,6 +45,7 @@ class FailureReader:
         self._records = records
         # The key is the example and the time of its failure, which changes if the example fails again.
         self._types: dict[tuple[str, int], str | None] = {}
+        self._frames: dict[tuple[str, int], StackFrame | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
         """Return all groups, the latest first. They have no texts if the caller may not see these. A caller without
@@ -51,15 +56,25 @@ class FailureReader:
         groups = [replace(group, message="") for group in groups]
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
+    async def existing(self, group_id: str) -> GroupedFailures:
+        """Return the group, whoever asks. Raise NotFoundError if no group has the ID."""
+        group = next((one for one in await self._history.failure_groups() if one.id == group_id), None)
+        if group is None:
+            raise unknown_group(group_id)
+        return group
+
     async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownFailures]:
         """Return these groups, each with the text that the caller may see."""
-        types = await self._types_of(groups) if access.shows_error_type else {}
+        known = await self._types_of(groups)
+        types = known if access.shows_error_type else {}
+        shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
         found = []
         for group in groups:
             text = texts.get(group.id, cover or REDACTED)
-            found.append(ShownFailures(group, text, group.id not in texts, types.get(_key(group))))
+            frame = self._frames.get(_key(group)) if shows_frames else None
+            found.append(ShownFailures(group, text, group.id not in texts, types.get(_key(group)), frame))
         return found
 
     async def _types_of(self, groups: Sequence[GroupedFailures]) -> Mapping[tuple[str, int], str | None]:
@@ -67,9 +82,11 @@ class FailureReader:
         if unknown:
             if len(self._types) + len(unknown) > 2 * MAX_GROUPS:
                 self._types.clear()
+                self._frames.clear()
             ends = await self._records.last_ends([group.example_job_id for group in unknown])
             for group, end in zip(unknown, ends, strict=True):
                 self._types[_key(group)] = error_type_of(end.error, end.message) if end else None
+                self._frames[_key(group)] = frame_of(end.error) if end else None
         return self._types
 
     async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
@@ -87,6 +104,10 @@ class FailureReader:
                     content = JobContent(access, job)
                     texts[group.id] = content.group_text(group.message, ends.get(group.example_job_id))
         return texts
+
+
+def unknown_group(group_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no group of failures {group_id[:64]}", code="unknown_failure_group")
 
 
 def _key(group: GroupedFailures) -> tuple[str, int]:
@@ -129,6 +150,9 @@ def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
         versions=tuple(latest[:MAX_VERSIONS]),
         regressed_ms=max(first.regressed_ms, other.regressed_ms),
         ignore=_ignore_of_both(first, other),
+        # People decide about a group, and not about what is merged here.
+        assignment=None,
+        resolution=None,
     )
 
 

@@ -10,6 +10,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
 from jqmaster.domain.jobs.job import Cause
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.live_value import LiveValue
@@ -131,7 +132,7 @@ class MomentaryConditions:
         cause = job.cause.name.lower() if job.cause else "error"
         message = (one.end.message or "") if one.end else ""
         line = self._line(job.name, cause, normalise(message))
-        group = failure_group_id(job.name, cause, message)
+        group = failure_group_id(job.name, cause, message, kind_of(one.end.error) if one.end else "")
         return MatchableFinding(
             IncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job)
         )

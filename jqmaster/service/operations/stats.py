@@ -15,7 +15,9 @@ from jqmaster.config import Durability
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.jobs.failures import Ignore
+from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
+from jqmaster.domain.jobs.stack_frame import StackFrame
+from jqmaster.domain.jobs.triage import Assignment, Resolution
 from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
@@ -280,6 +282,9 @@ class StatsService:
         q: str = "",
         version: str | None = None,
         is_ignored: bool | None = None,
+        is_resolved: bool | None = None,
+        is_open: bool | None = None,
+        assignee: str | None = None,
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
@@ -294,6 +299,9 @@ class StatsService:
             and (wanted in group.message.casefold() or wanted in group.name.casefold())
             and (version is None or any(seen.version == version for seen in group.versions))
             and (is_ignored is None or group.is_ignored(now_ms) == is_ignored)
+            and (is_resolved is None or group.is_resolved() == is_resolved)
+            and (is_open is None or group.is_open(now_ms) == is_open)
+            and (assignee is None or _assignee(group) == assignee)
         ]
         if cursor is not None:
             after = _decode_cursor(cursor, "failures")
@@ -375,6 +383,30 @@ def failure_group_view(shown: ShownFailures, now_ms: int) -> dict[str, Any]:
             for seen in group.versions
         ],
         "ignored": _ignored(group.ignore, group.changed(now_ms)) if group.ignore else None,
+        "raised_at": _raised_at(shown.frame) if shown.frame else None,
+        "assigned": _assigned(group.assignment) if group.assignment else None,
+        "resolved": _resolved(group.resolution, group.reopened_by()) if group.resolution else None,
+    }
+
+
+def _assignee(group: GroupedFailures) -> str | None:
+    return group.assignment.assignee if group.assignment else None
+
+
+def _raised_at(frame: StackFrame) -> dict[str, Any]:
+    return {"file": frame.file, "function": frame.function, "code": frame.code}
+
+
+def _assigned(assignment: Assignment) -> dict[str, Any]:
+    return {"assignee": assignment.assignee, "by": assignment.who, "at": iso_ms(assignment.at_ms)}
+
+
+def _resolved(resolution: Resolution, reopened_by: str | None) -> dict[str, Any]:
+    return {
+        "by": resolution.who,
+        "at": iso_ms(resolution.at_ms),
+        "version": resolution.version or None,
+        "reopened_by": reopened_by,
     }
 
 

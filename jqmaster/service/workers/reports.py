@@ -11,6 +11,7 @@ from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision, Outcome, WantedHold, decide, decide_not_ready
+from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import JqmasterError, unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
@@ -183,6 +184,7 @@ class ReportService:
                     else None,
                     name=job.name,
                     message=message,
+                    frame=kind_of(outcome.error) if decision.state is JobState.FAILED else "",
                     used=outcome.used,
                 )
             )

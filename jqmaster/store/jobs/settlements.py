@@ -36,8 +36,8 @@ class GateHold:
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """The end of one attempt. `decision`: the domain's decision; `entry`: for the history; `result`: if the job ends.
-    `name` of the job and `message` of the attempt: for the counts; without a name it is not counted. `worker_id`: the
-    worker that lost the attempt, if no worker reports its end. `used`: what it has used."""
+    `name` of the job, `message` of the attempt and `frame` of its error: for the counts; without a name it is not
+    counted. `worker_id`: the worker that lost the attempt, if no worker reports its end. `used`: what it has used."""
 
     job_id: str
     token: str
@@ -48,6 +48,7 @@ class Settlement:
     name: str = ""
     message: str = ""
     worker_id: str = ""
+    frame: str = ""
     used: Used | None = None
 
 
@@ -156,6 +157,7 @@ class SettlementStore:
                     message=s.message,
                     run_ms=run_ms,
                     worker_id=worker_id,
+                    frame=s.frame,
                 )
                 self._tally.on(worker_id).end(s.decision, run_ms)
         self._tell_freed(worker_id, sum(verdicts), replies, claim)

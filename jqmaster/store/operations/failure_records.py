@@ -5,13 +5,21 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.jobs.failures import GroupedFailures, Ignore, SeenVersion
+from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
+from jqmaster.domain.jobs.seen_version import SeenVersion
+from jqmaster.domain.jobs.triage import Assignment, Resolution
 from jqmaster.store import codec
 
 _UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
 
 
-def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> GroupedFailures | None:
+def decode_group(
+    group_id: bytes,
+    packed: bytes,
+    ignore: Ignore | None,
+    assignment: Assignment | None = None,
+    resolution: Resolution | None = None,
+) -> GroupedFailures | None:
     """Return the group; None if it cannot be read."""
     try:
         count, first_ms, last_ms, job_id, name, cause, message, *added = msgpack.unpackb(packed)
@@ -30,6 +38,8 @@ def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> Group
             tuple(SeenVersion(str(v[0]), int(v[1]), int(v[2]), int(v[3])) for v in versions),
             int(regressed_ms),
             ignore,
+            assignment,
+            resolution,
         )
     except _UNREADABLE:
         return None

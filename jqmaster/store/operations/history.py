@@ -20,6 +20,7 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.failure_records import decode_group, decode_ignore, encode_ignore
+from jqmaster.store.operations.failure_triage import decode_assignment, decode_resolution
 
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
@@ -115,7 +116,13 @@ class HistoryStore:
             args += (g.id, g.count, g.example_job_id, g.name, g.cause, g.message, codec.pack(flat))
         word, _ = await self._client.run(
             "add_failures",
-            (k.flushed(self._master_id), k.failure_groups, k.failures_seen, k.failure_ignores),
+            (
+                k.flushed(self._master_id),
+                k.failure_groups,
+                k.failures_seen,
+                k.failure_ignores,
+                k.failure_triage,
+            ),
             args,
             replicas=0,
         )
@@ -251,13 +258,22 @@ class HistoryStore:
 
     async def failure_groups(self) -> list[GroupedFailures]:
         """Return all kept groups, latest first."""
-        flat, flat_ignores = await self._client.pipeline(
-            [("HGETALL", self._keys.failure_groups), ("HGETALL", self._keys.failure_ignores)],
+        k = self._keys
+        flat, flat_ignores, flat_triage = await self._client.pipeline(
+            [("HGETALL", key) for key in (k.failure_groups, k.failure_ignores, k.failure_triage)],
             skip_damaged=True,
         )
         ignores = {group_id: decode_ignore(value) for group_id, value in _pairs(flat_ignores or ())}
+        triage = dict(_pairs(flat_triage or ()))
         found = (
-            decode_group(group_id, value, ignores.get(group_id)) for group_id, value in _pairs(flat or ())
+            decode_group(
+                group_id,
+                value,
+                ignores.get(group_id),
+                decode_assignment(triage.get(b"a:" + group_id)),
+                decode_resolution(triage.get(b"r:" + group_id)),
+            )
+            for group_id, value in _pairs(flat or ())
         )
         return sorted((g for g in found if g is not None), key=lambda g: (-g.last_seen_ms, g.id))
 
@@ -267,7 +283,9 @@ class HistoryStore:
         k = self._keys
         if groups:
             await self._client.run(
-                "forget_failures", (k.failure_groups, k.failures_seen, k.failure_ignores), groups
+                "forget_failures",
+                (k.failure_groups, k.failures_seen, k.failure_ignores, k.failure_triage),
+                groups,
             )
 
     # --- ignoring

@@ -88,3 +88,95 @@ async def test_an_unknown_group_cannot_be_ignored(api: Api) -> None:
     for method, body in (("POST", {}), ("DELETE", None)):
         status, problem = await api.call(method, f"/api/failures/{'0' * 16}/ignore", body)
         assert (status, problem["code"]) == (404, "unknown_failure_group")
+
+
+TRACE = """Traceback (most recent call last):
+  File "/app/shop/payments.py", line 12, in capture
+    raise CardDeclined(customer)
+shop.errors.CardDeclined: declined
+"""
+
+
+async def declined(api: Api, worker: ScriptedWorker, customer: str, **argument: Any) -> None:
+    """Let a job fail at the same place in the code, with the name of the customer in its message."""
+    await api.enqueue("work", argument, max_retry=0)
+    error = {"type": "shop.errors.CardDeclined", "message": customer, "traceback": TRACE}
+    await worker.end(
+        await worker.next_job(),
+        "failure",
+        message=f"CardDeclined: カードが拒否されました: {customer}",
+        error=error,
+    )
+
+
+async def test_failures_of_one_place_are_one_group_and_show_whom_they_affect(api: Api) -> None:
+    async with worker_at(api) as worker:
+        for customer, tenant in (("José Peña", "acme"), ("山田 太郎", "acme"), ("Zoë", "globex")):
+            await declined(api, worker, customer, tenant=tenant)
+        await declined(api, worker, "Jürgen")
+        (group,) = await until_seen(api, 4)
+        assert group["raised_at"] == {
+            "file": "shop/payments.py", "function": "capture", "code": "raise CardDeclined(customer)",
+        }  # fmt: skip
+        found = (await api.call("GET", f"/api/jobs?state=failed&failure_group={group['id']}"))[1]
+        assert len(found["jobs"]) == 4
+        path = f"/api/failures/{group['id']}/values?path="
+        assert (await api.call("GET", path + "argument.tenant")) == (
+            200,
+            {
+                "values": [{"value": '"acme"', "count": 2}, {"value": '"globex"', "count": 1}],
+                "examined": 4,
+                "without": 1,
+                "is_complete": True,
+            },
+        )
+        for wrong in ("", "tenant", "argument..x"):
+            status, problem = await api.call("GET", path + wrong)
+            assert (status, problem["errors"][0]["loc"]) == (422, ["query", "path"])
+        status, problem = await api.call("GET", f"/api/failures/{'0' * 16}/values?path=argument.tenant")
+        assert (status, problem["code"]) == (404, "unknown_failure_group")
+
+
+async def test_a_group_is_assigned_resolved_and_open_again_with_a_later_version(api: Api) -> None:
+    async with worker_at(api) as worker:
+        await declined(api, worker, "Zoë")
+        (group,) = await until_seen(api, 1)
+        path = f"/api/failures/{group['id']}"
+        assert (group["assigned"], group["resolved"]) == (None, None)
+        status, assigned = await api.call("POST", f"{path}/assign", {"assignee": "grace"})
+        assert (status, assigned["assigned"]["assignee"]) == (200, "grace")
+        assert len(await groups(api, "?assignee=grace")) == 1
+        assert await groups(api, "?assignee=ada") == []
+        status, resolved = await api.call("POST", f"{path}/resolve", {"version": "1.1"})
+        assert (status, resolved["resolved"]["version"], resolved["resolved"]["reopened_by"]) == (
+            200,
+            "1.1",
+            None,
+        )
+        assert await groups(api, "?open=true") == []
+        assert len(await groups(api, "?resolved=true")) == 1
+        # A worker of the old version is still there.
+        await declined(api, worker, "Zoë")
+        await until_seen(api, 2)
+        assert await groups(api, "?open=true") == []
+    async with worker_at(api, version="1.1.2") as worker:
+        await declined(api, worker, "Zoë")
+        await until_seen(api, 3)
+        (group,) = await groups(api, "?open=true")
+        assert group["resolved"]["reopened_by"] == "1.1.2"
+        assert (await api.call("DELETE", f"{path}/resolve"))[1]["resolved"] is None
+        assert (await api.call("DELETE", f"{path}/assign"))[1]["assigned"] is None
+    entries = (await api.call("GET", "/api/audit"))[1]["entries"]
+    mine = [(one["action"], one["after"]) for one in entries if one["target"] == group["id"]][::-1]
+    kind = {"name": "work", "cause": "error"}
+    assert mine == [
+        ("failure.assign", kind | {"assignee": "grace"}),
+        ("failure.resolve", kind | {"resolved": True, "version": "1.1"}),
+        ("failure.reopen", kind | {"resolved": False, "version": None}),
+        ("failure.assign", kind | {"assignee": None}),
+    ]
+    for call in ("assign", "resolve"):
+        status, problem = await api.call(
+            "POST", f"/api/failures/{'0' * 16}/{call}", {"assignee": "x"} if call == "assign" else {}
+        )
+        assert (status, problem["code"]) == (404, "unknown_failure_group")

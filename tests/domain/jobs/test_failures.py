@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.jobs.failures import HOUR_MS, QUIET_MS, GroupedFailures, SeenVersion
+from jqmaster.domain.jobs.failures import HOUR_MS, QUIET_MS, GroupedFailures
+from jqmaster.domain.jobs.seen_version import SeenVersion
 
 NOW_MS = 1_800_000_000_000
 HOUR = NOW_MS // HOUR_MS

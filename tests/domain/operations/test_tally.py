@@ -31,8 +31,8 @@ def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
     assert counts.run.count == 3
     failures = tally.take().failures
     assert {key: (f.count, f.example_job_id) for key, f in failures.items()} == {
-        ("work", Cause.ERROR, "m"): (1, "job-0"),
-        ("work", Cause.LOST, "m"): (1, "job-1"),
+        ("work", Cause.ERROR, "m", ""): (1, "job-0"),
+        ("work", Cause.LOST, "m", ""): (1, "job-1"),
     }
 
 
@@ -73,7 +73,7 @@ def test_names_and_messages_are_bounded_and_nothing_is_lost() -> None:
         tally.ended("work", FAILED, job_id="j", message=f"message {n}")
     failures = tally.take().failures
     assert len(failures) == MAX_MESSAGES + 1
-    assert failures["work", Cause.ERROR, OTHER_MESSAGES].count == 2 * MAX_MESSAGES
+    assert failures["work", Cause.ERROR, OTHER_MESSAGES, ""].count == 2 * MAX_MESSAGES
     for n in range(3 * MAX_MESSAGES):
         tally.ended(f"work-{n}", FAILED, job_id="j", message="message")
     assert len(tally.take().failures) <= 2 * MAX_MESSAGES

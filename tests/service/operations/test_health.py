@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.constraints.weight import Weight
-from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures, Ignore, SeenVersion
+from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures, Ignore
+from jqmaster.domain.jobs.seen_version import SeenVersion
 from jqmaster.domain.operations.health import FullLimit
 from jqmaster.domain.operations.tally import NameCounts
 from jqmaster.domain.workers.worker import Worker, WorkerSpec

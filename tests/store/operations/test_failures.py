@@ -8,8 +8,10 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
+from jqmaster.domain.jobs.triage import Assignment, Resolution
 from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.operations.failure_triage import FailureTriageStore
 from jqmaster.store.operations.history import KEEP_GROUPS_MS, CountedFailures, HistoryStore
 from tests.support.store import StoreWorld
 
@@ -176,3 +178,35 @@ async def test_a_decision_that_cannot_be_read_ignores_nothing(
         await world.redis.hset(world.shard.keys.failure_ignores, boom().id, garbage)
         assert (await only(history)).ignore is None
     await world.redis.delete(world.shard.keys.failure_ignores)
+
+
+@pytest.mark.req("P8")
+async def test_decisions_stay_with_their_group_and_go_with_it(
+    world: StoreWorld, history: HistoryStore
+) -> None:
+    store = FailureTriageStore(world.shard)
+    assignment = Assignment("grace", "ada", world.now_ms)
+    resolution = Resolution("ada", world.now_ms, "1.2", ("1.1",))
+    async with world.unchanged():
+        assert not await store.put("no-such-group", "assignment", assignment, ENTRY)
+    await history.add_failures(1, [boom()])
+    group = await only(history)
+    async with world.unchanged():
+        assert await store.put(group.id, "resolution", None, ENTRY), "there was nothing to remove"
+    assert await store.put(group.id, "assignment", assignment, ENTRY)
+    assert await store.put(group.id, "resolution", resolution, ENTRY)
+    group = await only(history)
+    assert (group.assignment, group.resolution) == (assignment, resolution)
+    assert await store.put(group.id, "assignment", None, ENTRY)
+    group = await only(history)
+    assert (group.assignment, group.resolution) == (None, resolution)
+    assert len((await AuditStore(world.shard).page(limit=10, cursor=None)).entries) == 3
+    await history.add_failures(2, [boom()])
+    assert (await only(history)).resolution == resolution
+    await history.forget_failures({group.example_job_id})
+    assert await world.redis.exists(world.shard.keys.failure_triage) == 0
+    await history.add_failures(3, [boom()])
+    assert await store.put((await only(history)).id, "assignment", assignment, ENTRY)
+    world.pass_ms(KEEP_GROUPS_MS + 1)
+    await history.add_failures(4, [])
+    assert await world.redis.exists(world.shard.keys.failure_triage) == 0

@@ -1,14 +1,15 @@
 #!lua
 -- Adds failures to their groups. A repeated call of a master, which has the same number, is ignored. If there are too
 -- many groups, removes those that were not seen for longest.
--- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash
+-- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
 --   max_versions quiet_ms(a group that fails again after this time has come back) [+ group_id count example_job_id name
 --   cause message versions(MessagePack: version, failures, version, failures …)]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
-local flushed_key, groups_key, seen_key, ignores_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local flushed_key, groups_key, seen_key = KEYS[1], KEYS[2], KEYS[3]
+local ignores_key, triage_key = KEYS[4], KEYS[5]
 local now_ms, number, max_groups = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local lives_ms, max_versions, quiet_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local FIRST, WIDTH = 7, 7
@@ -105,5 +106,6 @@ for _, id in ipairs(gone) do
   redis.call('ZREM', seen_key, id)
   redis.call('HDEL', groups_key, id)
   redis.call('HDEL', ignores_key, id)
+  redis.call('HDEL', triage_key, 'a:' .. id, 'r:' .. id)
 end
 return {'ok', now_ms}

@@ -1,8 +1,9 @@
-/** Jobs that failed for good, grouped by name, cause and message without variable parts. Actions apply per group. */
+/** Jobs that failed for good, grouped by name, cause and place in the code. Actions apply per group. */
 import { html, useState } from "../../core/lib.js";
 import { get } from "../../core/api.js";
 import { ActionDialog, useActionEnds } from "../actions.js";
-import { FailureCard, IgnoreDialog, useIgnoring } from "../failure_groups.js";
+import { FailureDialog } from "../failure_dialogs.js";
+import { FailureCard } from "../failure_groups.js";
 import { t } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
@@ -18,18 +19,26 @@ import { NewRows, useHold, useSteadyRows } from "../../ui/tables.js";
 const PAGE = 50;
 // All groups that are kept: a split list has no pages.
 const ALL = 500;
-/** @type {Record<string, string | undefined>} */
-const IGNORED = { "": "false", ignored: "true", all: undefined };
+/** @type {Record<string, Record<string, string>>} */
+const SHOWN = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
 const SPLITS = ["name", "version"];
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
-  const { ignoring, ask, end } = useIgnoring();
+  const [asked, setAsked] = useState(/** @type {import("../failure_dialogs.js").Asked | null} */ (null));
   const hold = useHold();
-  const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const show = query["show"] && query["show"] in SHOWN ? query["show"] : "";
   const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
+  const of = JSON.stringify([
+    query["q"],
+    query["name"],
+    query["version"],
+    query["assignee"],
+    query["cursor"],
+    show,
+    split,
+  ]);
   const [done, setDone] = useState(0);
   const found = useResource(
     async (signal) => ({
@@ -39,7 +48,8 @@ export function Page({ query, go, session }) {
           q: query["q"],
           name: query["name"],
           version: query["version"],
-          ignored: IGNORED[show],
+          ...SHOWN[show],
+          assignee: query["assignee"],
           cursor: query["cursor"],
           limit: split ? ALL : PAGE,
         },
@@ -53,7 +63,7 @@ export function Page({ query, go, session }) {
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
-    hold.isHeld || dialog !== null || ignoring !== null,
+    hold.isHeld || dialog !== null || asked !== null,
     `${found.data?.of} ${done}`,
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
@@ -78,14 +88,15 @@ export function Page({ query, go, session }) {
       },
     });
   const card = (/** @type {FailureGroup} */ group, /** @type {number} */ count) =>
-    html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onIgnore=${ask} onChange=${reload} />`;
-  const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
+    html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onAsk=${(/** @type {import("../failure_dialogs.js").Question} */ question, /** @type {FailureGroup} */ about) => setAsked({ question, group: about })} onChange=${reload} />`;
+  const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
+    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(SHOWN).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
       <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} />
-      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(/** @type {string} */ version) => change({ version })} /></form>
+      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(/** @type {string} */ version) => change({ version })} />
+      <${FilterInput} label=${t("failures.assignee")} value=${query["assignee"] ?? ""} onChange=${(/** @type {string} */ assignee) => change({ assignee })} /></form>
     <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : undefined}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
@@ -93,7 +104,7 @@ export function Page({ query, go, session }) {
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
         : rows.length === 0
-          ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>`
+          ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" || show === "resolved" ? `failures.empty.${show}` : "failures.empty")} /></div>`
           : split
             ? partsOf(rows, split).map(
                 (part) =>
@@ -104,7 +115,7 @@ export function Page({ query, go, session }) {
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
-    ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
+    ${asked && html`<${FailureDialog} ...${asked} who=${session.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
 }
 
 /** @param {FailureGroup} group */

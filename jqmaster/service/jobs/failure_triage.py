@@ -1,0 +1,76 @@
+"""What operators decide about groups of failures: who looks after one, and in which version it is resolved."""
+
+import logging
+from typing import Any
+
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.failures import GroupedFailures
+from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.service.jobs.failures import FailureReader, ShownFailures, unknown_group
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.operations.failure_triage import FailureTriageStore, TriagePart
+
+logger = logging.getLogger(__name__)
+
+
+class FailureTriage:
+    """Methods return the group as the caller may see it. They raise what the store raises, and NotFoundError if no
+    group has the ID. Callers without the right to content never see an ID."""
+
+    def __init__(self, store: FailureTriageStore, reader: FailureReader) -> None:
+        self._store = store
+        self._reader = reader
+
+    async def assign(
+        self, group_id: str, assignee: str | None, *, who: str, access: ContentAccess
+    ) -> ShownFailures:
+        """Let `assignee` look after the group; None: nobody."""
+        group = await self._reader.existing(group_id)
+        assignment = Assignment(assignee, who, await self._store.now_ms()) if assignee else None
+        before = group.assignment.assignee if group.assignment else None
+        entry = _entry(group, who, "failure.assign", {"assignee": before}, {"assignee": assignee})
+        return await self._put(group, "assignment", assignment, entry, access)
+
+    async def resolve(self, group_id: str, version: str, *, who: str, access: ContentAccess) -> ShownFailures:
+        """Say that the group is resolved in `version` of the workers; empty: in the next one."""
+        group = await self._reader.existing(group_id)
+        known = tuple(seen.version for seen in group.versions)
+        resolution = Resolution(who, await self._store.now_ms(), version, known)
+        entry = _entry(
+            group, who, "failure.resolve", _resolved(group), {"resolved": True, "version": version or None}
+        )
+        return await self._put(group, "resolution", resolution, entry, access)
+
+    async def reopen(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
+        """Say that the group is not resolved."""
+        group = await self._reader.existing(group_id)
+        entry = _entry(group, who, "failure.reopen", _resolved(group), {"resolved": False, "version": None})
+        return await self._put(group, "resolution", None, entry, access)
+
+    async def _put(
+        self,
+        group: GroupedFailures,
+        part: TriagePart,
+        decision: Assignment | Resolution | None,
+        entry: bytes,
+        access: ContentAccess,
+    ) -> ShownFailures:
+        if not await self._store.put(group.id, part, decision, entry):
+            raise unknown_group(group.id)
+        (shown,) = await self._reader.shown([await self._reader.existing(group.id)], access)
+        return shown
+
+
+def _entry(
+    group: GroupedFailures, who: str, action: str, before: dict[str, Any], after: dict[str, Any]
+) -> bytes:
+    """Encode an audit entry. It has the kind of failure without its message, which not everybody may see."""
+    kind = {"name": group.name, "cause": group.cause}
+    return encode_entry(who=who, action=action, target=group.id, before=kind | before, after=kind | after)
+
+
+def _resolved(group: GroupedFailures) -> dict[str, Any]:
+    return {
+        "resolved": group.resolution is not None,
+        "version": (group.resolution.version or None) if group.resolution else None,
+    }

@@ -1,0 +1,114 @@
+/** The dialogs about one group of failures: ignore it, assign it, resolve it, and see whom it affects. */
+import { del, get, post } from "../core/api.js";
+import { number, t } from "../core/i18n.js";
+import { html, useEffect, useState } from "../core/lib.js";
+import { usePref } from "../core/prefs.js";
+import { visible } from "../core/text.js";
+import { Button, ErrorBox, Loading } from "../ui/controls.js";
+import { Dialog, attempt } from "../ui/dialogs.js";
+import { DurationField, endOf, unreadable } from "../ui/durations.js";
+import { FilterInput } from "../ui/filters.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Num, Text, nowMs } from "../ui/formats.js";
+import { FormField, useForm } from "../ui/forms.js";
+
+/** @typedef {import("../../answers").Schemas["FailureGroup"]} FailureGroup */
+/** @typedef {import("../../answers").Schemas["AffectedValues"]} AffectedValues */
+/** @typedef {import("../core/api.js").Problem} Problem */
+/** @typedef {import("../ui/forms.js").Values} Values */
+
+/** @typedef {"ignore" | "assign" | "resolve" | "values"} Question */
+/** @typedef {{question: Question, group: FailureGroup}} Asked */
+/** @typedef {{group: FailureGroup, who: string, onClose: () => void, onDone: () => unknown}} Props `who`: the reader. */
+
+/** @param {FailureGroup} group @param {"ignore" | "assign" | "resolve"} call */
+export const pathOf = (group, call) => `api/failures/${encodeURIComponent(group.id)}/${call}`;
+
+/** @param {Props & {question: Question}} props */
+export function FailureDialog({ question, ...props }) {
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
+  return html`<${dialogs[question]} ...${props} />`;
+}
+
+/** @param {{group: FailureGroup}} props */
+const What = ({ group }) =>
+  html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
+
+/** @param {Props} props */
+function Ignore({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ lasts: "", reason: "" }));
+  const save = async (/** @type {Values} */ { reason = "", lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1000) };
+    await post(pathOf(group, "ignore"), { reason, ...length });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group, "ignore")), t("failures.unignored")).then(onDone);
+    return { text: t("failures.ignoring"), undo };
+  };
+  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
+    <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
+}
+
+/** @param {Props} props */
+function Assign({ group, who, onClose, onDone }) {
+  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
+  const save = async (/** @type {Values} */ { assignee = "" }) => {
+    await (assignee ? post(pathOf(group, "assign"), { assignee }) : del(pathOf(group, "assign")));
+    await onDone();
+    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
+  };
+  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
+    <${What} group=${group} />
+    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
+}
+
+/** @param {Props} props */
+function Resolve({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ version: "" }));
+  const save = async (/** @type {Values} */ { version = "" }) => {
+    await post(pathOf(group, "resolve"), { version });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group, "resolve")), t("failures.reopened")).then(onDone);
+    return { text: t("failures.resolving"), undo };
+  };
+  return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
+    <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+    <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+}
+
+/** @param {Props} props */
+function Affected({ group, onClose }) {
+  const [path, setPath] = usePref("failures.path", "argument");
+  const [found, setFound] = useState(/** @type {AffectedValues | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  useEffect(() => {
+    const aborter = new AbortController();
+    const url = /** @type {"api/failures/{group_id}/values"} */ (
+      `api/failures/${encodeURIComponent(group.id)}/values`
+    );
+    get(url, { path }, aborter.signal).then(
+      (answer) => {
+        setFound(answer);
+        setProblem(null);
+      },
+      (error) => {
+        if (!aborter.signal.aborted) setProblem(error);
+      },
+    );
+    return () => aborter.abort();
+  }, [group.id, path]);
+  const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
+    <${FilterInput} label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(/** @type {string} */ text) => text && setPath(text)} />
+    <${ErrorBox} problem=${problem} />
+    ${
+      !found
+        ? html`<${Loading} isLoading=${!problem} />`
+        : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${(70 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>
+    <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`
+    }
+    <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
