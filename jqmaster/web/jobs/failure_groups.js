@@ -56,7 +56,7 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
     attempt(() => del(pathOf(group, call)), done).then(onChange);
   const message = group.message || t("failures.silent");
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}><div class="group-count"><p><b><${Num} value=${count} /></b> <span class="muted">${t("failures.failed", { count })}</span></p><${Trend} group=${group} /></div>
-    <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${group.marks.map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
+    <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
       ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
       <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
       <${Ignored} group=${group} /></div>
@@ -88,7 +88,7 @@ function Decisions({ group }) {
 
 /** @param {{group: FailureGroup}} props */
 function Trend({ group }) {
-  const { trend } = group;
+  const trend = group.trend ?? [];
   if (trend.length === 0) return null;
   const count = trend.reduce((sum, one) => sum + one, 0);
   const label = t("failures.trend", { count, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
@@ -97,7 +97,7 @@ function Trend({ group }) {
 
 /** @param {{group: FailureGroup}} props */
 function Versions({ group }) {
-  const { versions } = group;
+  const versions = group.versions ?? [];
   if (versions.length === 0) return null;
   return html`<span> · ${t("failures.versions")} ${versions.map((seen, at) => html`${at > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
 }
