@@ -69,6 +69,23 @@ from jqmaster.store.operations.declarations import DeclarationStore
 
 
 @dataclass(frozen=True, slots=True)
+class FlowServices:
+    """The services that show flows."""
+
+    reader: FlowReader
+    texts: FlowTextReader
+
+
+@dataclass(frozen=True, slots=True)
+class FailureServices:
+    """The services of groups of failures, besides their list."""
+
+    actions: FailureActions
+    triage: FailureTriage
+    values: FailureValues
+
+
+@dataclass(frozen=True, slots=True)
 class MasterCondition:
     """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
     `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
@@ -125,8 +142,7 @@ class Services:
     events: EventReader
     fireworq: FireworqGateway | None
     batches: BatchService
-    flows: FlowReader
-    flow_texts: FlowTextReader
+    flows: FlowServices
     challenges: ChallengeService
     challenge_reader: ChallengeReader
     challenge_forms: ChallengeForms
@@ -145,9 +161,7 @@ class Services:
     health: HealthService
     agent_turns: AgentTurns
     demand: DemandService
-    failure_actions: FailureActions
-    failure_triage: FailureTriage
-    failure_values: FailureValues
+    failures: FailureServices
     identity: Identity
     master_id: str
     store_id: str

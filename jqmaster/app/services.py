@@ -5,7 +5,7 @@ from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
-from jqmaster.api.services import Services
+from jqmaster.api.services import FailureServices, FlowServices, Services
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
@@ -90,6 +90,7 @@ class RequestServices:
             reach=lambda: self._services.fleet.reach() if shard.leader.leadership else None,
         )
         self.backlog_why = BacklogWhy(self._services.jobs, why_store, self.why, self._services.constraints)
+        self._excerpts = JobExcerpts(self._stores.records, self._stores.workers, self._stores.progress)
         self._failures = FailureReader(self._stores.history, self._stores.records)
         self.stats = StatsService(
             self._stores.history,
@@ -110,13 +111,12 @@ class RequestServices:
         shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
-        excerpts = JobExcerpts(stores.records, stores.workers, stores.progress)
         return Services(
             live=shared.live,
             enqueue=services.enqueue,
             reach=services.reach,
             jobs=services.jobs,
-            excerpts=excerpts,
+            excerpts=self._excerpts,
             job_parts=services.job_parts,
             job_logs=services.job_logs,
             job_actions=services.job_actions,
@@ -146,8 +146,7 @@ class RequestServices:
             events=EventReader(stores.events),
             fireworq=services.fireworq,
             batches=services.batches,
-            flows=services.flows,
-            flow_texts=FlowTextReader(stores.records, excerpts),
+            flows=FlowServices(services.flows, FlowTextReader(stores.records, self._excerpts)),
             challenges=services.challenges,
             challenge_forms=self._make_challenge_forms(audit_writer),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
@@ -167,9 +166,7 @@ class RequestServices:
             health=self._make_health(constraints),
             demand=self._make_demand(),
             agent_turns=AgentTurns(clock),
-            failure_actions=FailureActions(stores.history, self._failures),
-            failure_triage=FailureTriage(FailureTriageStore(services.link), self._failures),
-            failure_values=FailureValues(self._failures, services.jobs, stores.records),
+            failures=self._make_failures(),
             master_id=shared.master_id,
             store_id=services.link.mark,
             prefix=shared.prefix,
@@ -181,6 +178,14 @@ class RequestServices:
             search_turns=SearchTurns(),
             traffic=traffic,
             metrics=self._make_metrics(constraints, traffic),
+        )
+
+    def _make_failures(self) -> FailureServices:
+        services, stores, reader = self._services, self._stores, self._failures
+        return FailureServices(
+            FailureActions(stores.history, reader),
+            FailureTriage(FailureTriageStore(services.link), reader),
+            FailureValues(reader, services.jobs, stores.records),
         )
 
     def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:

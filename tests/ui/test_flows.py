@@ -260,7 +260,7 @@ async def test_a_waterfall_shows_when_each_job_could_start_did_and_ended(screens
         rows = page.get_by_role("list", name="Waterfall").get_by_role("listitem")
         await expect(rows).to_have_count(3 + 3 + 1 + 14)
         ids = await rows.locator("[data-key]").evaluate_all("(all) => all.map((one) => one.dataset.key)")
-        # What ran comes first, in the order of the starts.
+        # The jobs that ran come first, in the order of their starts.
         assert set(ids[:3]) == set(flow["loads"].values())
         broken = rows.filter(has=page.locator(f'[data-key="{flow["loads"]["items"]}"]'))
         await expect(broken).to_contain_text("ValueError: the table items is locked")

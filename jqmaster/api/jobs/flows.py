@@ -21,13 +21,13 @@ LIMIT: Final[dict[str, Any]] = {
 
 @search
 async def of_job(call: Call) -> Reply:
-    return await _answer(call, await call.services.flows.of_job(call.path["job_id"], _limit(call)))
+    return await _answer(call, await call.services.flows.reader.of_job(call.path["job_id"], _limit(call)))
 
 
 @search
 async def of_batch(call: Call) -> Reply:
     batch = await call.services.batches.find(call.path["batch_id"])
-    return await _answer(call, await call.services.flows.of_batch(batch.id, _limit(call)))
+    return await _answer(call, await call.services.flows.reader.of_batch(batch.id, _limit(call)))
 
 
 def _limit(call: Call) -> int:
@@ -36,7 +36,7 @@ def _limit(call: Call) -> int:
 
 async def _answer(call: Call, flow: FlowGraph) -> Reply:
     """Return a `FlowView`."""
-    texts = await call.services.flow_texts.of([one.job for one in flow.jobs if one.job], call.content)
+    texts = await call.services.flows.texts.of([one.job for one in flow.jobs if one.job], call.content)
     jobs = {one.id: one.job for one in flow.jobs if one.job}
     before = {one.id: one.after for one in flow.jobs}
     view = {

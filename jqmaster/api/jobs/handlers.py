@@ -146,7 +146,7 @@ def _is_lost(state: JobState) -> bool:
 
 async def _revives(call: Call) -> dict[str, Any]:
     """Return a `RevivalView`."""
-    return asdict(await call.services.flows.revival(call.path["job_id"]))
+    return asdict(await call.services.flows.reader.revival(call.path["job_id"]))
 
 
 async def retry(call: Call) -> Reply:

@@ -24,14 +24,14 @@ async def unassign(call: Call) -> Reply:
 
 async def resolve(call: Call) -> Reply:
     request = await call.read(ResolveRequest)
-    shown = await call.services.failure_triage.resolve(
+    shown = await call.services.failures.triage.resolve(
         call.path["group_id"], request.version, who=call.who, access=call.content
     )
     return await _group(call, shown)
 
 
 async def reopen(call: Call) -> Reply:
-    shown = await call.services.failure_triage.reopen(
+    shown = await call.services.failures.triage.reopen(
         call.path["group_id"], who=call.who, access=call.content
     )
     return await _group(call, shown)
@@ -39,7 +39,7 @@ async def reopen(call: Call) -> Reply:
 
 @search
 async def list_values(call: Call) -> Reply:
-    found = await call.services.failure_values.of(call.path["group_id"], _path(call), call.content)
+    found = await call.services.failures.values.of(call.path["group_id"], _path(call), call.content)
     return Reply(
         200,
         {
@@ -52,7 +52,7 @@ async def list_values(call: Call) -> Reply:
 
 
 async def _decide(call: Call, assignee: str | None) -> ShownFailures:
-    return await call.services.failure_triage.assign(
+    return await call.services.failures.triage.assign(
         call.path["group_id"], assignee, who=call.who, access=call.content
     )
 

@@ -105,7 +105,7 @@ async def list_failures(call: Call) -> Reply:
 async def ignore_failure(call: Call) -> Reply:
     request = await call.read(IgnoreRequest)
     services = call.services
-    shown = await services.failure_actions.ignore(
+    shown = await services.failures.actions.ignore(
         call.path["group_id"],
         duration_s=request.duration_s,
         reason=request.reason,
@@ -118,7 +118,7 @@ async def ignore_failure(call: Call) -> Reply:
 
 async def unignore_failure(call: Call) -> Reply:
     services = call.services
-    shown = await services.failure_actions.unignore(call.path["group_id"], who=call.who, access=call.content)
+    shown = await services.failures.actions.unignore(call.path["group_id"], who=call.who, access=call.content)
     with after_it_was_done():
         return Reply(200, failure_group_view(shown, await services.store_time_ms()))
 

@@ -271,7 +271,7 @@ class FailureAssigned(Answer):
     """Somebody looks after the group."""
 
     assignee: str
-    by: str = Field(description="Who decided so.")
+    by: str = Field(description="The person who assigned it.")
     at: Timestamp
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from jqmaster.domain.jobs.seen_version import SeenVersion
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 
 HOUR_MS: Final = 3_600_000
 # Hours of the trend, the current one included.
@@ -62,7 +62,7 @@ class GroupedFailures:
     versions: Sequence[SeenVersion] = ()
     regressed_ms: int = 0
     ignore: Ignore | None = None
-    assignment: Assignment | None = None
+    assignment: AssignedPerson | None = None
     resolution: Resolution | None = None
 
     def trend(self, now_ms: int) -> list[int]:

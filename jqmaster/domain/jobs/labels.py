@@ -29,8 +29,8 @@ class LabelFacts:
 
 
 def labels(jobs: Sequence[LabelFacts]) -> dict[str, str]:
-    """Return what distinguishes each job from the others of its name, such as `width=160`, by its ID. A job has no
-    label if it is the only one of its name, or if nothing that is known distinguishes it."""
+    """Return a label for each job by its ID, such as `width=160`, that distinguishes it from the others of its name. A
+    job has no label if it is the only one of its name, or if nothing that is known distinguishes it."""
     by_name: dict[str, list[LabelFacts]] = {}
     for job in jobs:
         by_name.setdefault(job.name, []).append(job)

@@ -1,4 +1,4 @@
-"""What people decided about a group of failures: who looks after it, and in which version it is resolved."""
+"""Decisions of people about a group of failures: who looks after it, and in which version it is resolved."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _NUMBERED: Final = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,7})")
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class AssignedPerson:
     """The person who looks after a group, and who decided so."""
 
     assignee: str

@@ -1,11 +1,11 @@
-"""What operators decide about groups of failures: who looks after one, and in which version it is resolved."""
+"""Decisions of operators about groups of failures: who looks after one, and in which version it is resolved."""
 
 import logging
 from typing import Any
 
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.failures import GroupedFailures
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 from jqmaster.service.jobs.failures import FailureReader, ShownFailures, unknown_group
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.failure_triage import FailureTriageStore, TriagePart
@@ -26,7 +26,7 @@ class FailureTriage:
     ) -> ShownFailures:
         """Let `assignee` look after the group; None: nobody."""
         group = await self._reader.existing(group_id)
-        assignment = Assignment(assignee, who, await self._store.now_ms()) if assignee else None
+        assignment = AssignedPerson(assignee, who, await self._store.now_ms()) if assignee else None
         before = group.assignment.assignee if group.assignment else None
         entry = _entry(group, who, "failure.assign", {"assignee": before}, {"assignee": assignee})
         return await self._put(group, "assignment", assignment, entry, access)
@@ -51,7 +51,7 @@ class FailureTriage:
         self,
         group: GroupedFailures,
         part: TriagePart,
-        decision: Assignment | Resolution | None,
+        decision: AssignedPerson | Resolution | None,
         entry: bytes,
         access: ContentAccess,
     ) -> ShownFailures:

@@ -25,7 +25,7 @@ _MAX_TEXT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class AffectedValues:
+class ValueCounts:
     """Counts of jobs by value, as JSON, the most frequent first. `examined`: the number of jobs that were read;
     `without`: how many of them have no such value; `is_complete`: False if there may be further jobs or values."""
 
@@ -43,7 +43,7 @@ class FailureValues:
         self._jobs = jobs
         self._records = records
 
-    async def of(self, group_id: str, path: Path, access: ContentAccess) -> AffectedValues:
+    async def of(self, group_id: str, path: Path, access: ContentAccess) -> ValueCounts:
         """Return the values at `path` of the latest jobs of a group. Raise NotFoundError if no group has the ID, and
         ForbiddenError if the caller may not see these values."""
         access.check_failure_group(("path", "group_id"))
@@ -59,7 +59,7 @@ class FailureValues:
                 counts[_text(value)] += 1
         is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MOST_VALUES
         without = len(whole) - counts.total()
-        return AffectedValues(counts.most_common(MOST_VALUES), len(whole), without, is_complete)
+        return ValueCounts(counts.most_common(MOST_VALUES), len(whole), without, is_complete)
 
 
 def _text(value: object) -> str:

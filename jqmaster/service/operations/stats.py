@@ -17,7 +17,7 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.domain.jobs.stack_frame import StackFrame
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
@@ -397,7 +397,7 @@ def _raised_at(frame: StackFrame) -> dict[str, Any]:
     return {"file": frame.file, "function": frame.function, "code": frame.code}
 
 
-def _assigned(assignment: Assignment) -> dict[str, Any]:
+def _assigned(assignment: AssignedPerson) -> dict[str, Any]:
     return {"assignee": assignment.assignee, "by": assignment.who, "at": iso_ms(assignment.at_ms)}
 
 

@@ -7,7 +7,7 @@ import msgpack
 
 from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.domain.jobs.seen_version import SeenVersion
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 from jqmaster.store import codec
 
 _UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
@@ -17,7 +17,7 @@ def decode_group(
     group_id: bytes,
     packed: bytes,
     ignore: Ignore | None,
-    assignment: Assignment | None = None,
+    assignment: AssignedPerson | None = None,
     resolution: Resolution | None = None,
 ) -> GroupedFailures | None:
     """Return the group; None if it cannot be read."""

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgpack
 
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
@@ -27,7 +27,11 @@ class FailureTriageStore:
         return await self._shard.now_ms()
 
     async def put(
-        self, group_id: str, part: TriagePart, decision: Assignment | Resolution | None, audit_entry: bytes
+        self,
+        group_id: str,
+        part: TriagePart,
+        decision: AssignedPerson | Resolution | None,
+        audit_entry: bytes,
     ) -> bool:
         """Store a decision; None removes it. False if there is no group of this ID."""
         k = self._keys
@@ -46,19 +50,19 @@ class FailureTriageStore:
         return word != "unknown"
 
 
-def encode_decision(decision: Assignment | Resolution) -> bytes:
-    if isinstance(decision, Assignment):
+def encode_decision(decision: AssignedPerson | Resolution) -> bytes:
+    if isinstance(decision, AssignedPerson):
         return codec.pack([decision.assignee, decision.who, decision.at_ms])
     return codec.pack([decision.who, decision.at_ms, decision.version, decision.known])
 
 
-def decode_assignment(packed: bytes | None) -> Assignment | None:
+def decode_assignment(packed: bytes | None) -> AssignedPerson | None:
     """Return the decision; None if there is none, or it cannot be read."""
     if packed is None:
         return None
     try:
         assignee, who, at_ms, *_ = msgpack.unpackb(packed)
-        return Assignment(str(assignee), str(who), int(at_ms))
+        return AssignedPerson(str(assignee), str(who), int(at_ms))
     except _UNREADABLE:
         return None
 

@@ -129,7 +129,7 @@ function clockOf(text) {
   const found = text.match(CLOCK);
   if (!found) return null;
   const [, half, hours = "", colon, minutes, isHalfPast, english] = found;
-  // A bare number is no clock time.
+  // A number alone means nothing.
   if (colon === undefined && !english && !text.includes("時")) return null;
   const isTwelve = Boolean(half || english);
   const isAfternoon = half === "午後" || Boolean(english?.startsWith("p"));

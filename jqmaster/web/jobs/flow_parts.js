@@ -1,4 +1,4 @@
-/** What both pictures of a flow share. */
+/** Helpers of both pictures of a flow. */
 import { t } from "../core/i18n.js";
 import { useRef } from "../core/lib.js";
 import { visible } from "../core/text.js";
@@ -7,7 +7,7 @@ import { visible } from "../core/text.js";
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
 /**
- * What a picture shows. `flow`: its shape, which stays while somebody looks at it. `newest`: its jobs as they are now, by
+ * The content of a picture. `flow`: its shape, which stays while somebody looks at it. `newest`: its jobs as they are now, by
  * ID. `current`: the ID of the job whose page this is. `failure`: the ID of the failure that is explained above. `tools`: what stands at the top of each
  * picture.
  * @typedef {{flow: FlowView, newest: Map<string, FlowJob>, current: string, failure: string, tools: import("../core/lib.js").Node}} Drawn

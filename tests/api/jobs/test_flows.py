@@ -163,7 +163,7 @@ async def test_a_flow_says_where_it_broke_why_and_which_chain_took_the_time(
         assert [by_id[one]["error"] for one in (small, large)] == [None, "OSError: the disk is full"]
         assert by_id[large]["attempt"] == 1
         assert by_id[large]["created_at"] <= by_id[large]["started_at"] <= by_id[large]["finished_at"]
-        # Who may not see what jobs carry sees the shape alone.
+        # A caller without the right to content sees the shape alone.
         view = await flow_of(viewer, f"jobs/{publish}")
         assert {(job["label"], job["error"]) for job in view["jobs"]} == {(None, None)}
         assert (view["failures"], view["critical_path"]) == ([large], [load, large])

@@ -11,7 +11,7 @@ AT = 1_000
 
 
 def reopened_by(version: str, known: tuple[str, ...], *seen: tuple[str, int]) -> str | None:
-    """Return what opened a group again. `seen`: versions, and when each failed last."""
+    """Return the version that opened a group again. `seen`: versions, and when each failed last."""
     versions = [SeenVersion(one, 1, at, at) for one, at in seen]
     last = max((at for _, at in seen), default=0)
     return Resolution("ada", AT, version, known).reopened_by(versions, last)

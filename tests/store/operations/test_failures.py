@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
-from jqmaster.domain.jobs.triage import Assignment, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
 from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.operations.failure_triage import FailureTriageStore
@@ -185,7 +185,7 @@ async def test_decisions_stay_with_their_group_and_go_with_it(
     world: StoreWorld, history: HistoryStore
 ) -> None:
     store = FailureTriageStore(world.shard)
-    assignment = Assignment("grace", "ada", world.now_ms)
+    assignment = AssignedPerson("grace", "ada", world.now_ms)
     resolution = Resolution("ada", world.now_ms, "1.2", ("1.1",))
     async with world.unchanged():
         assert not await store.put("no-such-group", "assignment", assignment, ENTRY)
