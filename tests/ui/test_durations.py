@@ -90,7 +90,9 @@ async def test_a_name_is_paused_for_any_time_and_a_slip_stays_in_the_dialog(
         await dialog.get_by_role("button", name="4 h", exact=True).click()
         await expect(field).to_have_value("4 h")
         await field.fill("45m")
-        await expect(dialog).to_contain_text(re.compile(r"Until (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d .*, in 45 min"))
+        await expect(dialog).to_contain_text(
+            re.compile(r"Until (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d .*, in 45 min")
+        )
         await picture(page, "pause-duration")
         await dialog.get_by_role("button", name="Pause", exact=True).click()
         await expect(dialog).to_have_count(0)
