@@ -1077,9 +1077,9 @@ var UNITS = (
     ["ms", 1]
   ]
 );
-function durationText(ms3, isCoarse = false) {
-  const sign = ms3 < 0 ? "−" : "";
-  const all = Math.abs(ms3);
+function durationText(ms4, isCoarse = false) {
+  const sign = ms4 < 0 ? "−" : "";
+  const all = Math.abs(ms4);
   if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
   if (all < 1e3) return `${sign}${Math.round(all)} ${t("unit.ms")}`;
   if (all < 1e4) return `${sign}${number(all / 1e3, { maximumFractionDigits: 1 })} ${t("unit.s")}`;
@@ -1092,13 +1092,13 @@ function durationText(ms3, isCoarse = false) {
   return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
 }
 var MINUTE_MS = 6e4;
-function steadyMs(ms3) {
-  const step = ms3 < MINUTE_MS ? 1e3 : MINUTE_MS;
-  return Math.floor(ms3 / step) * step;
+function steadyMs(ms4) {
+  const step = ms4 < MINUTE_MS ? 1e3 : MINUTE_MS;
+  return Math.floor(ms4 / step) * step;
 }
-function Duration({ ms: ms3 }) {
-  if (ms3 === null || ms3 === void 0) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
-  return html`<span class="num">${durationText(ms3)}</span>`;
+function Duration({ ms: ms4 }) {
+  if (ms4 === null || ms4 === void 0) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num">${durationText(ms4)}</span>`;
 }
 var perSText = (rate) => t("rate.per_s", { rate: number(rate, { maximumFractionDigits: rate < 0.1 ? 3 : rate < 10 ? 2 : 1 }) });
 function bytesText(bytes) {
@@ -1118,8 +1118,8 @@ function Bytes({ value }) {
 }
 var skewMs = 0;
 function tellTime(at2) {
-  const ms3 = Date.parse(at2) - Date.now();
-  if (Number.isFinite(ms3)) skewMs = ms3;
+  const ms4 = Date.parse(at2) - Date.now();
+  if (Number.isFinite(ms4)) skewMs = ms4;
 }
 var nowMs = () => Date.now() + skewMs;
 var tickers = /* @__PURE__ */ new Set();
@@ -1134,32 +1134,32 @@ function useTick() {
     return () => void tickers.delete(tick);
   }, []);
 }
-function utcText(ms3) {
-  const date = new Date(ms3);
+function utcText(ms4) {
+  const date = new Date(ms4);
   return Number.isNaN(date.getTime()) ? "?" : date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 }
-function localText(ms3) {
-  const date = new Date(ms3);
+function localText(ms4) {
+  const date = new Date(ms4);
   if (Number.isNaN(date.getTime())) return "?";
   const two2 = (part) => String(part).padStart(2, "0");
   const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName");
   return `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())} ${two2(date.getHours())}:${two2(date.getMinutes())}:${two2(date.getSeconds())} ${zone?.value ?? ""}`;
 }
-var instantText = (ms3, mode) => mode === "utc" ? utcText(ms3) : localText(ms3);
-function instantParts(ms3, mode) {
-  const [day = "", clock = "", zone = ""] = instantText(ms3, mode).split(" ");
+var instantText = (ms4, mode) => mode === "utc" ? utcText(ms4) : localText(ms4);
+function instantParts(ms4, mode) {
+  const [day = "", clock = "", zone = ""] = instantText(ms4, mode).split(" ");
   return { day, clock, zone };
 }
-function clockText(ms3, mode) {
-  const { day, clock, zone } = instantParts(ms3, mode);
+function clockText(ms4, mode) {
+  const { day, clock, zone } = instantParts(ms4, mode);
   return `${day === instantParts(nowMs(), mode).day ? "" : `${day} `}${clock} ${zone}`;
 }
-function minuteText(ms3) {
-  const { day, clock } = instantParts(ms3, "local");
+function minuteText(ms4) {
+  const { day, clock } = instantParts(ms4, "local");
   return `${day === instantParts(nowMs(), "local").day ? "" : `${day.slice(5)} `}${clock.slice(0, 5)}`;
 }
-function relativeText(ms3) {
-  const ago = nowMs() - ms3;
+function relativeText(ms4) {
+  const ago = nowMs() - ms4;
   if (Math.abs(ago) < 1e3) return t("time.now");
   const step = Math.abs(ago) < 6e4 ? 1e3 : 6e4;
   const rounded = step === 1e3 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
@@ -1169,11 +1169,11 @@ function Time({ at: at2, isNext = false, isPast = false }) {
   useTick();
   const [mode] = usePref("times", "relative");
   if (!at2) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
-  const ms3 = Date.parse(at2);
-  if (Number.isNaN(ms3)) return html`<${Text} value=${at2} />`;
-  const relative = isNext && ms3 < nowMs() ? t("time.now") : relativeText(ms3);
-  const shown2 = mode === "relative" ? relative : instantText(ms3, mode);
-  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown2}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms3)}</span>`}</time>`;
+  const ms4 = Date.parse(at2);
+  if (Number.isNaN(ms4)) return html`<${Text} value=${at2} />`;
+  const relative = isNext && ms4 < nowMs() ? t("time.now") : relativeText(ms4);
+  const shown2 = mode === "relative" ? relative : instantText(ms4, mode);
+  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms4), utcText(ms4)].join(" · ")}>${shown2}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms4)}</span>`}</time>`;
 }
 function Id({ id, href: href2 }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
@@ -2103,22 +2103,22 @@ var LIMIT_KINDS = [
 // ui/instants.js
 var LATEST = "9999-12-31T23:59:59";
 var isUtc = () => pref("times", "relative") === "utc";
-var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
+var zoneAt = (ms4) => isUtc() ? "UTC" : localText(ms4).split(" ")[2] ?? "UTC";
 function inZone(label, value = "") {
-  const ms3 = Date.parse(value);
-  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
+  const ms4 = Date.parse(value);
+  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms4) ? Date.now() : ms4) });
 }
 var useZone = () => void usePref("times", "relative");
 function inputOf(at2) {
-  const ms3 = at2 ? Date.parse(at2) : NaN;
-  if (Number.isNaN(ms3)) return "";
-  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
+  const ms4 = at2 ? Date.parse(at2) : NaN;
+  if (Number.isNaN(ms4)) return "";
+  return (isUtc() ? utcText(ms4) : localText(ms4)).slice(0, 19).replace(" ", "T");
 }
 function instantIn(text) {
   if (!text || text > LATEST) return "";
   const whole = text.length === 16 ? `${text}:00` : text;
-  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
-  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
+  const ms4 = Date.parse(isUtc() ? `${whole}Z` : whole);
+  return Number.isNaN(ms4) ? "" : new Date(ms4).toISOString().replace(".000Z", "Z");
 }
 var editedInstant = (text, opened2) => opened2 && text === inputOf(opened2) ? opened2 : instantIn(text) || text;
 
@@ -2352,7 +2352,7 @@ var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId
 var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
 var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
-var instantWords = (ms3) => instantText(ms3, pref("times", "relative"));
+var instantWords = (ms4) => instantText(ms4, pref("times", "relative"));
 function filterWords(filter) {
   const words = Object.entries(filter).map(([key, value]) => {
     if (key === "matcher") return ruleText(value) ?? toJson(value);
@@ -2547,55 +2547,108 @@ function BatchWhy({ batch, why }) {
     ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
 }
 
+// core/durations.js
+var SECOND = 1e3;
+var MINUTE = 60 * SECOND;
+var HOUR2 = 60 * MINUTE;
+var DAY = 24 * HOUR2;
+var UNITS2 = [
+  [SECOND, "s|sec|secs|second|seconds|秒|秒間"],
+  [MINUTE, "m|min|mins|minute|minutes|分|分間"],
+  [HOUR2, "h|hr|hrs|hour|hours|時間"],
+  [DAY, "d|day|days|日|日間"],
+  [7 * DAY, "w|week|weeks|週|週間"]
+];
+var SIZES = new Map(UNITS2.flatMap(([size, words]) => words.split("|").map((word) => [word, size])));
+var WORDS2 = [...SIZES.keys()].sort((a2, b2) => b2.length - a2.length).join("|");
+var PART = new RegExp(`^(\\d+(?:[.,]\\d+)?) ?(${WORDS2})(?![a-z])(半)?(?:[ ,]|and |と)*`);
+var SHORT = /^(\d+) ?(?:h|時間)(\d{1,2})$/;
+var ENDLESS = /* @__PURE__ */ new Set(["forever", "no end", "without end", "無期限", "ずっと"]);
+var HALVES = (
+  /** @type {Record<string, string>} */
+  { half: "0.5", an: "1", a: "1", one: "1" }
+);
+var WEEKDAYS = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+var WEEKDAYS_JA = "日月火水木金土";
+var CLOCK = /^(?:at )?(午前|午後)?(\d{1,2})(?::(\d{2})|時(?:(\d{1,2})分|(半))?)? ?(am|pm|a\.m\.|p\.m\.)?$/;
+function durationIn(text, nowMs2, isUtc2) {
+  const plain2 = text.normalize("NFKC").trim().toLowerCase().replace(/\s+/g, " ");
+  if (ENDLESS.has(plain2)) return Infinity;
+  const until = plain2.match(/^(?:until|till|by) (.+)$/)?.[1] ?? plain2.match(/^(.+?) ?(?:まで|迄)$/)?.[1];
+  const length = until === void 0 ? lengthOf(plain2) : null;
+  if (length !== null) return length;
+  const end = instantOf(until ?? plain2, nowMs2, isUtc2);
+  return end === null || end <= nowMs2 ? null : end - nowMs2;
+}
+function lengthOf(plain2) {
+  if (plain2 === "0") return 0;
+  let rest = plain2.replace(/^(?:for|in) /, "").replace(/ ?(?:後|の間)$/, "").replace(/\b(half|an|a|one)(?: an?)? (?=[a-z])/g, (_, word) => `${HALVES[word]} `).replace(/^半(?=日|時間)/, "0.5");
+  const short = rest.match(SHORT);
+  if (short) return Number(short[1]) * HOUR2 + Number(short[2]) * MINUTE;
+  let total = 0;
+  let last = Infinity;
+  while (rest) {
+    const [whole = "", count2 = "", unit = "", half] = rest.match(PART) ?? [];
+    const size = SIZES.get(unit);
+    if (!size || size >= last) return null;
+    total += (Number(count2.replace(",", ".")) + (half ? 0.5 : 0)) * size;
+    last = size;
+    rest = rest.slice(whole.length);
+  }
+  return last === Infinity ? null : total;
+}
+function instantOf(plain2, nowMs2, isUtc2) {
+  const now = new Date(nowMs2);
+  const today = isUtc2 ? [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate(), now.getUTCDay()] : [now.getFullYear(), now.getMonth(), now.getDate(), now.getDay()];
+  const [year = 0, month = 0, day = 0, weekday = 0] = today;
+  const make = (y2, m, d, h2, min) => isUtc2 ? Date.UTC(y2, m, d, h2, min) : new Date(y2, m, d, h2, min).getTime();
+  const dated = plain2.match(/^(\d{4})-(\d{2})-(\d{2})(?:[ t](.+))?$/);
+  if (dated) {
+    const clock2 = clockOf(dated[4] ?? "0:00");
+    const [y2, m, d] = [Number(dated[1]), Number(dated[2]) - 1, Number(dated[3])];
+    const isDay = new Date(Date.UTC(y2, m, d)).getUTCDate() === d;
+    return clock2 && isDay ? make(y2, m, d, clock2[0], clock2[1]) : null;
+  }
+  const { days, rest } = dayOf(plain2, weekday);
+  const clock = clockOf(rest || (days === null ? "" : "0:00"));
+  if (!clock) return null;
+  const at2 = make(year, month, day + (days ?? 0), clock[0], clock[1]);
+  return days === null && at2 <= nowMs2 ? make(year, month, day + 1, clock[0], clock[1]) : at2;
+}
+function dayOf(plain2, weekday) {
+  const named = plain2.match(/^(today|tomorrow|今日|本日|明日|明後日)(?:の| at)? ?(.*)$/);
+  if (named) {
+    const days = { tomorrow: 1, 明日: 1, 明後日: 2 }[named[1] ?? ""] ?? 0;
+    return { days, rest: named[2] ?? "" };
+  }
+  const english = plain2.match(/^(?:next )?([a-z]{3,9})(?: at)?(?: (.*))?$/);
+  const japanese = plain2.match(/^(?:次の)?([日月火水木金土])曜日?(?:の)? ?(.*)$/);
+  const at2 = english ? WEEKDAYS.findIndex((one) => one === english[1] || one.slice(0, 3) === english[1]) : japanese ? WEEKDAYS_JA.indexOf(japanese[1] ?? "") : -1;
+  if (at2 < 0) return { days: null, rest: plain2 };
+  return { days: (at2 - weekday + 6) % 7 + 1, rest: (english ?? japanese)?.[2] ?? "" };
+}
+function clockOf(text) {
+  if (text === "noon" || text === "正午") return [12, 0];
+  if (text === "midnight") return [24, 0];
+  const found = text.match(CLOCK);
+  if (!found) return null;
+  const [, half, hours = "", colon, minutes, isHalfPast, english] = found;
+  if (colon === void 0 && !english && !text.includes("時")) return null;
+  const isTwelve = Boolean(half || english);
+  const isAfternoon = half === "午後" || Boolean(english?.startsWith("p"));
+  let hour = Number(hours);
+  const minute = isHalfPast ? 30 : Number(colon ?? minutes ?? 0);
+  if (minute > 59 || hour > (isTwelve ? 12 : 24) || hour === 24 && minute > 0) return null;
+  if (isTwelve) hour = hour % 12 + (isAfternoon ? 12 : 0);
+  return [hour, minute];
+}
+
 // ui/durations.js
 var MINUTE_MS2 = 6e4;
-var DAY_MS = 864e5;
 var SUGGESTED_MS = [15, 30, 60, 120, 240, 1440].map((minutes) => minutes * MINUTE_MS2);
-var UNITS2 = [
-  [/^(?:s|sec|secs|seconds?|秒間?)$/, 1e3],
-  [/^(?:m|min|mins|minutes?|分間?)$/, MINUTE_MS2],
-  [/^(?:h|hr|hrs|hours?|時間)$/, 60 * MINUTE_MS2],
-  [/^(?:d|days?|日間?)$/, DAY_MS],
-  [/^(?:w|weeks?|週間?)$/, 7 * DAY_MS]
-];
-var PART = /(\d+(?:[.,]\d+)?)\s*([a-z]+|秒間?|分間?|時間|日間?|週間?)/y;
-var CLOCK = /^(?:until|till)?\s*(tomorrow|明日)?(?:の|\s)*(?:at\s+)?(\d{1,2})(?::(\d{2})|時(?:(\d{1,2})分)?|時(半))\s*(?:まで)?$/;
-var DATE = /^(?:until|till)?\s*(\d{4}-\d{2}-\d{2})(?:[t\s]+(\d{1,2}):(\d{2}))?\s*(?:まで)?$/;
 function endOf(text, now = nowMs()) {
-  const plain2 = text.normalize("NFKC").trim().toLowerCase();
-  const lasts = lengthOf(plain2.replace(/^for\s+/, ""));
-  if (lasts !== null) return lasts > 0 ? now + lasts : null;
-  const clock = CLOCK.exec(plain2);
-  if (clock) {
-    const [, tomorrow, hour = "", minute, jaMinute, half] = clock;
-    const today = inputOf(new Date(now).toISOString()).slice(0, 10);
-    const at3 = instantAt(today, hour, minute ?? jaMinute ?? (half ? "30" : "00"));
-    if (at3 === null) return null;
-    return tomorrow || at3 <= now ? at3 + DAY_MS : at3;
-  }
-  const date = DATE.exec(plain2);
-  if (!date) return null;
-  const at2 = instantAt(date[1] ?? "", date[2] ?? "0", date[3] ?? "00");
-  return at2 !== null && at2 > now ? at2 : null;
-}
-function lengthOf(text) {
-  let sum2 = 0;
-  let at2 = 0;
-  while (at2 < text.length) {
-    PART.lastIndex = at2;
-    const part = PART.exec(text);
-    const unit = part && UNITS2.find(([words]) => words.test(part[2] ?? ""));
-    if (!part || !unit) return null;
-    sum2 += Number((part[1] ?? "").replace(",", ".")) * unit[1];
-    at2 = PART.lastIndex;
-    while (text[at2] === " " || text[at2] === ",") at2 += 1;
-  }
-  return at2 === 0 ? null : sum2;
-}
-function instantAt(day, hour, minute) {
-  if (Number(hour) > 23 || Number(minute) > 59) return null;
-  const iso = instantIn(`${day}T${hour.padStart(2, "0")}:${minute.padStart(2, "0")}:00`);
-  return iso ? Date.parse(iso) : null;
+  const ms4 = durationIn(text, now, pref("times", "relative") === "utc");
+  return ms4 === null || ms4 === 0 || ms4 === Infinity ? null : now + ms4;
 }
 var unreadable = (field) => new Problem(422, { title: t("duration.unknown"), errors: [{ loc: [field], msg: t("duration.rule") }] });
 function DurationField({ form, name, label, empty, path }) {
@@ -2606,7 +2659,7 @@ function DurationField({ form, name, label, empty, path }) {
     duration: durationText(Math.round((end - nowMs()) / 1e3) * 1e3)
   });
   return html`<${Field} label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem} path=${path ?? name}>${(attributes) => html`<input autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")} ...${attributes} ...${form.input(name)} />
-      <div class="suggested">${SUGGESTED_MS.map((ms3) => html`<button type="button" key=${ms3} class="button small" onClick=${() => form.set({ [name]: durationText(ms3) })}>${durationText(ms3)}</button>`)}</div>`}<//>`;
+      <div class="suggested">${SUGGESTED_MS.map((ms4) => html`<button type="button" key=${ms4} class="button small" onClick=${() => form.set({ [name]: durationText(ms4) })}>${durationText(ms4)}</button>`)}</div>`}<//>`;
 }
 
 // ui/form_dialog.js
@@ -5018,7 +5071,7 @@ function Chart({
         },
         tzDate: (ts2) => times === "utc" ? He.tzDate(new Date(ts2 * 1e3), "Etc/UTC") : new Date(ts2 * 1e3),
         axes: [
-          { ...axis, space: 60, size: 42, values: clockIn((ms3) => instantText(ms3, times)) },
+          { ...axis, space: 60, size: 42, values: clockIn((ms4) => instantText(ms4, times)) },
           {
             ...axis,
             size: widthOfLabels,
@@ -5203,57 +5256,214 @@ function Sparkline({ values: values2, label }) {
   )}</svg>`;
 }
 
+// ui/filters.js
+var TYPING_MS3 = 350;
+var SHOWN_MS = 100;
+var isPressed = false;
+addEventListener("pointerdown", () => isPressed = true, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
+function afterClick(act) {
+  if (!isPressed) return act();
+  const address = location.hash;
+  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
+  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
+}
+function useTyped(value, onChange, read = (text) => text.trim()) {
+  const [text, setText] = E2(value);
+  const told4 = j(value);
+  const typed = j(value);
+  const timer2 = j(
+    /** @type {any} */
+    void 0
+  );
+  const change2 = j(onChange);
+  change2.current = onChange;
+  V2(() => {
+    if (value === told4.current) return;
+    clearTimeout(timer2.current);
+    told4.current = value;
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  const isGone = j(false);
+  W2(
+    () => () => {
+      isGone.current = true;
+      clearTimeout(timer2.current);
+    },
+    []
+  );
+  const tell2 = () => {
+    clearTimeout(timer2.current);
+    afterClick(report);
+  };
+  const report = () => {
+    if (isGone.current) return;
+    const next = read(typed.current);
+    if (next === told4.current) return;
+    told4.current = next;
+    change2.current(next);
+  };
+  return {
+    value: text,
+    onInput: (event) => {
+      typed.current = event.target.value;
+      setText(typed.current);
+      clearTimeout(timer2.current);
+      timer2.current = setTimeout(tell2, TYPING_MS3);
+    },
+    onBlur: tell2,
+    onKeyDown: (event) => {
+      if (event.key === "Enter" && !event.isComposing) tell2();
+    }
+  };
+}
+function FilterInput({ label, value, onChange, hint, ...attributes }) {
+  const typed = useTyped(value, onChange);
+  return html`<${Field} label=${label} hint=${hint}>${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+}
+function FilterInstant({ label, value, onChange }) {
+  useZone();
+  const typed = useTyped(
+    inputOf(value),
+    (text) => onChange(instantIn(text)),
+    (text) => inputOf(instantIn(text))
+  );
+  return html`<${Field} label=${inZone(label, value)}>${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+}
+
+// jobs/failure_dialogs.js
+var pathOf = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
+function FailureDialog({ question, ...props }) {
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
+  return html`<${dialogs[question]} ...${props} />`;
+}
+var What = ({ group }) => html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
+function Ignore({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ lasts: "", reason: "" }));
+  const save = async ({ reason = "", lasts = "" }) => {
+    const end = endOf(lasts);
+    if (lasts.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
+    await post(pathOf(group, "ignore"), { reason, ...length });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group, "ignore")), t("failures.unignored")).then(onDone);
+    return { text: t("failures.ignoring"), undo };
+  };
+  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
+    <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
+}
+function Assign({ group, who, onClose, onDone }) {
+  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
+  const save = async ({ assignee = "" }) => {
+    await (assignee ? post(pathOf(group, "assign"), { assignee }) : del(pathOf(group, "assign")));
+    await onDone();
+    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
+  };
+  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
+    <${What} group=${group} />
+    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
+}
+function Resolve({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ version: "" }));
+  const save = async ({ version = "" }) => {
+    await post(pathOf(group, "resolve"), { version });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group, "resolve")), t("failures.reopened")).then(onDone);
+    return { text: t("failures.resolving"), undo };
+  };
+  return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
+    <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+    <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+}
+function Affected({ group, onClose }) {
+  const [path, setPath] = usePref("failures.path", "argument");
+  const [found, setFound] = E2(
+    /** @type {AffectedValues | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    const url = (
+      /** @type {"api/failures/{group_id}/values"} */
+      `api/failures/${encodeURIComponent(group.id)}/values`
+    );
+    get(url, { path }, aborter.signal).then(
+      (answer) => {
+        setFound(answer);
+        setProblem(null);
+      },
+      (error) => {
+        if (!aborter.signal.aborted) setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id, path]);
+  const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
+    <${FilterInput} label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(text) => text && setPath(text)} />
+    <${ErrorBox} problem=${problem} />
+    ${!found ? html`<${Loading} isLoading=${!problem} />` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${70 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>
+    <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`}
+    <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+
 // jobs/failure_groups.js
 var HOUR_MS2 = 36e5;
 var KEPT = 500;
-var MARKS = (
-  /** @type {const} */
-  { new: "info", regressed: "warn" }
-);
-var isIgnored = (group) => Boolean(group.ignored) && group.ignored.ended_by === null;
+var MARKS = { new: "info", regressed: "warn" };
+var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
 async function withIgnored(answer, signal) {
   if (!answer.names.some((name) => name.failed > 0)) return answer;
   const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
-  const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
+  const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
   const marked = async (name) => {
     if (!ignored.has(name.name)) return { ...name, is_ignored: false };
-    const others = await get("api/failures", { name: name.name, ignored: "false", limit: 1 }, signal);
+    const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);
     return { ...name, is_ignored: !others.groups.some(isRecent) };
   };
   return { ...answer, names: await Promise.all(answer.names.map(marked)) };
 }
-var pathOf = (group) => `api/failures/${encodeURIComponent(group.id)}/ignore`;
-function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onIgnore, onChange }) {
+var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
+function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
   const mayOperate = may(session2, "operate");
-  return html`<li class=${`card group ${isIgnored(group) ? "is-ignored" : ""}`}><div class="group-count"><b><${Num} value=${count2} /></b><span class="muted">${t("failures.failed", { count: count2 })}</span><${Trend} group=${group} /></div>
-    <div class="group-body"><p class="row"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${/** @type {any} */
-  MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}</p>
-      ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
-      <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} />${group.example_job_id && html` · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />`}</p>
-      <${Versions} group=${group} /><${Ignored} group=${group} />
-      <p class="row"><a class="button small as-link" href=${href("jobs", group.message_hidden && !mayOperate ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
-        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
-          ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onChange)}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onIgnore(group)}>${t("failures.ignore")}<//>`}
-          <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`}</p></div></li>`;
+  const isCovered = group.message_hidden && !mayOperate;
+  const undo = (call2, done) => attempt(() => del(pathOf(group, call2)), done).then(onChange);
+  const message = group.message || t("failures.silent");
+  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}><div class="group-count"><p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p><${Trend} group=${group} /></div>
+    <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
+      ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
+      <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
+      <${Ignored} group=${group} /></div>
+    <p class="group-acts"><a class="button small as-link" href=${href("jobs", isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>${t("failures.values")}<//>
+        <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
+        ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
+        <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>${t("failures.assign")}<//>
+        ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
+        <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`}</p></li>`;
+}
+function Decisions({ group }) {
+  const { assigned, resolved: resolved2 } = group;
+  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}><${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//></span>`}${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
 }
 function Trend({ group }) {
-  const trend = (
-    /** @type {number[]} */
-    group.trend ?? []
-  );
+  const trend = group.trend ?? [];
   if (trend.length === 0) return null;
   const count2 = trend.reduce((sum2, one) => sum2 + one, 0);
   const label = t("failures.trend", { count: count2, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
   return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count: count2 })}</span>`;
 }
 function Versions({ group }) {
-  const versions = (
-    /** @type {any[]} */
-    group.versions ?? []
-  );
+  const versions = group.versions ?? [];
   if (versions.length === 0) return null;
-  return html`<p class="muted">${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</p>`;
+  return html`<span> · ${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
 }
 function Ignored({ group }) {
   const { ignored } = group;
@@ -5261,26 +5471,6 @@ function Ignored({ group }) {
   if (ignored.ended_by !== null)
     return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
   return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
-}
-function IgnoreDialog({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: "", reason: "" }));
-  const save = async ({ reason, lasts = "" }) => {
-    const end = endOf(lasts);
-    if (lasts.trim() && end === null) throw unreadable("duration_s");
-    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
-    await post(pathOf(group), { reason, ...length });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onDone);
-    return { text: t("failures.ignoring"), undo };
-  };
-  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
-    <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
-    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
-}
-function useIgnoring() {
-  const [ignoring, ask2] = E2(null);
-  return { ignoring, ask: ask2, end: () => ask2(null) };
 }
 
 // operations/health_line.js
@@ -6510,82 +6700,6 @@ async function exportJobs(kind, filter, order, onProgress) {
   return { count: jobs.length, isCut: cursor !== void 0 };
 }
 
-// ui/filters.js
-var TYPING_MS3 = 350;
-var SHOWN_MS = 100;
-var isPressed = false;
-addEventListener("pointerdown", () => isPressed = true, true);
-for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
-function afterClick(act) {
-  if (!isPressed) return act();
-  const address = location.hash;
-  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
-  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
-}
-function useTyped(value, onChange, read = (text) => text.trim()) {
-  const [text, setText] = E2(value);
-  const told4 = j(value);
-  const typed = j(value);
-  const timer2 = j(
-    /** @type {any} */
-    void 0
-  );
-  const change2 = j(onChange);
-  change2.current = onChange;
-  V2(() => {
-    if (value === told4.current) return;
-    clearTimeout(timer2.current);
-    told4.current = value;
-    typed.current = value;
-    setText(value);
-  }, [value]);
-  const isGone = j(false);
-  W2(
-    () => () => {
-      isGone.current = true;
-      clearTimeout(timer2.current);
-    },
-    []
-  );
-  const tell2 = () => {
-    clearTimeout(timer2.current);
-    afterClick(report);
-  };
-  const report = () => {
-    if (isGone.current) return;
-    const next = read(typed.current);
-    if (next === told4.current) return;
-    told4.current = next;
-    change2.current(next);
-  };
-  return {
-    value: text,
-    onInput: (event) => {
-      typed.current = event.target.value;
-      setText(typed.current);
-      clearTimeout(timer2.current);
-      timer2.current = setTimeout(tell2, TYPING_MS3);
-    },
-    onBlur: tell2,
-    onKeyDown: (event) => {
-      if (event.key === "Enter" && !event.isComposing) tell2();
-    }
-  };
-}
-function FilterInput({ label, value, onChange, hint, ...attributes }) {
-  const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
-}
-function FilterInstant({ label, value, onChange }) {
-  useZone();
-  const typed = useTyped(
-    inputOf(value),
-    (text) => onChange(instantIn(text)),
-    (text) => inputOf(instantIn(text))
-  );
-  return html`<${Field} label=${inZone(label, value)}>${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
-}
-
 // jobs/filters.js
 var CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 var TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
@@ -7117,6 +7231,7 @@ function Phases({ one }) {
 
 // jobs/flow_layout.js
 var NODE = { width: 204, height: 46 };
+var FAILURE = { width: 264, height: 64 };
 var JUNCTION = 8;
 var GAP2 = { across: 14, along: 52 };
 var MARGIN = 12;
@@ -7127,13 +7242,14 @@ async function loadLayout() {
   const address = document.documentElement.getAttribute("data-layout") ?? "";
   library ??= await import(new URL(address, document.baseURI).href);
 }
+var sizeOf = (place) => place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place.isFailure ? FAILURE : NODE;
 var told3 = (keys) => [...keys].sort().join(" ");
-function placesOf(jobs, current, isEach) {
+function placesOf(jobs, current, isEach, failures2) {
   const behind = new Map(jobs.map((job) => [job.id, []]));
   for (const job of jobs) for (const other of job.after) behind.get(other)?.push(job.id);
   const alike = /* @__PURE__ */ new Map();
   for (const job of jobs) {
-    const isSingle = isEach || job.id === current || job.name === null;
+    const isSingle = isEach || job.id === current || job.name === null || failures2.has(job.id);
     const likeness = JSON.stringify([job.name, job.when, told3(job.after), told3(behind.get(job.id) ?? [])]);
     const key = isSingle ? job.id : likeness;
     alike.set(key, [...alike.get(key) ?? [], job]);
@@ -7144,7 +7260,8 @@ function placesOf(jobs, current, isEach) {
     for (const group of groups) {
       const kind = group.length > 1 ? "group" : "job";
       const key = kind === "group" ? `group ${group[0]?.id}` : group[0]?.id ?? "";
-      places.push({ key, kind, jobs: group, x: 0, y: 0, before: [], behind: [] });
+      const isFailure = group.some((job) => failures2.has(job.id));
+      places.push({ key, kind, jobs: group, isFailure, x: 0, y: 0, before: [], behind: [] });
     }
   }
   const placeOf = new Map(places.flatMap((place) => place.jobs.map((job) => [job.id, place])));
@@ -7171,25 +7288,34 @@ function connected(places) {
       continue;
     }
     const junction = `junction ${key}`;
-    junctions.push({ key: junction, kind: "junction", jobs: [], x: 0, y: 0, before: [], behind: [] });
+    const isFailure = false;
+    junctions.push({
+      key: junction,
+      kind: "junction",
+      jobs: [],
+      isFailure,
+      x: 0,
+      y: 0,
+      before: [],
+      behind: []
+    });
     for (const other of before) pairs.push([other, junction]);
     for (const place of some) pairs.push([junction, place.key]);
   }
   return { pairs, junctions };
 }
-function pictureOf(jobs, { current, isEach }) {
-  const real = placesOf(jobs, current, isEach);
+function pictureOf(jobs, { current, isEach, failures: failures2 }) {
+  const real = placesOf(jobs, current, isEach, failures2);
   const { pairs, junctions } = connected(real);
   const places = [...real, ...junctions];
   const graph = library.graph();
   const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
   for (const [from, to2] of pairs) graph.link(nodes.get(from), nodes.get(to2));
-  const size = (place) => place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : NODE;
   const isSmall = pairs.length <= FEW_LINES;
-  const arrange = library.sugiyama().nodeSize(({ data }) => [size(data).height, size(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
+  const arrange = library.sugiyama().nodeSize(({ data }) => [sizeOf(data).height, sizeOf(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
   const { width: across, height: along } = arrange(graph);
   for (const node of graph.nodes()) {
-    const { width, height } = size(node.data);
+    const { width, height } = sizeOf(node.data);
     node.data.x = Math.round(node.y - width / 2 + MARGIN);
     node.data.y = Math.round(node.x - height / 2 + MARGIN);
   }
@@ -7197,7 +7323,7 @@ function pictureOf(jobs, { current, isEach }) {
     key: `${source2.data.key} ${target.data.key}`,
     from: source2.data.key,
     to: target.data.key,
-    path: pathThrough(source2.data, target.data, points, size)
+    path: pathThrough(source2.data, target.data, points)
   }));
   return {
     places: places.sort((a2, b2) => a2.x - b2.x || a2.y - b2.y),
@@ -7206,9 +7332,9 @@ function pictureOf(jobs, { current, isEach }) {
     height: Math.ceil(across + 2 * MARGIN)
   };
 }
-function pathThrough(from, to2, points, size) {
-  const start2 = [from.x + size(from).width, from.y + size(from).height / 2];
-  const end = [to2.x, to2.y + size(to2).height / 2];
+function pathThrough(from, to2, points) {
+  const start2 = [from.x + sizeOf(from).width, from.y + sizeOf(from).height / 2];
+  const end = [to2.x, to2.y + sizeOf(to2).height / 2];
   const between = points.slice(1, -1).map(([x4, y3]) => [y3 + MARGIN, x4 + MARGIN]);
   let path = `M${told22(start2)}`;
   let [x3, y2] = (
@@ -7228,19 +7354,34 @@ function pathThrough(from, to2, points, size) {
 }
 var told22 = (point) => point.map((part) => Math.round(part * 10) / 10).join(",");
 
+// jobs/flow_parts.js
+var titleOf2 = (job) => job.name === null ? t("flow.gone") : visible([job.name, job.label].filter(Boolean).join(" "));
+function brokenIn(flow, newest) {
+  const skipped = flow.jobs.map((job) => newest.get(job.id) ?? job).filter((job) => job.state === "skipped" && job.cause === "dependency");
+  return /* @__PURE__ */ new Set([...flow.failures, ...skipped.map((job) => job.id)]);
+}
+function useKeptNodes() {
+  const kept = j(
+    /** @type {Map<string, {facts: unknown[], node: unknown}>} */
+    /* @__PURE__ */ new Map()
+  );
+  return (key, facts, make) => {
+    const old = kept.current.get(key);
+    if (old && old.facts.every((fact, place) => fact === facts[place])) return (
+      /** @type {any} */
+      old.node
+    );
+    const node = make();
+    kept.current.set(key, { facts, node });
+    return node;
+  };
+}
+
 // jobs/flow_graph.js
-var MOST_JOBS = 500;
 var ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 var BOX_MARGIN = 4;
-async function loadFlow(path, signal) {
-  const flow = await get(path, { limit: MOST_JOBS }, signal);
-  if (!flow.jobs.some((job) => job.after.length > 0)) return null;
-  await loadLayout();
-  return flow;
-}
-var shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
-function FlowGraph({ flow, current = "" }) {
-  const hold = useHold();
+var shapeOf = (jobs, alone) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after, alone.has(id)]));
+function FlowGraph({ flow, newest, current, failure, tools }) {
   const [isEach, setEach] = E2(false);
   const [zoom, setZoom] = E2(1);
   const [focused, setFocused] = E2("");
@@ -7248,21 +7389,21 @@ function FlowGraph({ flow, current = "" }) {
     /** @type {HTMLElement | null} */
     null
   );
-  const shown2 = j(flow);
-  const [, redraw] = E2(0);
-  if (!hold.isHeld) shown2.current = flow;
-  const jobs = shown2.current.jobs;
-  const shape = y(() => shapeOf(jobs), [jobs]);
-  const picture = y(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
-  const newest = new Map(flow.jobs.map((job) => [job.id, job]));
-  const known = new Set(jobs.map((job) => job.id));
-  const byKey2 = new Map(picture.places.map((place) => [place.key, place]));
+  const jobs = flow.jobs;
+  const failures2 = y(() => new Set(flow.failures), [flow]);
+  const shape = y(() => shapeOf(jobs, failures2), [jobs, failures2]);
+  const picture = y(() => pictureOf(jobs, { current, isEach, failures: failures2 }), [shape, current, isEach]);
+  const broken = y(() => brokenIn(flow, newest), [flow, newest]);
+  const critical = y(() => new Set(flow.critical_path), [flow]);
+  const byKey2 = y(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
+  const keptNode = useKeptNodes();
+  const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
-  const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
+  const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
   const entry = byKey2.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   V2(() => {
-    const place = byKey2.get(current);
+    const place = byKey2.get(current || failure);
     if (box.current && place) {
       box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
       box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
@@ -7288,22 +7429,32 @@ function FlowGraph({ flow, current = "" }) {
     const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
     if (target instanceof HTMLElement) target.focus();
   };
-  const counted2 = t("flow.jobs", { count: jobs.length });
-  return html`<div class="flow" ...${hold.bind}>
-    <div class="row flow-tools"><p class="muted small">${counted2}${!flow.is_complete && ` · ${t("flow.incomplete")}`}</p>
+  const near = entry === focused ? focused : "";
+  const line = (one) => {
+    const kind = lineClass(one, byKey2, newest, broken, critical, near);
+    return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
+  };
+  const node = (place) => {
+    const isCurrent = place.key === current;
+    const isEntry = place.key === entry;
+    const marks = `${place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place.key === failure ? "is-failure" : ""}`;
+    return keptNode(
+      place.key,
+      [place, newest, isCurrent, isEntry, marks],
+      () => html`<${Node} key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`
+    );
+  };
+  return html`<div class="row flow-tools">${tools}
       ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
       <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
-    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
-    shown2.current = flow;
-    redraw((n) => n + 1);
-  }} />
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset.key ?? focused)}>
+    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
       <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey2, newest, entry === focused ? focused : "")} />`)}
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map(line)}
           ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
-        ${nodes.map((place) => html`<${Node} key=${place.key} place=${place} newest=${newest} isCurrent=${place.key === current} isEntry=${place.key === entry} onOpen=${() => setEach(true)} />`)}
-      </div></div></div></div>`;
+        ${nodes.map(node)}
+      </div></div></div>
+    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}</p>`;
 }
 function nextOf(key, place, nodes, byKey2) {
   const nearest = (some) => some.reduce(
@@ -7330,34 +7481,34 @@ function nextOf(key, place, nodes, byKey2) {
       return void 0;
   }
 }
-function lineClass(line, byKey2, newest, focused) {
+function lineClass(line, byKey2, newest, broken, critical, focused) {
   const [from, to2] = [byKey2.get(line.from), byKey2.get(line.to)];
   const isOver = Boolean(
     from?.jobs.length && from.jobs.every((job) => isIn((newest.get(job.id) ?? job).state ?? "", "finished"))
   );
+  const isBroken = Boolean(
+    from?.jobs.some((job) => broken.has(job.id)) && (to2?.kind === "junction" || to2?.jobs.some((job) => broken.has(job.id)))
+  );
+  const isCritical = [from, to2].every((place) => place?.jobs.some((job) => critical.has(job.id)));
   const isAnyEnd = to2?.jobs.some((job) => job.when === "finished") ?? false;
   const isNear = focused !== "" && (line.from === focused || line.to === focused);
-  return `${isOver ? "over" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
+  return `${isBroken ? "broken" : isOver ? "over" : ""} ${isCritical ? "critical" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
 }
-function Node({ place, newest, isCurrent, isEntry, onOpen }) {
+function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
   const jobs = place.jobs.map((job2) => newest.get(job2.id) ?? job2);
   const [job] = (
     /** @type {[FlowJob]} */
     jobs
   );
-  const at2 = {
-    left: `${place.x}px`,
-    top: `${place.y}px`,
-    width: `${NODE.width}px`,
-    height: `${NODE.height}px`
-  };
+  const { width, height } = sizeOf(place);
+  const at2 = { left: `${place.x}px`, top: `${place.y}px`, width: `${width}px`, height: `${height}px` };
   const tab = isEntry ? 0 : -1;
   const name = job.name === null ? t("flow.gone") : visible(job.name);
   const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
   if (place.kind === "group") {
     const counts = countsOf2(jobs);
     const told4 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
-    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
+    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
 ${told4}`} onClick=${onOpen}>
       <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`)}</span></button>`;
   }
@@ -7368,16 +7519,17 @@ ${told4}`} onClick=${onOpen}>
     job.more_behind > 0 && t("flow.more_behind", { count: job.more_behind })
   ].filter(Boolean).join(" · ");
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
-  const details = [word, more || lasted, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-name">${name}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>`;
+  const error = job.error ? visible(job.error) : "";
+  const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
+  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
   const common = {
-    class: `flow-node ${isCurrent ? "is-current" : ""} ${state ? `of-${state}` : "is-gone"}`,
+    class: `flow-node ${isCurrent ? "is-current" : ""} ${marks} ${state ? `of-${state}` : "is-gone"}`,
     "data-key": place.key,
     style: at2,
     tabindex: tab,
-    title: `${name}
+    title: `${titleOf2(job)}
 ${details}`,
-    "aria-label": `${name}, ${word ? `${word}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`
+    "aria-label": `${titleOf2(job)}, ${word ? `${word}, ` : ""}${error ? `${error}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`
   };
   return job.state === null ? html`<span role="img" ...${common}>${inside}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : void 0} ...${common}>${inside}</a>`;
 }
@@ -7389,6 +7541,166 @@ function countsOf2(jobs) {
       [state, count2]
     ] : [];
   });
+}
+
+// jobs/flow_waterfall.js
+var ms3 = (at2) => at2 ? Date.parse(at2) : null;
+function rowsOf(jobs, now) {
+  const byId = new Map(jobs.map((job) => [job.id, job]));
+  const rows = jobs.map((job) => {
+    const ends = job.after.map((id) => ms3(byId.get(id)?.finished_at));
+    const isReleased = ends.every((end2) => end2 !== null);
+    const start2 = ms3(job.started_at);
+    const released = Math.max(ms3(job.created_at) ?? 0, ...ends.map(Number));
+    const from = isReleased && job.created_at ? Math.min(released, start2 ?? released) : start2;
+    const end = start2 === null ? null : isIn(job.state ?? "", "finished") ? ms3(job.finished_at) ?? start2 : now;
+    return { job, from, start: start2, end };
+  });
+  const never = Infinity;
+  return rows.sort(
+    (a2, b2) => (a2.start ?? never) - (b2.start ?? never) || (a2.from ?? never) - (b2.from ?? never) || (a2.job.id < b2.job.id ? -1 : 1) || 0
+  );
+}
+function FlowWaterfall({ flow, newest, current, failure, tools }) {
+  const [focused, setFocused] = E2("");
+  const list = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const kept = useKeptNodes();
+  const { rows, first, last } = y(() => {
+    const jobs = flow.jobs.map((job) => newest.get(job.id) ?? job);
+    const all = rowsOf(jobs, nowMs());
+    const times = all.flatMap((row) => [row.from, row.start, row.end]).filter((at3) => at3 !== null);
+    return { rows: all, first: Math.min(...times), last: Math.max(...times) };
+  }, [flow, newest]);
+  const broken = y(() => brokenIn(flow, newest), [flow, newest]);
+  const critical = new Set(flow.critical_path);
+  const span = Math.max(last - first, 1);
+  const at2 = (time) => `${100 * (time - first) / span}%`;
+  const entry = rows.some((row) => row.job.id === focused) ? focused : current || failure || rows[0]?.job.id;
+  V2(() => {
+    const row = list.current?.querySelector(`[data-key="${CSS.escape(current || failure)}"]`)?.parentElement;
+    if (list.current && row)
+      list.current.scrollTop = row.offsetTop - (list.current.clientHeight - row.offsetHeight) / 2;
+  }, [current]);
+  const press = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const place = rows.findIndex((row) => row.job.id === entry);
+    const steps = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: rows.length - 1 };
+    const next = rows[
+      /** @type {Record<string, number>} */
+      steps[event.key] ?? -1
+    ];
+    if (!next) return;
+    event.preventDefault();
+    const target = list.current?.querySelector(`[data-key="${CSS.escape(next.job.id)}"]`);
+    if (target instanceof HTMLElement) target.focus();
+  };
+  const line = (row) => {
+    const { job, from, start: start2, end } = row;
+    const isEntry = job.id === entry;
+    const isCritical = critical.has(job.id);
+    const facts = [rows, isEntry, isCritical, job.id === current, job.id === failure, broken];
+    return kept(job.id, facts, () => {
+      const waited = from !== null && start2 !== null ? start2 - from : null;
+      const ran = start2 !== null && end !== null ? end - start2 : null;
+      const word = job.state ? tOr(`state.${job.state}`, visible(job.state)) : "";
+      const told4 = [
+        titleOf2(job),
+        word,
+        waited !== null && waited > 0 && t("flow.waited", { duration: durationText(waited) }),
+        ran !== null && t("flow.ran", { duration: durationText(ran) }),
+        isCritical && t("flow.critical"),
+        job.error && visible(job.error)
+      ].filter(Boolean).join(", ");
+      const common = {
+        class: "waterfall-name",
+        "data-key": job.id,
+        tabindex: isEntry ? 0 : -1,
+        title: told4,
+        "aria-label": told4
+      };
+      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span><span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
+      const marks = `${broken.has(job.id) ? "is-broken" : ""} ${isCritical ? "is-critical" : ""} ${job.id === current ? "is-current" : ""} ${job.id === failure ? "is-failure" : ""}`;
+      return html`<li key=${job.id} class=${marks}>
+        ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : void 0} ...${common}>${name}</a>`}
+        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}${job.error && html`<span class="waterfall-error">${visible(job.error)}</span>`}</span>
+        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span></li>`;
+    });
+  };
+  return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
+    <ol class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>${rows.map(line)}</ol>
+    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
+}
+
+// jobs/flow.js
+var MOST_JOBS = 500;
+var VIEWS = (
+  /** @type {const} */
+  ["graph", "waterfall"]
+);
+async function loadFlow(path, signal) {
+  const flow = await get(path, { limit: MOST_JOBS }, signal);
+  if (!flow.jobs.some((job) => job.after.length > 0)) return null;
+  await loadLayout();
+  return flow;
+}
+function Flow({ flow, current = "", session: session2, onChange }) {
+  const hold = useHold();
+  const [view, setView] = usePref("flow", "graph");
+  const [place, setPlace] = E2(0);
+  const [, redraw] = E2(0);
+  const hasMoved = j(false);
+  const box = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const shown2 = j(flow);
+  if (!hold.isHeld) shown2.current = flow;
+  const newest = y(() => new Map(flow.jobs.map((job) => [job.id, job])), [flow]);
+  const known = new Set(shown2.current.jobs.map((job) => job.id));
+  const failures2 = flow.failures.filter((id) => known.has(id));
+  const at2 = Math.min(place, failures2.length - 1);
+  const reveal = (id, hasFocus) => {
+    const node = box.current?.querySelector(`[data-key="${CSS.escape(id)}"]`);
+    if (!(node instanceof HTMLElement)) return;
+    if (hasFocus) node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: "center", inline: "center" });
+  };
+  const step = (way, hasFocus = false) => {
+    const count2 = failures2.length;
+    if (!count2) return;
+    const next = hasMoved.current ? (at2 + way + count2) % count2 : at2;
+    hasMoved.current = true;
+    setPlace(next);
+    reveal(failures2[next] ?? "", hasFocus);
+  };
+  useKeys({ n: () => step(1, true), N: () => step(-1, true) });
+  const failure = newest.get(failures2[at2] ?? "");
+  const counted2 = `${t("flow.jobs", { count: shown2.current.jobs.length })}${flow.is_complete ? "" : ` · ${t("flow.incomplete")}`}`;
+  const tools = html`<p class="muted small">${counted2}</p><span class="row" role="group" aria-label=${t("flow.view")}>${VIEWS.map((one) => html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`)}</span>`;
+  const drawn = { flow: shown2.current, newest, current, failure: failure?.id ?? "", tools };
+  return html`<div class=${`flow ${failures2.length ? "has-failure" : ""}`} ref=${box} ...${hold.bind}>
+    ${failure && html`<${Failure} job=${failure} place=${at2} count=${failures2.length} session=${session2} onStep=${step} onChange=${onChange} />`}
+    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
+    shown2.current = flow;
+    redraw((n) => n + 1);
+  }} />
+    ${view === "waterfall" ? html`<${FlowWaterfall} ...${drawn} />` : html`<${FlowGraph} ...${drawn} />`}</div>`;
+}
+function Failure({ job, place, count: count2, session: session2, onStep, onChange }) {
+  const retry = () => attempt(
+    () => post(`api/jobs/${encodeURIComponent(job.id)}/retry`, { attempt: job.attempt }),
+    t("flow.retried", { name: titleOf2(job) })
+  ).then(onChange);
+  const reason = job.error ?? (job.cause ? t(`cause.${job.cause}`) : "");
+  return html`<section class="flow-failure" aria-label=${t("flow.failures")}>
+    <p><b>${t("flow.failure", { place: place + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>${titleOf2(job)}</a>${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}</p>
+    <div class="row">
+      ${count2 > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
+      <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>${t(count2 > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd><//>
+      ${may(session2, "operate") && job.state !== null && admits(job.state, "retry") && html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`}</div></section>`;
 }
 
 // workers/labels.js
@@ -7518,13 +7830,13 @@ function JobLog({ path, isGone = false, mayErase = false }) {
 }
 function Line2({ entry, before, isWhole, mode }) {
   const lost = isWhole && before ? entry.seq - before.seq - 1 : 0;
-  const ms3 = Date.parse(entry.at);
-  const { day, clock, zone } = instantParts(ms3, mode);
+  const ms4 = Date.parse(entry.at);
+  const { day, clock, zone } = instantParts(ms4, mode);
   const above = before && instantParts(Date.parse(before.at), mode);
   const isNewDay = above?.day !== day || above.zone !== zone;
   return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
     ${isWhole && before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
-    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms3)} · ${utcText(ms3)}`}>${clock}.${String(ms3 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
+    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>${clock}.${String(ms4 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
     (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
   )}</span></div>`;
 }
@@ -7898,7 +8210,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
-    ${(job.after || job.dependents_count > 0) && html`<${Flow} key=${job.id} job=${job} path=${path} />`}
+    ${(job.after || job.dependents_count > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session2} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/cancel`);
@@ -7991,10 +8303,10 @@ function HiddenError({ job, attempt: one }) {
   return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 function statesOf(job) {
-  const ms3 = (at3) => at3 ? Date.parse(at3) : null;
+  const ms4 = (at3) => at3 ? Date.parse(at3) : null;
   const created = Date.parse(job.created_at);
-  const due = ms3(job.run_at);
-  const end = ms3(job.finished_at);
+  const due = ms4(job.run_at);
+  const end = ms4(job.finished_at);
   const states = [];
   let at2 = created;
   const add = (state, to2, ofAttempt = void 0) => {
@@ -8019,7 +8331,7 @@ function statesOf(job) {
         start2
       );
     at2 = start2;
-    add(one.finished_at === null ? job.state : "running", ms3(one.finished_at), one);
+    add(one.finished_at === null ? job.state : "running", ms4(one.finished_at), one);
   }
   if (end !== null) {
     if (end > at2) add("ready", end);
@@ -8035,7 +8347,7 @@ function Timeline({ job }) {
   useTick();
   const states = statesOf(job);
   const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
-  const whole = lasted.reduce((all, ms3) => all + ms3, 0) || 1;
+  const whole = lasted.reduce((all, ms4) => all + ms4, 0) || 1;
   return html`<section class="card" aria-labelledby="timeline"><h2 id="timeline">${t("job.timeline")}</h2>
     <div class="strip" aria-hidden="true">${states.map((one, i2) => html`<i key=${i2} class=${`seg seg-${one.state}`} style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }} title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`)}</div>
     <table class="states"><caption class="sr">${t("job.timeline")}</caption><thead class="sr"><tr><th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th><th scope="col">${t("job.duration")}</th></tr></thead>
@@ -8084,14 +8396,14 @@ function Order({ job }) {
     ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents} count=${dependents} />`}
     ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`)}</section>`;
 }
-function Flow({ job, path }) {
+function FlowCard({ job, path, session: session2 }) {
   const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
     events: ["jobs"],
     leastMs: 2e3,
     everyMs: 5e3
   });
   if (!found.data && !found.problem) return null;
-  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${FlowGraph} flow=${found.data} current=${job.id} />`}</section>`;
+  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session2} onChange=${found.reload} />`}</section>`;
 }
 var LINKED_AT_ONCE = 8;
 function LinkedJobs({ jobs, count: count2 }) {
@@ -8438,18 +8750,29 @@ function Contracts({ name, mayOperate, onRemoved }) {
 // jobs/pages/failures.js
 var PAGE5 = 50;
 var ALL3 = 500;
-var IGNORED = { "": "false", ignored: "true", all: void 0 };
+var SHOWN2 = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { ignored: "true" }, all: {} };
 var SPLITS = ["name", "version"];
 function Page5({ query, go: go3, session: session2 }) {
   const [dialog, setDialog] = E2(
     /** @type {any} */
     null
   );
-  const { ignoring, ask: ask2, end } = useIgnoring();
+  const [asked, setAsked] = E2(
+    /** @type {import("../failure_dialogs.js").Asked | null} */
+    null
+  );
   const hold = useHold();
-  const show2 = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const show2 = query["show"] && query["show"] in SHOWN2 ? query["show"] : "";
   const split2 = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show2, split2]);
+  const of2 = JSON.stringify([
+    query["q"],
+    query["name"],
+    query["version"],
+    query["assignee"],
+    query["cursor"],
+    show2,
+    split2
+  ]);
   const [done, setDone] = E2(0);
   const found = useResource(
     async (signal) => ({
@@ -8459,7 +8782,8 @@ function Page5({ query, go: go3, session: session2 }) {
           q: query["q"],
           name: query["name"],
           version: query["version"],
-          ignored: IGNORED[show2],
+          ...SHOWN2[show2],
+          assignee: query["assignee"],
           cursor: query["cursor"],
           limit: split2 ? ALL3 : PAGE5
         },
@@ -8473,7 +8797,7 @@ function Page5({ query, go: go3, session: session2 }) {
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
-    hold.isHeld || dialog !== null || ignoring !== null,
+    hold.isHeld || dialog !== null || asked !== null,
     `${found.data?.of} ${done}`
   );
   const change2 = (changes) => go3("failures", { ...query, cursor: "", ...changes }, { replace: true });
@@ -8493,25 +8817,26 @@ function Page5({ query, go: go3, session: session2 }) {
       }
     }
   });
-  const card = (group, count2) => html`<${FailureCard} key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act} onIgnore=${ask2} onChange=${reload} />`;
-  const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
+  const card = (group, count2) => html`<${FailureCard} key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act} onAsk=${(question, about) => setAsked({ question, group: about })} onChange=${reload} />`;
+  const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs} label=${t("nav.failures")} current=${show2} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
+    <${Tabs} label=${t("nav.failures")} current=${show2} tabs=${Object.keys(SHOWN2).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 })} />
       <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(name) => change2({ name })} />
-      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(version) => change2({ version })} /></form>
+      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(version) => change2({ version })} />
+      <${FilterInput} label=${t("failures.assignee")} value=${query["assignee"] ?? ""} onChange=${(assignee) => change2({ assignee })} /></form>
     <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split2 ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show2 === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show2 === "ignored" || show2 === "resolved" ? `failures.empty.${show2}` : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
     (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul></section>`
   ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
   }} />`}
-    ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
+    ${asked && html`<${FailureDialog} ...${asked} who=${session2.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
 }
 var idOf = (group) => group.id;
 function partsOf(groups, split2) {
@@ -8675,7 +9000,7 @@ function One2({ id, query, go: go3, session: session2 }) {
     <${Progress2} batch=${batch} />
     <div class="job-grid"><div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
       <div class="stack"><${Facts2} batch=${batch} /></div></div>
-    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${FlowGraph} flow=${flow} /></section>`}
+    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${Flow} key=${id} flow=${flow} session=${session2} onChange=${found.reload} /></section>`}
     <${Members} batch=${batch} query=${query} go=${go3} />
     ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
 }
@@ -9440,7 +9765,7 @@ function documentOf(one) {
 }
 
 // definitions/dialogs.js
-var DAY_MS2 = 864e5;
+var DAY_MS = 864e5;
 var pathOf3 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
 var resumeDefinition = (name, onDone) => attempt(() => post(pathOf3(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
   onDone
@@ -9523,7 +9848,7 @@ function Backfill({ name, onClose, onDone }) {
   useZone();
   const [times] = usePref("times", "relative");
   const form = useForm(null, () => ({
-    from: inputOf(new Date(nowMs() - DAY_MS2).toISOString()).slice(0, 16) + ":00",
+    from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
     to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00",
     also_forgotten: ""
   }));
@@ -9715,7 +10040,7 @@ function gatheringText({ debounce, collect }) {
 // events/argument_mapping.js
 var isMap2 = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 var reads = (value) => value !== null && typeof value === "object" && (isMap2(value) && "from" in value || Object.values(value).some(reads));
-function rowsOf(text) {
+function rowsOf2(text) {
   let document2;
   try {
     document2 = parseExact(text);
@@ -9740,12 +10065,12 @@ var textOf2 = (rows) => toJson(
 );
 function ArgumentMapping({ text, onText, paths }) {
   const id = J2();
-  const [rows, setRows] = E2(() => rowsOf(text));
+  const [rows, setRows] = E2(() => rowsOf2(text));
   const told4 = j(text);
   V2(() => {
     if (text === told4.current) return;
     told4.current = text;
-    setRows(rowsOf(text));
+    setRows(rowsOf2(text));
   }, [text]);
   if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
   const change2 = (next) => {
@@ -9838,7 +10163,7 @@ function WhichEvents({ form, problem }) {
 }
 function EventArgument({ form, problem, children }) {
   const { values: values2 } = form;
-  const [isJson, setJson] = E2(() => rowsOf(values2["mapping"] ?? "") === null);
+  const [isJson, setJson] = E2(() => rowsOf2(values2["mapping"] ?? "") === null);
   const { fields } = useEventSuggestions(values2["event_type"]?.trim() ?? "");
   const way = values2["argument_way"];
   return html`<${Choice} form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
@@ -10190,9 +10515,9 @@ function Outcome({ run }) {
   return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
 }
 function Lateness({ run }) {
-  const ms3 = run ? latenessMs(run) : null;
-  if (ms3 === null) return html`<${Num} value=${null} />`;
-  return ms3 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms3)}<//>` : html`<span class="muted"><${Duration} ms=${ms3} /></span>`;
+  const ms4 = run ? latenessMs(run) : null;
+  if (ms4 === null) return html`<${Num} value=${null} />`;
+  return ms4 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms4)}<//>` : html`<span class="muted"><${Duration} ms=${ms4} /></span>`;
 }
 function RunJob({ run }) {
   if (!run.job_id) return html`<${Num} value=${null} />`;
@@ -10580,7 +10905,7 @@ var actions = (onDone) => ({
 var SOURCES = ["country", "dates", "ical"];
 var USUAL = ["sat", "sun"];
 var TYPING_MS6 = 600;
-var SHOWN2 = 20;
+var SHOWN3 = 20;
 var LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
 var pathOfCalendar = (name) => `api/calendars/${encodeURIComponent(name)}`;
 var valuesOf4 = (one) => ({
@@ -10689,13 +11014,13 @@ function Changed({ found }) {
     ...changes.renamed.map((one) => [one.date, "~", `${one.old_name} → ${one.name}`])
   ].sort();
   if (lines2.length === 0) return html`<p class="muted">${t("calendars.changes.none")}</p>`;
-  const more = lines2.length - SHOWN2;
-  return html`<ul class="holidays">${lines2.slice(0, SHOWN2).map(([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name)}</li>`)}</ul>
+  const more = lines2.length - SHOWN3;
+  return html`<ul class="holidays">${lines2.slice(0, SHOWN3).map(([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name)}</li>`)}</ul>
     ${more > 0 && html`<p class="muted">${t("calendars.changes.more", { count: more })}</p>`}`;
 }
 
 // calendars/year.js
-var DAY_MS3 = 864e5;
+var DAY_MS2 = 864e5;
 var WEEK = 7;
 var MONTHS = Array.from({ length: 12 }, (_, at2) => at2);
 var isoDay = (year, month, day) => new Date(Date.UTC(year, month, day)).toISOString().slice(0, 10);
@@ -10731,7 +11056,7 @@ function Year({ one, year }) {
 }
 function Month({ year, month, names, weekend }) {
   const start2 = new Date(Date.UTC(year, month, 1));
-  const length = Math.round((Date.UTC(year, month + 1, 1) - start2.getTime()) / DAY_MS3);
+  const length = Math.round((Date.UTC(year, month + 1, 1) - start2.getTime()) / DAY_MS2);
   const before = (start2.getUTCDay() + WEEK - 1) % WEEK;
   const weeks = Array.from(
     { length: Math.ceil((before + length) / WEEK) },
@@ -11886,7 +12211,7 @@ function Leaders({ epoch }) {
 
 // operations/pages/incidents.js
 var POLL_MS6 = 3e3;
-var DAY_MS4 = 864e5;
+var DAY_MS3 = 864e5;
 var AROUND_MS = 6e4;
 function Page13({ query, session: session2 }) {
   const id = query["id"];
@@ -11898,7 +12223,7 @@ function All2() {
     pollMs: POLL_MS6
   });
   const marks = useResource(
-    (signal) => get("api/marks", { since: new Date(nowMs() - DAY_MS4).toISOString() }, signal),
+    (signal) => get("api/marks", { since: new Date(nowMs() - DAY_MS3).toISOString() }, signal),
     [],
     { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS6 }
   );
@@ -12121,8 +12446,8 @@ function valueText(setting, value) {
   if (Array.isArray(value)) return visible(value.join(", "));
   if (typeof value === "boolean") return t(value ? "yes" : "no");
   if (typeof value === "number" || typeof value === "bigint") {
-    const ms3 = setting.unit === "ms" ? Number(value) : setting.unit === "s" ? Number(value) * 1e3 : null;
-    if (ms3 !== null) return durationText(ms3);
+    const ms4 = setting.unit === "ms" ? Number(value) : setting.unit === "s" ? Number(value) * 1e3 : null;
+    if (ms4 !== null) return durationText(ms4);
     if (setting.unit === "bytes") return bytesText(Number(value));
     return number(value, { maximumFractionDigits: 6 });
   }
@@ -12238,9 +12563,12 @@ function NewToken({ onClose, onDone }) {
 }
 function RotateToken({ token, onClose, onDone }) {
   const [made, setMade] = E2(null);
-  const form = useForm(null, () => ({ hours: "24" }));
+  const form = useForm(null, () => ({ overlap: durationText(DAY_S2 * 1e3) }));
   const save = async (values2) => {
-    const overlap_s = Number(values2["hours"]) * 3600;
+    const text = values2["overlap"] ?? "";
+    const end = endOf(text);
+    if (text.trim() && end === null) throw unreadable("overlap_s");
+    const overlap_s = end === null ? 0 : Math.ceil((end - nowMs()) / 1e3);
     setMade(await post(`api/tokens/${encodeURIComponent(token.id)}/rotate`, { overlap_s }));
     await onDone();
     return t("access.token.done", { label: visible(token.label) });
@@ -12248,7 +12576,7 @@ function RotateToken({ token, onClose, onDone }) {
   if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
   return html`<${FormDialog} title=${t("access.rotate.title")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.rotate")}>
     <p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
-    <${FormField} form=${form} name="hours" path="overlap_s" label=${t("access.overlap")} type="number" min="0" step="any" /><//>`;
+    <${DurationField} form=${form} name="overlap" path="overlap_s" label=${t("access.overlap")} empty=${t("access.overlap.none")} /><//>`;
 }
 function NewUser({ isFirst, onClose, onDone }) {
   const form = useForm(null, () => ({ name: "", role: isFirst ? "admin" : "viewer", password: "" }));
@@ -13222,7 +13550,7 @@ var lines = (headers) => Object.entries(headers).map(([name, value]) => `${name}
 var INTEGER = /^-?(0|[1-9]\d*)$/;
 var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 var UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
-var DATE2 = /^\d{4}-\d\d-\d\d$/;
+var DATE = /^\d{4}-\d\d-\d\d$/;
 var TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 var TYPED = "argument.";
 var SHOWN_AS = "argument as.";
@@ -13361,7 +13689,7 @@ function textOf3(field, value) {
     return rule2.test(json) ? [json, ""] : [json, "json"];
   }
   if (typeof value !== "string" || value.trim() === "") return [json, "json"];
-  const rule = { "date-time": UTC_INSTANT, date: DATE2, time: TIME }[
+  const rule = { "date-time": UTC_INSTANT, date: DATE, time: TIME }[
     /** @type {string} */
     field.control
   ];
