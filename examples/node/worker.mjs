@@ -61,7 +61,8 @@ function learn(storeMs, sentMs, fence) {
   staleFence = wentBack ? fence : Math.min(staleFence, fence);
   bounds = { at, low, high };
 }
-const latestStoreMs = () => (bounds ? latestMs() + bounds.high + (steadyMs() - bounds.at) * 0.0005 : Infinity);
+// What was heard longer ago tells nothing: the store's clock may have been set while this process was suspended.
+const latestStoreMs = () => (bounds && steadyMs() - bounds.at <= me.leaseMs ? latestMs() + bounds.high + (steadyMs() - bounds.at) * 0.0005 : Infinity);
 const earliestStoreMs = () => (bounds ? Math.max(0, Math.floor(steadyMs() + bounds.low - (steadyMs() - bounds.at) * 0.0005)) : 0);
 const marginMs = (leaseMs) => Math.min(2000, leaseMs / 10);
 

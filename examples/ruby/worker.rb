@@ -94,7 +94,8 @@ class StoreClock
     @at, @low, @high = at, low, high
   end
 
-  def latest_ms = @at ? now * 1000 + bounds(now)[1] : Float::INFINITY
+  # What was heard longer ago tells nothing: the store's clock may have been set while this process was suspended.
+  def latest_ms(within_s) = @at && now - @at <= within_s ? now * 1000 + bounds(now)[1] : Float::INFINITY
   def earliest_ms = @at ? [0, (now * 1000 + bounds(now)[0]).floor].max : 0
 
   private
@@ -180,7 +181,7 @@ class Worker
   # --- offers
 
   def judge(job, is_stale)
-    latest_ms = @clock.latest_ms
+    latest_ms = @clock.latest_ms(@lease_s)
     left_s = (job["lease_until_ms"] - latest_ms) / 1000.0 - margin(@lease_s)
     return "stale_epoch" if is_stale
     return "unknown_name" unless HANDLERS.key?(job["name"]) && job["phase"] == "run"

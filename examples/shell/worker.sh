@@ -58,13 +58,13 @@ learn() { # SENT_MS STORE_MS FENCE
   local low high; now_ms
   low=$(($2 - NOW - 10)) high=$(($2 + 1 - $1 + 10)) # the uptime counts in steps of 10 ms
   local old_low='' old_high='' stale=0
-  [ -f bounds ] && read -r old_low old_high stale < bounds
+  [ -f bounds ] && read -r old_low old_high stale _ < bounds
   if [ -n "$old_low" ] && [ "$high" -lt "$old_low" ]; then
     stale=$3 # the store's clock was set back: what was offered before is too late
   elif [ "$3" -lt "$stale" ]; then
     stale=$3
   fi
-  echo "$low $high $stale" > bounds.new && mv bounds.new bounds
+  echo "$low $high $stale $NOW" > bounds.new && mv bounds.new bounds
 }
 
 # --- what is held
@@ -118,10 +118,10 @@ rejoin() {
 # --- offers
 
 judge() { # the offer in JOB, the epoch of the answer in $1; the verdict in VERDICT
-  local name phase token fence not_after lease_until job_id low high stale at interval lease_ms
+  local name phase token fence not_after lease_until job_id low high stale heard at interval lease_ms
   read -r name phase token fence not_after lease_until job_id timeout_ms <<< \
     "$(jq -r '"\(.name) \(.phase) \(.token) \(.fence) \(.not_after_ms) \(.lease_until_ms) \(.job_id) \(.timeout * 1000 | floor)"' <<< "$JOB")"
-  read -r low high stale < bounds
+  read -r low high stale heard < bounds
   read -r interval lease_ms < pace
   read -r EPOCH < epoch
   room
@@ -132,6 +132,8 @@ judge() { # the offer in JOB, the epoch of the answer in $1; the verdict in VERD
   elif [ "$1" -lt "$EPOCH" ]; then VERDICT=stale_epoch
   elif [[ $NAMES != *"\"$name\""* ]] || [ "$phase" != run ]; then VERDICT=unknown_name
   elif is_draining; then VERDICT=draining
+  # The store's clock may have been set while this process was suspended.
+  elif [ $((at - heard)) -gt "$lease_ms" ]; then VERDICT=too_late
   elif [ "$latest" -gt "$not_after" ] || [ $((lease_until - latest - margin)) -le 0 ] || [ "$fence" -le "$stale" ]; then VERDICT=too_late
   elif [ "$ROOM" -le 0 ]; then VERDICT=busy
   else
@@ -237,7 +239,7 @@ send_results() {
 beat() { # MORE FIELDS; leaves what was told in BODY, the status in STATUS
   local sent running='' token names='' low high stale interval lease_ms
   read -r interval lease_ms < pace
-  read -r low high stale < bounds
+  read -r low high stale _ < bounds
   room
   for token in "${CLAIMS[@]}"; do
     held "claims/$token/stopping"

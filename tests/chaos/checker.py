@@ -101,6 +101,7 @@ class _Checker:
         self._offered_s = {
             (line.token, line.life): line.at_s for line in history.lines if line.what == "offer"
         }
+        self._still = self._read_still()
         # By worker and the beginning of a stop, the token of the start that was under way.
         self._begun_at_stops: dict[tuple[str, float], str] = {}
         self._outcomes = {
@@ -446,20 +447,22 @@ class _Checker:
             and self._clock_was_stepped(run.start_s, at_s)
         )
 
+    def _read_still(self) -> Mapping[str, list[tuple[float, float]]]:
+        """Return, by worker, the times over which its process could not act."""
+        still = defaultdict[str, list[tuple[float, float]]](list)
+        for fault in self._h.faults:
+            if fault.kind == "stop" or fault.kind in DEATHS:
+                still[fault.target].append((fault.from_s, fault.to_s))
+        for line in self._h.lines:
+            if line.what == "stall":
+                still[line.worker].append((line.at_s - float(line.detail), line.at_s))
+        return still
+
     def _stood_still_over(self, run: Run, at_s: float) -> bool:
         """Return whether its process could not act when its lease ended, and ended the run as soon as it could."""
-        still = [
-            (f.from_s, f.to_s)
-            for f in self._h.faults
-            if (f.kind == "stop" or f.kind in DEATHS) and f.target == run.worker
-        ] + [
-            (line.at_s - float(line.detail), line.at_s)
-            for line in self._h.lines
-            if line.what == "stall" and line.worker == run.worker
-        ]
         return any(
             a - READING_S <= at_s and run.end_s <= b + self._terms.wake_s and b >= at_s - self._terms.wake_s
-            for a, b in still
+            for a, b in self._still[run.worker]
         )
 
     def _attempts(self) -> Iterator[Violation]:

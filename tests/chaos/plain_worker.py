@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import hmac
 import itertools
+import math
 import os
 import random
 import re
@@ -91,16 +92,19 @@ class StoreClock:
     least_ms: float = 0.0
     most_ms: float = 0.0
     stale_fence: int = 0
-    is_known: bool = False
+    learned_s: float | None = None
 
     def learn(self, answer: dict[str, Any], sent_s: float) -> None:
         store_ms, fence = answer["store_time_ms"], answer.get("fence", 0)
-        went_back = self.is_known and store_ms + 1 - sent_s * 1000 < self.least_ms
+        went_back = self.learned_s is not None and store_ms + 1 - sent_s * 1000 < self.least_ms
         self.stale_fence = fence if went_back else min(self.stale_fence, fence)
         self.least_ms, self.most_ms = store_ms - now_s() * 1000, store_ms + 1 - sent_s * 1000
-        self.is_known = True
+        self.learned_s = now_s()
 
-    def latest_ms(self) -> float:
+    def latest_ms(self, *, within_s: float = math.inf) -> float:
+        """Return the latest time that it may be; infinite if no answer of the last `within_s` told it."""
+        if self.learned_s is None or now_s() - self.learned_s > within_s:
+            return math.inf
         return now_s() * 1000 + self.most_ms
 
 
@@ -347,7 +351,7 @@ class Plain:
         if self.is_closed or not self.worker_id:
             return "draining"
         margin_ms = min(2000.0, self.lease_s * 100)
-        latest_ms = self.clock.latest_ms()
+        latest_ms = self.clock.latest_ms(within_s=self.lease_s)
         if latest_ms > min(job["not_after_ms"], job["lease_until_ms"] - margin_ms):
             return "too_late"
         if job["fence"] <= self.clock.stale_fence:

@@ -69,12 +69,15 @@ class Admission:
     def _take(self, epoch: int, offers: "Sequence[Dispatch]") -> "PushAnswer":
         now = now_s()
         member = self._identity.member
+        latest_ms, margin_ms = None, 0.0
         if member is not None:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
             self._interval_ms = member.heartbeat_interval_s * 1000
+            # A process that was suspended for longer cannot know whether the store's clock was set forward. If it was,
+            # an offer whose lease is over looks young.
+            latest_ms = self._clock.latest_ms(now, within_s=member.lease_s)
+            margin_ms = margin_s(member.lease_s) * 1000
         is_stale = epoch < self._identity.epoch
-        latest_ms = self._clock.latest_ms(now)
-        margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
         if epoch > self._identity.epoch:
             self._identity.note_epoch(epoch)
         accepted: list[str] = []

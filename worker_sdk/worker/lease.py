@@ -1,6 +1,7 @@
 """How long a worker may rely on its claims: an estimate of store time with its error, and the end of leases."""
 
 import functools
+import math
 import time
 from collections.abc import Callable
 from typing import Final
@@ -47,11 +48,12 @@ class StoreClock:
         self.stale_fence = fence if is_set_back else min(self.stale_fence, fence)
         self._bounds = (received_s, low, high)
 
-    def latest_ms(self, at_s: float) -> float | None:
-        """Return the latest time that the store's clock can show; None if nothing is known yet."""
-        if self._bounds is None:
+    def latest_ms(self, at_s: float, *, within_s: float = math.inf) -> float | None:
+        """Return the latest time that the store's clock can show; None if no answer of the last `within_s` told it."""
+        bounds = self._bounds
+        if bounds is None or at_s - bounds[0] > within_s:
             return None
-        return at_s * 1000 + self._bounds_at(at_s, self._bounds)[1]
+        return at_s * 1000 + self._bounds_at(at_s, bounds)[1]
 
     def earliest_ms(self, at_s: float) -> int:
         """Return the earliest time that the store's clock can show; 0 if nothing is known yet."""

@@ -44,6 +44,20 @@ test("a sleep between a call and its answer makes the store later, not earlier",
   assert.ok(store.latestMs() >= STORE_MS + HOUR_MS);
 });
 
+test("the time of the store is unknown if it was not heard for a whole lease", (context) => {
+  let sleptMs = 0;
+  steppedBy(context, () => sleptMs);
+  const clock = new LatestClock();
+  const store = new StoreClock(clock);
+  store.learn(STORE_MS, clock.instant(), 0);
+  assert.ok(store.latestMs(15_000) < STORE_MS + 1000);
+  sleptMs = 16_000;
+  // Its clock may have been set forward meanwhile.
+  assert.equal(store.latestMs(15_000), Infinity);
+  store.learn(STORE_MS + sleptMs, clock.instant(), 0);
+  assert.ok(store.latestMs(15_000) < STORE_MS + sleptMs + 1000);
+});
+
 test("a clock that is set back changes nothing", (context) => {
   let setMs = 0;
   steppedBy(context, () => setMs);

@@ -326,6 +326,30 @@ async def test_an_offer_from_before_the_clock_was_set_back_is_too_late_however_y
     assert ran == ["new"]
 
 
+@pytest.mark.req("M3")
+async def test_an_offer_is_too_late_if_store_time_was_not_heard_for_a_whole_lease(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    """The process was suspended, and the store's clock was set forward meanwhile: by the time that the worker knows, an
+    offer whose lease is long over looks young."""
+    ran: list[str] = []
+    worker.handler("note")(ran.append)
+    master.lease_s = 0.4
+    await up()
+    master.answers_heartbeats = False
+    master.ahead_ms += 5_000
+    held = master.dispatch("note", "held")
+    await asyncio.sleep(0.45)  # the lease of the offer
+    answer = await master.push(held)
+    assert [one["reason"] for one in answer["rejected"]] == ["too_late"]
+    master.answers_heartbeats = True
+    told = len(master.beats)
+    await wait_until(lambda: len(master.beats) > told + 2)
+    await master.run("note", "new")
+    await wait_until(lambda: ran)
+    assert ran == ["new"]
+
+
 async def test_masters_that_do_not_tell_the_fence_are_believed_as_before(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:

@@ -67,11 +67,14 @@ export class StoreClock {
     this.#bounds = { atMs, sleptMs: sent.sleptMs, lowMs, highMs };
   }
 
-  /** Returns the latest store time that it may be; infinite before the first answer. */
-  latestMs(): number {
+  /** Returns the latest store time that it may be; infinite if no answer of the last `withinMs` told it. */
+  latestMs(withinMs = Infinity): number {
     const now = this.clock.instant();
     const known = this.#widened(now.steadyMs);
-    return known === undefined ? Infinity : now.steadyMs + now.sleptMs - known.sleptMs + known.highMs;
+    if (known === undefined || this.#bounds === undefined) return Infinity;
+    const sleptMs = now.sleptMs - known.sleptMs;
+    if (now.steadyMs - this.#bounds.atMs + sleptMs > withinMs) return Infinity;
+    return now.steadyMs + sleptMs + known.highMs;
   }
 
   /** Returns a store time that has certainly been reached. */

@@ -76,8 +76,11 @@ export class Offers {
     const task: AnyTask | undefined = state.tasks.get(job.name);
     if (task === undefined || !PHASES.includes(job.phase)) return "unknown_name";
     if (state.isDraining) return "draining";
-    const latestMs = state.store.latestMs();
-    const leftMs = job.lease_until_ms - latestMs - marginMs(state.registered.leaseMs);
+    const { leaseMs } = state.registered;
+    // A process that was suspended for longer cannot know whether the store's clock was set forward. If it was, an offer
+    // whose lease is over looks young.
+    const latestMs = state.store.latestMs(leaseMs);
+    const leftMs = job.lease_until_ms - latestMs - marginMs(leaseMs);
     if (latestMs > job.not_after_ms || leftMs <= 0 || job.fence <= state.store.staleFence) return "too_late";
     if (state.claims.running.some((claim) => claim.job.job_id === job.job_id)) return "duplicate";
     if (state.room === 0) return "busy";
