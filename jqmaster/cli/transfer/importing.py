@@ -39,6 +39,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     Accepted,
     BacklogFull,
     BatchClosed,
+    IdTaken,
     NotUnique,
     Outcome,
     PredecessorRefused,
@@ -458,7 +459,7 @@ class Importing:
                 self.done.new["job"] += 1
                 if job.facts.state in HOLDS_SLOTS:
                     self.done.may_run_again[job.facts.state] += 1
-            elif isinstance(outcome, Accepted):
+            elif isinstance(outcome, Accepted | IdTaken):
                 self.done.there["job"] += 1
             else:
                 self._leave_out("job", job.spec.id, _why(outcome))

@@ -20,7 +20,7 @@ from jqmaster.errors import (
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
 from jqmaster.service.jobs.reach import CallerReach
-from jqmaster.service.jobs.refusals import refusal_of_one
+from jqmaster.service.jobs.refusals import error_of
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.enqueue_outcomes import PushExpired
 from jqmaster.store.jobs.records import RecordStore
@@ -248,7 +248,7 @@ class BatchService:
             if exc.word == "taken":
                 raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
             if exc.word == "expired":
-                raise refusal_of_one(PushExpired(exc.now_ms)) from None
+                raise error_of({0: PushExpired(exc.now_ms)}) from None
             error = FieldError(("batch",), _PARENT_RULES[exc.word])
             if exc.word == "over":
                 raise ConflictError(

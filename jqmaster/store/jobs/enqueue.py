@@ -2,34 +2,30 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint_set import MAX_KNOWN_NAMES, NO_CONSTRAINTS, ConstraintSet
-from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
-from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, AfterWhen
-from jqmaster.domain.jobs.unique import OnConflict
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
+from jqmaster.store.jobs.enqueue_checks import EnqueueChecks
 from jqmaster.store.jobs.enqueue_outcomes import (
     Accepted,
     BacklogFull,
-    Conflict,
-    NotUnique,
     Outcome,
-    PredecessorRefused,
-    PushExpired,
     PushRefused,
     outcome_of,
-    refused_for_one_reason,
+    refused_jobs,
     text_of,
 )
+from jqmaster.store.jobs.idempotency import IdempotencyStore
 from jqmaster.store.jobs.placement import LaneTable, SoleLane, StaleConstraints, sole_lane
 from jqmaster.store.link.leader_port import TravellingClaim
-from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
@@ -48,46 +44,17 @@ _UNUSED: Final = LaneTable()
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The job behind an idempotency key. `was_accepted`: a push with the key was accepted before. `conflict`: the
-    outcome of that push if another job held its uniqueness key."""
-
-    job_id: str
-    was_accepted: bool
-    conflict: Conflict | None = None
-
-
-# The marks of accepted pushes behind an idempotency key, by their conflict.
-_MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
-_MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedSpec:
-    """A job with the digest and the lifetime of its idempotency key."""
-
-    key_digest: str
-    spec: JobSpec
-    life_ms: int
-
-
-class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """`indexes`: the keys that already stand for other requests."""
-
-    def __init__(self, indexes: Sequence[int]) -> None:
-        super().__init__(indexes)
-        self.indexes = indexes
-
-
 class EnqueueStore:
-    """New jobs of one shard. `tally` counts accepted jobs. Raises what `StoreClient.run` raises."""
+    """New jobs of one shard. `tally` counts accepted jobs. `checks` looks for refusals before a write; `idempotency`
+    knows the jobs behind idempotency keys. All raise what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
         self._shard = shard
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
+        self.checks = EnqueueChecks(shard)
+        self.idempotency = IdempotencyStore(shard)
         # The lanes of jobs that were pushed alone, by queue, under these constraints.
         self._known_constraints = NO_CONSTRAINTS
         self._sole_lanes: dict[str, SoleLane] = {}
@@ -101,8 +68,8 @@ class EnqueueStore:
         replicas: int | None = None,
     ) -> list[Outcome]:
         """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
-        dependents. `is_whole`: refuse all jobs if the first call finds a full backlog, or refuses one of them
-        (PushRefused). `replicas`: how many must have the jobs before they count as accepted (None: as many as every
+        dependents. `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog, or refuses one of
+        them. `replicas`: how many must have the jobs before they count as accepted (None: as many as every
         write needs).
 
         Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
@@ -117,14 +84,8 @@ class EnqueueStore:
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         if [word for word, _ in replies if word != "ok"]:
             _raise_refusal(replies)
-        word, data = replies[0] if replies else ("ok", [])
-        if word == "full":
-            statuses: list[Outcome] = [BacklogFull(data[0].decode())] * len(specs)
-            if logger.isEnabledFor(logging.DEBUG):
-                _log(specs, statuses)
-            return statuses
         statuses = _outcomes(replies, specs, spans)
-        if is_whole and (refused := refused_for_one_reason(statuses)):
+        if is_whole and (refused := refused_jobs(statuses, of_whole_push=True)):
             raise PushRefused(refused)
         self._count_pushed(specs, statuses)
         others: list[Outcome] = []
@@ -231,116 +192,6 @@ class EnqueueStore:
             self._sole_lanes[queue] = found
         return found
 
-    async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
-        """Return the positions of jobs whose ID already belongs to another request."""
-        prefix = self._keys.job_prefix
-        known = await self._client.pipeline(
-            [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in pages(specs, MAX_PER_CALL)]
-        )
-        if not any(known):
-            return []
-        calls = []
-        for chunk in pages(specs, MAX_PER_CALL):
-            args: list[Arg] = [self._keys.job_prefix]
-            for spec in chunk:
-                args += (spec.id, codec.encode_new(spec)[1])
-            calls.append(ScriptCall(load("find_taken"), (), args))
-        replies = await self._client.run_all(calls)
-        return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
-
-    async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by position of the job, a predecessor for which the job is refused: it exists neither in the store
-        nor in this push, or it ended in another way than required."""
-        own = {spec.id for spec in specs}
-        known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
-        # Jobs that were already accepted are not judged again.
-        specs_to_judge = [(n, spec) for n, spec in enumerate(specs) if not known[n]]
-        asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs if job_id not in own}
-        states: dict[str, JobState | None] = {}
-        for page in pages(sorted(asked), MAX_PER_CALL):
-            codes = await self._client.pipeline(
-                [("GETRANGE", self._keys.job(one), "1", "1") for one in page], skip_damaged=True
-            )
-            for job_id, code in zip(page, codes, strict=True):
-                states[job_id] = codec.known_state(code[0]) if code else None
-        found: dict[int, PredecessorRefused] = {}
-        for n, spec in specs_to_judge:
-            for job_id in spec.after.jobs if spec.after else ():
-                if job_id in own:
-                    continue
-                state = states[job_id]
-                ends_well = state is JobState.SUCCEEDED or (
-                    spec.after and spec.after.when is AfterWhen.FINISHED
-                )
-                if state is None or (state in FINISHED and not ends_well):
-                    found[n] = PredecessorRefused(job_id, state is None)
-                    break
-        return found
-
-    async def find_expired(self, specs: Sequence[JobSpec]) -> dict[int, PushExpired]:
-        """Return, by position, the jobs whose `expires_at_ms` is past. A job that was already accepted is not judged
-        again."""
-        timed = [(n, spec) for n, spec in enumerate(specs) if spec.expires_at_ms]
-        if not timed:
-            return {}
-        now_ms = await self._shard.now_ms()
-        past = [(n, spec) for n, spec in timed if spec.expires_at_ms and spec.expires_at_ms <= now_ms]
-        known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for _, spec in past])
-        return {n: PushExpired(now_ms) for (n, _), is_known in zip(past, known, strict=True) if not is_known}
-
-    async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
-        """Return, by position of the job, the other job that holds its uniqueness key, for jobs that this conflict
-        refuses. The other job is in the store, or comes earlier in `specs`. Jobs that were already accepted are not
-        refused."""
-        first: dict[str, str] = {}
-        refusable: list[tuple[int, str, str]] = []
-        found: dict[int, str] = {}
-        for n, spec in enumerate(specs):
-            if spec.unique is None:
-                continue
-            digest = spec.unique.digest
-            holder = first.setdefault(digest, spec.id)
-            if spec.unique.on_conflict is OnConflict.REJECT:
-                refusable.append((n, spec.id, digest))
-                if holder != spec.id:
-                    found[n] = holder
-        for page in pages(refusable, MAX_PER_CALL):
-            args: list[Arg] = [self._shard.now_arg, self._keys.tag]
-            for _, job_id, digest in page:
-                args += (job_id, digest)
-            _, (held,) = await self._client.run("find_held", (), args)
-            for at in range(0, len(held), 2):
-                found[page[held[at]][0]] = held[at + 1].decode()
-        return dict(sorted(found.items()))
-
-    async def reserve_ids(self, keyed: Sequence["KeyedSpec"], *, replicas: int | None = None) -> list[Bound]:
-        """Reserve and return the job ID that each idempotency key stands for. Raise KeysTaken, which names the keys of
-        one page that stand for other requests; keys of earlier pages stay reserved."""
-        found: list[Bound] = []
-        for page in pages(keyed, MAX_PER_CALL):
-            args: list[Arg] = [self._keys.idempotency_prefix]
-            for one in page:
-                args += (one.key_digest, one.spec.id, codec.encode_new(one.spec)[1], one.life_ms)
-            word, (answers,) = await self._client.run("reserve_ids", (), args, replicas=replicas)
-            if word == "taken":
-                raise KeysTaken([len(found) + index for index in answers])
-            found += [
-                Bound(answers[n].decode(), answers[n + 1] > 0, _MARKED.get(answers[n + 1]))
-                for n in range(0, len(answers), 2)
-            ]
-        return found
-
-    async def mark_accepted(
-        self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
-    ) -> None:
-        """Note that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
-        another job, which holds the uniqueness key; None: no conflict."""
-        for page in pages(list(accepted.items()), MAX_PER_CALL):
-            args: list[Arg] = [self._keys.idempotency_prefix]
-            for key_digest, held in page:
-                args += (key_digest, _MARKS[held.conflict if held else None], held.holder if held else "")
-            await self._client.run("mark_accepted", (), args, replicas=replicas)
-
 
 def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
     words = {word for word, _ in replies}
@@ -352,6 +203,9 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
         )
     if "stale_constraints" in words:
         raise StaleConstraints
+    word, data = replies[0]
+    if word == "full":
+        raise PushRefused({0: BacklogFull(data[0].decode())})
 
 
 def _outcomes(
@@ -364,9 +218,7 @@ def _outcomes(
         outcomes += [Accepted.NEW] * (end - start)
         for n in range(0, len(told), 3):
             index, word, about = told[n : n + 3]
-            outcomes[at + index] = outcome_of(
-                word.decode(), about.decode(), batch=specs[start + index].batch, now_ms=now_ms
-            )
+            outcomes[at + index] = outcome_of(word.decode(), about.decode(), specs[start + index], now_ms)
     return outcomes
 
 

@@ -1,19 +1,34 @@
-"""Outcomes of an enqueue: the job is new or known, or another job, a limit or its own terms stand in its way."""
+"""Outcomes of an enqueue: the job is new or known, or the push is refused. A refusal knows its own words."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.errors import (
+    ConflictError,
+    FieldError,
+    InvalidError,
+    JqmasterError,
+    NotUniqueError,
+    OfferUnderWayError,
+    RateLimitedError,
+)
 from jqmaster.store.link.script_modules import ScriptHeaderError
+
+# A full backlog empties at the pace of its workers.
+BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 class Accepted(StrEnum):
-    """The outcome of one enqueue."""
+    """The job is in the store."""
 
     NEW = "new"
     KNOWN = "known"
-    TAKEN = "taken"
 
 
 class Conflict(StrEnum):
@@ -26,18 +41,124 @@ class Conflict(StrEnum):
     REPLACED = "replaced"
 
 
+class PushRefusal(ABC):
+    """The reason why a job is refused."""
+
+    __slots__ = ()
+    # The path of the field at fault in the request for one job; empty: no field is at fault.
+    field_path: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def is_refusal(self) -> bool:
+        return True
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a repeat of the push may succeed within moments."""
+        return False
+
+    @property
+    @abstractmethod
+    def rule(self) -> str:
+        """What is wrong with the field."""
+
+    def detail(self, count: int = 1) -> str:
+        """Return what the error says for `count` jobs that are refused for this reason."""
+        return self.rule
+
+    @abstractmethod
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        """Return the error for the pusher."""
+
+
 @dataclass(frozen=True, slots=True)
-class BacklogFull:
-    """Refused: the backlog of this gate is full."""
+class BacklogFull(PushRefusal):
+    """The backlog of this gate is full. `constraint`: the one that the gate belongs to, if it is known."""
 
     gate_id: str
+    constraint: Constraint | None = field(default=None, compare=False)
+
+    def of(self, constraint: Constraint | None) -> Self:
+        return replace(self, constraint=constraint)
+
+    @property
+    def rule(self) -> str:
+        if self.constraint is None:
+            return f"a constraint lets no more of these jobs wait (gate {self.gate_id})"
+        most = self.constraint.max_backlog
+        return f"constraint {self.constraint.name} lets no more than {most} of these jobs wait"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        return RateLimitedError(
+            detail, code="backlog_full", errors=errors, retry_after_s=BACKLOG_RETRY_AFTER_S
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class NotUnique:
-    """No new job was created, because `holder` holds the uniqueness key. If the conflict is REPLACED, `holder` took the
-    content of the push."""
+class IdTaken(PushRefusal):
+    """Another request created the job with this ID."""
 
+    field_path = ("id",)
+    job_id: str
+
+    @property
+    def rule(self) -> str:
+        return f"{self.job_id} is the ID of another job already"
+
+    def detail(self, count: int = 1) -> str:
+        return f"the ID {self.job_id} is taken" if count == 1 else f"{count} of the IDs are taken"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        return ConflictError(detail, code="id_taken", errors=errors)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClosed(PushRefusal):
+    """The batch of the job is complete or canceled, or does not exist (`is_none`)."""
+
+    field_path = ("batch",)
+    batch_id: str
+    is_none: bool
+
+    @property
+    def rule(self) -> str:
+        return "no batch has this ID" if self.is_none else "the batch is complete or canceled"
+
+    def detail(self, count: int = 1) -> str:
+        return f"batch {self.batch_id}: {self.rule}"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        if self.is_none:
+            return InvalidError(detail, code="unknown_batch", errors=errors)
+        return ConflictError(detail, code="batch_over", errors=errors)
+
+
+@dataclass(frozen=True, slots=True)
+class PredecessorRefused(PushRefusal):
+    """This predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
+
+    field_path = ("after", "jobs")
+    predecessor: str
+    is_none: bool
+
+    @property
+    def rule(self) -> str:
+        if self.is_none:
+            return f"no job has the ID {self.predecessor}"
+        return f"job {self.predecessor} is over and did not succeed"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        if self.is_none:
+            return InvalidError(detail, code="unknown_predecessor", errors=errors)
+        return ConflictError(detail, code="predecessor_over", errors=errors)
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnique(PushRefusal):
+    """No new job was created, because `holder` holds the uniqueness key. That is no refusal if the push accepts the
+    existing job, or replaced its content."""
+
+    field_path = ("unique",)
     holder: str
     conflict: Conflict
 
@@ -45,38 +166,53 @@ class NotUnique:
     def is_refusal(self) -> bool:
         return self.conflict in (Conflict.REFUSED, Conflict.OFFERED)
 
+    @property
+    def may_pass(self) -> bool:
+        return self.conflict is Conflict.OFFERED
+
+    @property
+    def rule(self) -> str:
+        if self.may_pass:
+            return (
+                f"job {self.holder} is being offered to a worker, and may start with its former content; repeat the "
+                "push"
+            )
+        return f"job {self.holder} holds the uniqueness key"
+
+    def detail(self, count: int = 1) -> str:
+        return self.rule if count == 1 else f"{count} of the uniqueness keys are held by other jobs"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        made = OfferUnderWayError if self.may_pass else NotUniqueError
+        return made(detail, self.holder, errors=errors)
+
 
 @dataclass(frozen=True, slots=True)
-class BatchClosed:
-    """Refused: the batch of the job is complete or canceled, or does not exist (`is_none`)."""
+class PushExpired(PushRefusal):
+    """`expires_at_ms` of the job is not after `now_ms`, the time of the store at the push."""
 
-    is_refusal: ClassVar = True
-    batch_id: str
-    is_none: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PredecessorRefused:
-    """Refused: this predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
-
-    is_refusal: ClassVar = True
-    predecessor: str
-    is_none: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PushExpired:
-    """Refused: `expires_at_ms` of the job is not after `now_ms`, the time of the store at the push."""
-
-    is_refusal: ClassVar = True
+    field_path = ("expires_at",)
     now_ms: int
 
+    @property
+    def rule(self) -> str:
+        return (
+            f"is past: the request came at {iso_ms(self.now_ms)} by the clock of the store; give a later time, or "
+            "expires_s, which counts from the request"
+        )
 
-# The refusal of a job for which a whole push is refused.
-PushRefusal = NotUnique | BatchClosed | PredecessorRefused | PushExpired
-Outcome = Accepted | BacklogFull | PushRefusal
-# The reasons, the one that is told first before the others.
-_REASONS: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
+    def detail(self, count: int = 1) -> str:
+        return f"expires_at {self.rule}"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        return InvalidError(detail, code="already_expired", errors=errors)
+
+
+Outcome = Accepted | PushRefusal
+# A script refuses a whole push for these reasons. If it found several, the first of this list is told.
+_OF_WHOLE_PUSHES: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
+# A script refuses single jobs for these, and accepts the others.
+_OF_SINGLE_JOBS: Final = (BacklogFull, IdTaken)
 
 
 class PushRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -87,18 +223,20 @@ class PushRefused(Exception):  # noqa: N818 - a value for the service, not an er
         self.refused = refused
 
 
-def outcome_of(word: str, about: str, *, batch: str | None, now_ms: int) -> Outcome:
-    """Return the outcome that the script tells. `about`: the gate or the other job that it names. `batch`: that of the
-    pushed job. `now_ms`: the time of the store."""
+def outcome_of(word: str, about: str, spec: JobSpec, now_ms: int) -> Outcome:
+    """Return the outcome that the script reports. `about`: the gate or the other job that it names. `now_ms`: the time
+    of the store."""
     match word:
-        case "known" | "taken":
-            return Accepted(word)
+        case "known":
+            return Accepted.KNOWN
+        case "taken":
+            return IdTaken(spec.id)
         case "existing" | "replaced" | "refused" | "offered":
             return NotUnique(about, Conflict(word))
         case "full":
             return BacklogFull(about)
         case "no_batch" | "batch_over":
-            return BatchClosed(batch or "", is_none=word == "no_batch")
+            return BatchClosed(spec.batch or "", is_none=word == "no_batch")
         case "no_predecessor" | "predecessor_over":
             return PredecessorRefused(about, is_none=word == "no_predecessor")
         case "expired":
@@ -106,11 +244,14 @@ def outcome_of(word: str, about: str, *, batch: str | None, now_ms: int) -> Outc
     raise ScriptHeaderError(f"enqueue answered {word!r} for a job, which its header does not name")
 
 
-def refused_for_one_reason(outcomes: Sequence[Outcome]) -> dict[int, PushRefusal]:
-    """Return, by index, the refused jobs whose reason is told before the others; none: no job is refused."""
+def refused_jobs(outcomes: Sequence[Outcome], *, of_whole_push: bool = False) -> dict[int, PushRefusal]:
+    """Return, by index, the jobs that are refused for the first reason; none: no job is refused. `of_whole_push`: look
+    only at reasons that refuse a whole push."""
     if outcomes.count(Accepted.NEW) < len(outcomes):
-        for reason in _REASONS:
-            found = {n: one for n, one in enumerate(outcomes) if isinstance(one, reason) and one.is_refusal}
+        for reason in _OF_WHOLE_PUSHES if of_whole_push else (*_OF_SINGLE_JOBS, *_OF_WHOLE_PUSHES):
+            found: dict[int, PushRefusal] = {
+                n: one for n, one in enumerate(outcomes) if isinstance(one, reason) and one.is_refusal
+            }
             if found:
                 return found
     return {}
@@ -118,20 +259,8 @@ def refused_for_one_reason(outcomes: Sequence[Outcome]) -> dict[int, PushRefusal
 
 def text_of(outcome: Outcome) -> str:
     """Return the outcome in words, for the log."""
-    match outcome:
-        case Accepted.NEW:
-            return "accepted"
-        case Accepted.KNOWN:
-            return "pushed again, and known"
-        case Accepted.TAKEN:
-            return "refused: its ID stands for another request"
-        case BacklogFull(gate_id=gate):
-            return f"refused: the backlog of gate {gate} is full"
-        case NotUnique(holder=holder, conflict=conflict):
-            return f"not made: job {holder} holds its uniqueness key ({conflict})"
-        case BatchClosed(batch_id=batch):
-            return f"refused: batch {batch} takes no new member"
-        case PredecessorRefused(predecessor=predecessor):
-            return f"refused: it cannot wait for job {predecessor}"
-        case PushExpired():
-            return "refused: its expires_at is past"
+    if isinstance(outcome, Accepted):
+        return "accepted" if outcome is Accepted.NEW else "pushed again, and known"
+    if isinstance(outcome, NotUnique):
+        return f"not created: {outcome.detail()} ({outcome.conflict})"
+    return f"refused: {outcome.detail()}"

@@ -12,6 +12,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.jobs.enqueue import Enqueued
+from jqmaster.store.jobs.enqueue_outcomes import IdTaken
 from jqmaster.store.link.scripts import ScriptCall
 from tests.support import real_time
 from tests.support.jobs import Served
@@ -189,14 +190,14 @@ async def test_an_id_taken_at_the_last_instant_is_named_and_the_others_are_in(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs = [served.world.spec(argument=n) for n in range(3)]
-    look = served.world.acceptance.find_taken
+    look = served.world.acceptance.checks.find_taken
 
-    async def overtaken(wanted: Sequence[JobSpec]) -> list[int]:
+    async def overtaken(wanted: Sequence[JobSpec]) -> dict[int, IdTaken]:
         taken = await look(wanted)
         await served.enqueue.one(replace(specs[1], priority=5))
         return taken
 
-    monkeypatch.setattr(served.world.acceptance, "find_taken", overtaken)
+    monkeypatch.setattr(served.world.acceptance.checks, "find_taken", overtaken)
     with pytest.raises(ConflictError) as conflict:
         await served.enqueue.bulk(specs)
     assert [error.loc for error in conflict.value.errors] == [("jobs", 1, "id")]

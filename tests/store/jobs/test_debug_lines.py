@@ -12,10 +12,12 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     BacklogFull,
     BatchClosed,
     Conflict,
+    IdTaken,
     NotUnique,
     Outcome,
     PredecessorRefused,
     PushExpired,
+    PushRefusal,
 )
 from jqmaster.store.link.client import StoreClient
 from tests.support.ports import free_port
@@ -25,12 +27,12 @@ from tests.support.store import StoreWorld
 TOLD: list[tuple[Outcome, str]] = [
     (Accepted.NEW, "accepted"),
     (Accepted.KNOWN, "pushed again, and known"),
-    (Accepted.TAKEN, "refused: its ID stands for another request"),
-    (BacklogFull("g"), "refused: the backlog of gate g is full"),
-    (NotUnique("h", Conflict.EXISTING), "not made: job h holds its uniqueness key (existing)"),
-    (BatchClosed("b", is_none=False), "refused: batch b takes no new member"),
-    (PredecessorRefused("p", is_none=False), "refused: it cannot wait for job p"),
-    (PushExpired(5), "refused: its expires_at is past"),
+    (IdTaken("i"), "refused: the ID i is taken"),
+    (BacklogFull("g"), "refused: a constraint lets no more of these jobs wait (gate g)"),
+    (NotUnique("h", Conflict.EXISTING), "not created: job h holds the uniqueness key (existing)"),
+    (BatchClosed("b", is_none=False), "refused: batch b: the batch is complete or canceled"),
+    (PredecessorRefused("p", is_none=False), "refused: job p is over and did not succeed"),
+    (PushExpired(5), f"refused: {PushExpired(5).detail()}"),
 ]
 
 
@@ -39,7 +41,7 @@ def test_each_outcome_of_a_push_has_words(caplog: pytest.LogCaptureFixture) -> N
     specs = [JobSpec(f"j{n}", "work", b"\xc0") for n in range(len(TOLD))]
     enqueue._log(specs, [outcome for outcome, _ in TOLD])
     assert caplog.messages == [f"job j{n} (work): {words}" for n, (_, words) in enumerate(TOLD)]
-    assert {type(outcome) for outcome, _ in TOLD} == set(Outcome.__args__)
+    assert {type(outcome) for outcome, _ in TOLD} == {Accepted, *PushRefusal.__subclasses__()}
 
 
 async def test_a_pushed_job_is_told(world: StoreWorld, caplog: pytest.LogCaptureFixture) -> None:

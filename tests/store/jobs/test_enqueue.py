@@ -5,12 +5,13 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.jobs.job import Cause, Job, JobState, RetryPolicy
+from jqmaster.domain.jobs.job import Cause, Job, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.jobs.unique import OnConflict, Unique
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
-from jqmaster.store.jobs.enqueue import Bound, EnqueueStore, KeyedSpec, KeysTaken
-from jqmaster.store.jobs.enqueue_outcomes import Accepted, PushExpired, PushRefused, outcome_of
+from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, IdTaken, PushExpired, PushRefused, outcome_of
+from jqmaster.store.jobs.idempotency import Bound, KeyedSpec, KeysTaken
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.link.script_modules import LUA, ScriptHeaderError
 from jqmaster.store.link.scripts import read_header
@@ -74,7 +75,7 @@ async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
         world.pass_ms(10)
         async with world.unchanged():
             assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
-            assert await world.acceptance.find_taken([spec]) == []
+            assert await world.acceptance.checks.find_taken([spec]) == {}
 
 
 @pytest.mark.parametrize("unique", [None, Unique(digest="ab" * 16, on_conflict=OnConflict.REPLACE)])
@@ -93,11 +94,11 @@ async def test_a_job_that_has_expired_is_refused_and_changes_nothing(
         with pytest.raises(PushRefused) as refused:
             await world.acceptance.enqueue([fine, late], is_whole=True)
         assert refused.value.refused == {1: expired}
-    assert await world.acceptance.find_expired([fine, late]) == {1: expired}
+    assert await world.acceptance.checks.find_expired([fine, late]) == {1: expired}
     assert await world.acceptance.enqueue([late, fine]) == [expired, Accepted.NEW]
     world.pass_ms(1)
     assert await world.acceptance.enqueue([fine]) == [Accepted.KNOWN]
-    assert await world.acceptance.find_expired([fine]) == {}
+    assert await world.acceptance.checks.find_expired([fine]) == {}
     await world.assert_sound()
 
 
@@ -134,8 +135,8 @@ async def test_another_request_under_a_taken_id_changes_nothing(
     async with world.unchanged():
         fields: dict[str, Any] = {"argument": 1, "id": job_id} | other
         spec = world.spec(**fields)
-        assert await world.acceptance.enqueue([spec]) == [Accepted.TAKEN]
-        assert await world.acceptance.find_taken([world.spec(), spec]) == [1]
+        assert await world.acceptance.enqueue([spec]) == [IdTaken(spec.id)]
+        assert await world.acceptance.checks.find_taken([world.spec(), spec]) == {1: IdTaken(spec.id)}
 
 
 async def test_a_repeat_is_known_whatever_became_of_the_job(world: StoreWorld) -> None:
@@ -160,7 +161,7 @@ async def test_each_of_a_bulk_is_accepted_by_itself(world: StoreWorld) -> None:
     twin = world.spec(id=fresh.id, argument="differs")
     bulk = [fresh, known, other, fresh, twin]
     assert await world.acceptance.enqueue(bulk) == [
-        Accepted.NEW, Accepted.KNOWN, Accepted.TAKEN, Accepted.KNOWN, Accepted.TAKEN,
+        Accepted.NEW, Accepted.KNOWN, IdTaken(taken.id), Accepted.KNOWN, IdTaken(fresh.id),
     ]  # fmt: skip
     assert (await world.get(taken.id)).argument == taken.argument
     assert (await world.get(fresh.id)).argument == fresh.argument
@@ -171,7 +172,9 @@ async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
     assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
     assert set(await world.acceptance.enqueue(specs)) == {Accepted.KNOWN}
     changed = [world.spec(s.name, "x", id=s.id) if n in (3, 700, 1_202) else s for n, s in enumerate(specs)]
-    assert await world.acceptance.find_taken(changed) == [3, 700, 1_202]
+    assert await world.acceptance.checks.find_taken(changed) == {
+        n: IdTaken(changed[n].id) for n in (3, 700, 1_202)
+    }
     assert await world.acceptance.enqueue([]) == []
 
 
@@ -225,33 +228,39 @@ async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) ->
     spec = world.spec()
     await world.redis.lpush(world.shard.keys.job(spec.id), "not a record")
     other = world.spec()
-    assert await world.acceptance.find_taken([other, spec]) == [1]
-    assert await world.acceptance.enqueue([spec, other]) == [Accepted.TAKEN, Accepted.NEW]
+    assert await world.acceptance.checks.find_taken([other, spec]) == {1: IdTaken(spec.id)}
+    assert await world.acceptance.enqueue([spec, other]) == [IdTaken(spec.id), Accepted.NEW]
     await world.redis.delete(world.shard.keys.job(spec.id))
 
 
 @pytest.mark.req("M1")
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
     first, again = world.spec(argument=1), world.spec(argument=1)
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", first, 1_000)]) == [Bound(first.id, False)]
+    assert await world.acceptance.idempotency.reserve_ids([KeyedSpec("d", first, 1_000)]) == [
+        Bound(first.id, False)
+    ]
     # Its lifetime counts from the first use.
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [Bound(first.id, False)]
+    assert await world.acceptance.idempotency.reserve_ids([KeyedSpec("d", again, 60_000)]) == [
+        Bound(first.id, False)
+    ]
     assert 0 < await world.redis.pttl(world.shard.keys.idempotency("d")) <= 1_000
     async with world.unchanged():
         with pytest.raises(KeysTaken) as taken:
-            await world.acceptance.reserve_ids([KeyedSpec("d", world.spec(argument=2), 1)])
+            await world.acceptance.idempotency.reserve_ids([KeyedSpec("d", world.spec(argument=2), 1)])
     assert taken.value.indexes == [0]
-    await world.acceptance.mark_accepted({"d": None})
+    await world.acceptance.idempotency.mark_accepted({"d": None})
     async with world.unchanged():
-        await world.acceptance.mark_accepted({"d": None, "another key": None})
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [Bound(first.id, True)]
+        await world.acceptance.idempotency.mark_accepted({"d": None, "another key": None})
+    assert await world.acceptance.idempotency.reserve_ids([KeyedSpec("d", again, 60_000)]) == [
+        Bound(first.id, True)
+    ]
 
 
 async def test_idempotency_keys_are_reserved_together_or_not_at_all(world: StoreWorld) -> None:
     specs = [world.spec(argument=n) for n in (1, 2, 1, 3)]
     keyed = [KeyedSpec(key, spec, 1_000) for key, spec in zip("abac", specs, strict=True)]
     ids = [specs[n].id for n in (0, 1, 0, 3)]
-    assert await world.acceptance.reserve_ids(keyed) == [Bound(job_id, False) for job_id in ids]
+    assert await world.acceptance.idempotency.reserve_ids(keyed) == [Bound(job_id, False) for job_id in ids]
     other = [
         KeyedSpec("new", specs[0], 1_000),
         KeyedSpec("a", specs[1], 1_000),
@@ -259,12 +268,12 @@ async def test_idempotency_keys_are_reserved_together_or_not_at_all(world: Store
     ]
     async with world.unchanged():
         with pytest.raises(KeysTaken) as taken:
-            await world.acceptance.reserve_ids(other)
+            await world.acceptance.idempotency.reserve_ids(other)
     assert taken.value.indexes == [1, 2]
     doubled = [KeyedSpec("one", specs[0], 1_000), KeyedSpec("one", specs[1], 1_000)]
     async with world.unchanged():
         with pytest.raises(KeysTaken) as taken:
-            await world.acceptance.reserve_ids(doubled)
+            await world.acceptance.idempotency.reserve_ids(doubled)
     assert taken.value.indexes == [1]
 
 
@@ -282,11 +291,11 @@ async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
 
 async def test_ids_that_stand_for_other_requests_are_found(world: StoreWorld) -> None:
     known, other = world.spec(argument=1), world.spec(argument=2)
-    assert await world.acceptance.find_taken([known, other]) == []
+    assert await world.acceptance.checks.find_taken([known, other]) == {}
     await world.acceptance.enqueue([known, other])
     again = [known, replace(other, argument=msgpack.packb(3)), world.spec()]
-    assert await world.acceptance.find_taken(again) == [1]
-    assert await world.acceptance.find_taken([]) == []
+    assert await world.acceptance.checks.find_taken(again) == {1: IdTaken(again[1].id)}
+    assert await world.acceptance.checks.find_taken([]) == {}
 
 
 async def test_a_whole_push_of_which_the_rest_failed_is_unknown(
@@ -314,10 +323,11 @@ def test_each_outcome_that_the_script_names_is_known_here() -> None:
     text = (LUA / "jobs" / "enqueue" / "enqueue.lua").read_text("utf-8")
     words = re.findall(r"`(\w+)`", read_header(text)["REPLY"])
     assert len(words) == 12
-    outcomes = [outcome_of(word, "other", batch="b", now_ms=1) for word in words]
+    spec = JobSpec("j", "work", b"\xc0", batch="b")
+    outcomes = [outcome_of(word, "other", spec, now_ms=1) for word in words]
     assert len(set(outcomes)) == len(words)
     with pytest.raises(ScriptHeaderError, match="'moved'"):
-        outcome_of("moved", "", batch=None, now_ms=1)
+        outcome_of("moved", "", spec, now_ms=1)
 
 
 async def test_the_reply_names_only_the_jobs_that_are_not_new(

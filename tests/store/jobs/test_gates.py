@@ -14,7 +14,7 @@ from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob, NotClaimed
-from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull, PushRefused
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.jobs.settlements import GateHold
 from tests.support.constraints import ConstrainedWorld, constraint, override
@@ -379,7 +379,9 @@ async def test_a_bulk_is_refused_whole_and_otherwise_job_by_job(constraints: Con
     await constraints.limit(key="argument", max_backlog=2)
     specs = [world.spec(argument=key) for key in ("x", "y", "x", "x", "y")]
     async with world.unchanged():
-        assert {type(answer) for answer in await constraints.push(specs, is_whole=True)} == {BacklogFull}
+        with pytest.raises(PushRefused) as refused:
+            await constraints.push(specs, is_whole=True)
+    assert {type(reason) for reason in refused.value.refused.values()} == {BacklogFull}
     answers = await constraints.push(specs)
     assert [answer is Accepted.NEW for answer in answers] == [True, True, True, False, True]
 
@@ -403,7 +405,9 @@ async def test_a_large_bulk_is_refused_whole_wherever_the_one_too_many_stands(
     await constraints.limit(matcher=OF_B, max_backlog=3)
     specs = [world.spec("b" if start <= n < start + 4 else "a") for n in range(600)]
     async with world.unchanged():
-        assert {type(answer) for answer in await constraints.push(specs, is_whole=True)} == {BacklogFull}
+        with pytest.raises(PushRefused) as refused:
+            await constraints.push(specs, is_whole=True)
+    assert {type(reason) for reason in refused.value.refused.values()} == {BacklogFull}
 
 
 async def test_a_repeat_of_a_bulk_that_filled_the_backlog_is_known(constraints: ConstrainedWorld) -> None:

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, gate_id, needs_rematch
 from jqmaster.domain.constraints.gate_check import Rate
-from jqmaster.domain.jobs.job import WAITING, Job, JobState
+from jqmaster.domain.jobs.job import WAITING, Job, JobSpec, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import StaleEpochError
@@ -32,7 +32,7 @@ from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.lanes import LaneStore, Moved, OldLane
 from jqmaster.store.jobs.claims import Claim, NotClaimed
-from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull, Outcome, PushRefused
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.jobs.placement import StoredLane
 from jqmaster.store.jobs.settlements import GateHold
@@ -481,6 +481,12 @@ class GatesMachine(RuleBasedStateMachine):
 
     # --- pushers
 
+    async def outcomes(self, specs: list[JobSpec], *, is_whole: bool) -> Sequence[Outcome]:
+        try:
+            return await self.limits.push(specs, is_whole=is_whole)
+        except PushRefused as exc:
+            return [exc.refused[0]] * len(specs)
+
     @rule(jobs=JOBS, is_whole=st.booleans())
     def enqueue(self, jobs: list[Any], is_whole: bool) -> None:
         specs = []
@@ -498,7 +504,7 @@ class GatesMachine(RuleBasedStateMachine):
                 )
             )
         before = self.run(self.limits.structures())
-        answers = self.run(self.limits.push(specs, is_whole=is_whole))
+        answers = self.run(self.outcomes(specs, is_whole=is_whole))
         rooms: dict[str, int] = {}
         expected = []
         for spec in specs:

@@ -20,7 +20,7 @@ from jqmaster.domain.jobs.job import FINISHED, TRANSITIONS, WAITING, Cause, Job,
 from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import Claim, NotClaimed
-from jqmaster.store.jobs.enqueue_outcomes import Accepted
+from jqmaster.store.jobs.enqueue_outcomes import Accepted, IdTaken
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -196,7 +196,7 @@ class QueueMachine(RuleBasedStateMachine):
         if job_id:
             spec = self.jobs[job_id].spec
             other = spec if same else self.world.spec(spec.name, "other", id=job_id)
-            expected = Accepted.KNOWN if same else Accepted.TAKEN
+            expected: Accepted | IdTaken = Accepted.KNOWN if same else IdTaken(spec.id)
             self.run(self.unchanged(self.world.acceptance.enqueue([other]), [expected]))
 
     async def unchanged(self, call: Any, expected: Any) -> None:

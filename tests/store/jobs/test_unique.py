@@ -1,7 +1,7 @@
 """Uniqueness: at most one job holds a key."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,15 @@ from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.store.jobs.enqueue import Bound, KeyedSpec
-from jqmaster.store.jobs.enqueue_outcomes import Accepted, BacklogFull, Conflict, NotUnique, PushRefused
+from jqmaster.store.jobs.enqueue_outcomes import (
+    Accepted,
+    BacklogFull,
+    Conflict,
+    IdTaken,
+    NotUnique,
+    PushRefused,
+)
+from jqmaster.store.jobs.idempotency import Bound, KeyedSpec
 from jqmaster.store.jobs.operator_actions import KeyHeld, Refusal
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -27,6 +34,10 @@ WINDOW_MS = 60_000
 
 def terms(scope: str, on_conflict: str = "reject", key: str = "k") -> Any:
     return unique(key, scope, on_conflict, ttl_ms=WINDOW_MS if scope == "window" else 0)
+
+
+def refused_by(holders: Mapping[int, str]) -> dict[int, NotUnique]:
+    return {n: NotUnique(holder, Conflict.REFUSED) for n, holder in holders.items()}
 
 
 def holds(scope: str, state: str, *, within: bool = True) -> bool:
@@ -120,8 +131,8 @@ async def test_a_repeat_of_the_holder_itself_is_known(world: StoreWorld) -> None
     assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
     async with world.unchanged():
         assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
-        assert await world.acceptance.find_held([spec]) == {}
-    assert await world.acceptance.enqueue([replace(spec, priority=1)]) == [Accepted.TAKEN]
+        assert await world.acceptance.checks.find_held([spec]) == {}
+    assert await world.acceptance.enqueue([replace(spec, priority=1)]) == [IdTaken(spec.id)]
 
 
 async def test_one_push_conflicts_with_itself(world: StoreWorld) -> None:
@@ -151,7 +162,7 @@ async def test_a_whole_push_is_refused_as_one(world: StoreWorld) -> None:
     many[700] = world.spec(unique=unique())
     many[900] = world.spec(unique=unique("k3"))
     many[901] = world.spec(unique=unique("k3", on_conflict="existing"))
-    assert await world.acceptance.find_held(many) == {700: holder, 900: many[3].id}
+    assert await world.acceptance.checks.find_held(many) == refused_by({700: holder, 900: many[3].id})
     # Only a simultaneous call can bring a later part of a push this far.
     outcomes = await world.acceptance.enqueue(many, is_whole=True)
     assert outcomes[700] == NotUnique(holder, Conflict.REFUSED)
@@ -258,7 +269,9 @@ async def test_a_job_whose_key_was_taken_during_its_offer_gives_way_to_that_job(
     assert world.tally.take().names["work"].skipped == 1
     await world.assert_sound()
     holder = {0: second.id} if then == "waits" else {}
-    assert await world.acceptance.find_held([world.spec(unique=terms("until_start"))]) == holder
+    assert await world.acceptance.checks.find_held([world.spec(unique=terms("until_start"))]) == refused_by(
+        holder
+    )
 
 
 @pytest.mark.parametrize("then", ["canceled", "failed", "gone", "never pushed"])
@@ -363,7 +376,7 @@ async def test_a_retry_is_refused_while_another_job_holds_the_key(world: StoreWo
         assert await world.operator_actions.retry_all([job]) == [Refusal("not_unique", holder=new.id)]
     await world.operator_actions.cancel(new.id)
     await world.operator_actions.retry(await world.get(old))
-    assert await world.acceptance.find_held([world.spec(unique=unique())]) == {0: old}
+    assert await world.acceptance.checks.find_held([world.spec(unique=unique())]) == refused_by({0: old})
 
 
 async def test_a_retried_job_that_has_started_holds_no_key_until_its_start(world: StoreWorld) -> None:
@@ -371,7 +384,9 @@ async def test_a_retried_job_that_has_started_holds_no_key_until_its_start(world
     new = world.spec(unique=terms("until_start"))
     await world.acceptance.enqueue([new])
     await world.operator_actions.retry(await world.get(old))
-    assert await world.acceptance.find_held([world.spec(unique=terms("until_start"))]) == {0: new.id}
+    assert await world.acceptance.checks.find_held([world.spec(unique=terms("until_start"))]) == refused_by(
+        {0: new.id}
+    )
 
 
 @pytest.mark.parametrize("by", ["sweep", "delete"])
@@ -387,7 +402,9 @@ async def test_a_removed_job_leaves_no_key_but_of_its_window(world: StoreWorld, 
     assert await world.redis.exists(key) == (scope == "window")
     if scope == "window":
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
-        assert await world.acceptance.find_held([world.spec(unique=terms(scope))]) == {0: holder}
+        assert await world.acceptance.checks.find_held([world.spec(unique=terms(scope))]) == refused_by(
+            {0: holder}
+        )
         # A push that learns of the job leaves the end of its life unchanged.
         await world.acceptance.enqueue([world.spec(unique=terms(scope, "existing"))])
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
@@ -398,7 +415,7 @@ async def test_a_removed_job_leaves_the_key_that_another_took(world: StoreWorld)
     new = world.spec(unique=unique())
     await world.acceptance.enqueue([new])
     await world.operator_actions.delete(old)
-    assert await world.acceptance.find_held([world.spec(unique=unique())]) == {0: new.id}
+    assert await world.acceptance.checks.find_held([world.spec(unique=unique())]) == refused_by({0: new.id})
 
 
 async def test_a_key_lives_on_after_a_window_whose_job_was_removed(world: StoreWorld) -> None:
@@ -442,11 +459,11 @@ async def test_an_idempotency_key_remembers_the_holder(
     holder = await holder_in(world, "until_finished", "ready")
     spec = world.spec(unique=terms("until_finished", on_conflict))
     keyed = KeyedSpec("d", spec, 60_000)
-    await world.acceptance.reserve_ids([keyed])
-    await world.acceptance.mark_accepted({"d": NotUnique(holder, conflict)})
+    await world.acceptance.idempotency.reserve_ids([keyed])
+    await world.acceptance.idempotency.mark_accepted({"d": NotUnique(holder, conflict)})
     again = KeyedSpec("d", replace(spec, id=new_id()), 60_000)
     async with world.unchanged():
-        assert await world.acceptance.reserve_ids([again]) == [Bound(holder, True, conflict)]
+        assert await world.acceptance.idempotency.reserve_ids([again]) == [Bound(holder, True, conflict)]
     assert 0 < await world.redis.pttl(world.shard.keys.idempotency("d")) <= 60_000
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.jobs.enqueue import KeyedSpec
 from jqmaster.store.jobs.enqueue_outcomes import Accepted
+from jqmaster.store.jobs.idempotency import KeyedSpec
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.script_modules import ScriptHeaderError
@@ -140,7 +140,7 @@ async def drain_when_full(world: StoreWorld) -> None:
         with pytest.raises(StoreUnavailableError):
             await world.operator_actions.run_now(scheduled)
         with pytest.raises(StoreUnavailableError):
-            await world.acceptance.reserve_ids([KeyedSpec("d", world.spec(), 1_000)])
+            await world.acceptance.idempotency.reserve_ids([KeyedSpec("d", world.spec(), 1_000)])
     worker = await world.worker()
     jobs = await world.claim(worker)
     assert len(jobs) == 8

@@ -91,7 +91,10 @@ async def test_unknown_and_failed_predecessors_are_refused(world: StoreWorld, or
         with pytest.raises(PushRefused) as refused:
             await world.acceptance.enqueue([world.spec(), *specs], is_whole=True)
     assert refused.value.refused == {1: refusals[0], 2: refusals[1]}
-    assert await world.acceptance.find_refused([world.spec(), *specs]) == {1: refusals[0], 2: refusals[1]}
+    assert await world.acceptance.checks.find_refused([world.spec(), *specs]) == {
+        1: refusals[0],
+        2: refusals[1],
+    }
     assert await orders.states(await orders.behind_the_end(job.job_id)) == ["ready"]
 
 

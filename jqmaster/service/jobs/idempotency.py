@@ -1,0 +1,81 @@
+"""Idempotency keys: each stands for one job, whoever repeats the push."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from jqmaster.domain.identity.access import LOCAL, Principal
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.errors import ConflictError, FieldError
+from jqmaster.store.jobs.enqueue_outcomes import NotUnique
+from jqmaster.store.jobs.idempotency import Bound, IdempotencyStore, KeyedSpec, KeysTaken
+
+HEADER_LIFE_MS: Final = 24 * 3600 * 1000
+# Each push with an idempotency key makes calls of its own to the store, and must leave connections for
+# heartbeats and results.
+KEYED_AT_A_TIME: Final = 8
+_REUSED: Final = "it was used for another request"
+
+
+def key_owner(caller: Principal | None) -> str:
+    """Return the owner of the caller's idempotency keys; all callers of a master without tokens share theirs."""
+    return "" if caller is None or caller.name == LOCAL else caller.identity
+
+
+def keyed_by_header(key: str, spec: JobSpec, owner: str) -> KeyedSpec:
+    """Return the job with the key of a header, which is valid for any name."""
+    # A key has no blanks, so different pairs of owner and key give different texts.
+    return KeyedSpec(_digest(f"{owner} {key}" if owner else key), spec, HEADER_LIFE_MS)
+
+
+def keyed_by_job(spec: JobSpec, owner: str) -> KeyedSpec:
+    """Return the job with its own key, which is valid for its name."""
+    # Names and owners contain no line feed, so the parts cannot be confused. A header's key contains none
+    # either, so it never equals this text.
+    return KeyedSpec(_digest(f"{owner}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
+
+
+class IdempotencyKeys:
+    """Reserves job IDs for keys before a push, and marks them after it."""
+
+    def __init__(self, store: IdempotencyStore) -> None:
+        self._store = store
+        self._places = asyncio.Semaphore(KEYED_AT_A_TIME)
+
+    async def reserve_one(self, keyed: KeyedSpec, replicas: int) -> Bound:
+        """Return the job that the key of a lone push stands for. Raise ConflictError if the key was used for another
+        request."""
+        async with self._places:
+            try:
+                (bound,) = await self._store.reserve_ids([keyed], replicas=replicas)
+            except KeysTaken as taken:
+                errors = [FieldError(("key",), _REUSED)] if keyed.spec.key else []
+                raise _key_reused("the idempotency key was", errors) from taken
+        return bound
+
+    async def reserve(self, keyed: Mapping[int, KeyedSpec], replicas: int) -> list[Bound]:
+        """Return the jobs that the keys of a bulk stand for. `keyed`: by index of the job. Raise ConflictError that
+        names the keys that were used for other requests."""
+        async with self._places:
+            try:
+                return await self._store.reserve_ids(list(keyed.values()), replicas=replicas)
+            except KeysTaken as taken:
+                numbers = list(keyed)
+                errors = [FieldError(("jobs", numbers[index], "key"), _REUSED) for index in taken.indexes]
+                raise _key_reused(f"{len(errors)} of the idempotency keys were", errors) from taken
+
+    async def mark(self, accepted: Mapping[str, NotUnique | None], replicas: int) -> None:
+        """Record that pushes with these keys were accepted; see `IdempotencyStore.mark_accepted`."""
+        async with self._places:
+            await self._store.mark_accepted(accepted, replicas=replicas)
+
+
+def _digest(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def _key_reused(which_were: str, errors: Sequence[FieldError]) -> ConflictError:
+    return ConflictError(
+        f"{which_were} used for another request", code="idempotency_key_reused", errors=errors
+    )
