@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Moves whole lanes to this edition of the constraints without touching their jobs, none of which runs. Each lane takes
--- the group and the shared gates that its queue has now. The caller names only lanes whose gates follow from the queue
--- alone.
+-- Adopts whole lanes into this edition of the constraints without touching their jobs. None of these jobs runs. Each
+-- lane takes the group and the shared gates that its queue has now. The caller names only lanes whose gates follow from
+-- the queue alone.
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
 -- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints

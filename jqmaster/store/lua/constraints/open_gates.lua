@@ -16,13 +16,13 @@ local FIRST = 5
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 0, limit)
 lists.call('ZREM', gates_due_key, due)
--- Removes what a worker asked for until an instant, or schedules the check at that instant.
+-- Removes a hold or an observation that has expired. Otherwise schedules the next check of the gate for its expiry.
 local function end_at(key, gate_id, until_ms)
   if not until_ms then return end
   if until_ms <= now_ms then
     redis.call('HDEL', key, gate_id)
   else
-    -- An earlier check of the gate finds the other one.
+    -- A gate has one scheduled check. An earlier one stays, and schedules this one when it runs.
     redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
   end
 end

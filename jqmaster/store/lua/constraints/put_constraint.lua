@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because pausing jobs
--- may be what saves it. The leader then matches unfinished jobs again.
+-- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because a pause of
+-- jobs may be needed to relieve it. The leader then matches unfinished jobs again.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
 --   counted:set audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
@@ -36,7 +36,7 @@ end
 local version = raised('version')
 local edition = is_rematched and raised('edition') or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- Removes the limits of a constraint, or of a part of one. Its gates are open from now on.
+-- Removes the limits of a constraint, or of one of its parts, which opens its gates.
 local function lift(gone_cid, its_limits_key, its_overrides_key)
   redis.call('UNLINK', its_limits_key, its_overrides_key)
   redis.call('ZADD', reopened_key, version, gone_cid)

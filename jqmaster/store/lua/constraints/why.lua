@@ -86,7 +86,8 @@ local function figures_of(gate)
   return flat
 end
 
--- Judges a gate that has a weight by the weight of the job. Returns whether it is closed to the job.
+-- Compares the room of a gate that counts units with the weight of the job. Returns whether the gate is closed to the
+-- job.
 local own_weights, own_place
 local function is_closed_to_job(gate)
   own_weights = own_weights or weights.of_extras(record.extras_of(tag .. 'job:' .. job_id, whole))

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a definition and writes the audit entry. Works in a full store, too. Removing a
--- definition also removes its run records, but not its jobs. A note of the last instant that it may have fired stays,
--- because a later definition of the same name has no records of such instants.
+-- definition also removes its run records, but not its jobs. The last instant that it may have fired stays recorded,
+-- because a later definition of the same name has no run records of such instants.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
 --   due_on_days:zset
--- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller
---   read it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
+-- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) expected_clock(as the caller read
+--   it) clock(the new value) due_at_ms(when to check it next; -1: never) audit_entry audit_max max_definitions
 --   wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events start; empty: the
 --   definition is not started by events, and was not before) did(ID of this incarnation) max_gone(how many removed
---   definitions are remembered by name; older ones share one note) calendar(name of its calendar; empty: none)
+--   definitions are remembered by name; older ones share one entry) calendar(name of its calendar; empty: none)
 --   calendar_etag(ETag of that calendar, as the caller read it) former_calendar(calendar that the definition uses
 --   before this call; empty: none)
 -- REPLY ok | changed | full
@@ -36,7 +36,7 @@ if present == '' and redis.call('HLEN', definitions_key) >= max_definitions then
 local stored_calendar = calendar ~= '' and redis.call('HGET', calendars_key, calendar) or ''
 if calendar ~= '' and string.sub(stored_calendar, 1, ETAG_LENGTH) ~= calendar_etag then return {'changed'} end
 
--- Notes the last instant at which the removed definition may have started a job.
+-- Records the last instant at which the removed definition may have started a job.
 local function leave_memory()
   local memory = redis.call('HGET', memory_key, name)
   local has_until = not memory or string.match(memory, '^%S+ %S')

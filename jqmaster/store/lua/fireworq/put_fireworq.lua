@@ -4,7 +4,7 @@
 -- KEYS documents:hash audit:stream
 -- ARGV now_ms name document(empty: remove it) audit_entry audit_max most
 -- REPLY ok | full
--- CHECKS FIRST that a new one is not one too many
+-- CHECKS FIRST that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local documents_key, audit_key = KEYS[1], KEYS[2]

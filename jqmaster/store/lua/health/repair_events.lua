@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Repairs the data of events. Removes incomplete events, empty groups, and names of definitions that do not exist.
--- Schedules groups that would never become due. Lists definitions that events start and that are not listed. For each
--- definition that an older master removed, notes the last instant at which it may have started a job.
+-- Schedules groups that would never become due. Adds missing definitions to the list of those that events start. For
+-- each definition that an older master removed, records the last instant at which it may have started a job.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
 --   definitions:hash event_edition:string audit:stream forgotten_runs:hash gone_definitions:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(new edition of the definitions that events

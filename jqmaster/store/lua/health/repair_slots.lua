@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Lists the gates without a key that have slots, and recomputes the sums of their slots.
+-- Adds gates without a key that have slots to their list if they are missing there, and recomputes the sums of their
+-- slots.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+
 --   gates(as slots:{gates} names them)]

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Ends a session and logs whose it was.
+-- Ends a session and logs its user or token.
 -- KEYS session:hash access:stream access_folds:hash
 -- ARGV now_ms digest sessions_prefix access_entry
 -- REPLY ok | none

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes up to which entry each audit log was exported.
+-- Records how far each audit log has been exported.
 -- KEYS epoch:string audit_export:hash
 -- ARGV epoch [+ log position_and_number]
 -- REPLY ok | stale_epoch

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes when tokens were last used, as a master saw it.
+-- Records when tokens were last used at a master.
 -- KEYS tokens:hash token_uses:hash
 -- ARGV [+ id used_at_ms]
 -- REPLY ok

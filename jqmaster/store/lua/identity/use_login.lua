@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Marks a login by a provider as used, so that it opens one session only.
+-- Marks a login through an identity provider as used, so that it opens only one session.
 -- KEYS login_used:string
 -- ARGV life_ms
 -- REPLY ok | used

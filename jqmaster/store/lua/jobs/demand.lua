@@ -43,7 +43,7 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Notes since when the first job that may start in a lane waits: see sample_backlog.lua.
+-- Keeps the earliest time since which the first job of a lane that may start has been ready: see sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return end

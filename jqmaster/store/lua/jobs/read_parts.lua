@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Returns the partial results of a job's present attempt after a position, and the state of the job. If the job is
--- unfinished, notes that a client waits for its end.
+-- unfinished, records that a client waits for its end.
 -- KEYS job:string parts:stream
--- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: note that a
+-- ARGV attempt(of the position) number(of the last part before the position; 0: start) max_parts watch(1: record that a
 --   client waits for the job, if it is unfinished)
 -- REPLY ok:state:attempt:[id value, of each part] | unknown
 -- CHECKS FIRST whether the job exists

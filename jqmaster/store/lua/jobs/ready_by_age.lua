@@ -30,8 +30,8 @@ local function refill(run)
   return ids[1] ~= nil
 end
 
--- Returns the rank of the first member after the position `after`. Searches the ranks from `first` up to `last`,
--- without `last` itself. All of them have one priority.
+-- Returns the rank of the first member after the position `after`. Searches the ranks from `first` to `last - 1`, whose
+-- members all have one priority.
 local function rank_behind(key, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)

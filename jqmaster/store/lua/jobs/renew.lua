@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Takes a worker's heartbeat: notes that the worker is alive, and renews the claims that it names and still holds,
+-- Accepts a worker's heartbeat: records that the worker is alive, and renews the claims that it names and still holds,
 -- unless the worker is detached for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
--- ARGV now_ms worker_id worker_id_bytes free as_of_ms(the claims were listed at this time or later; 0: unknown; -1:
---   more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
+-- ARGV now_ms worker_id worker_id_bytes free as_of_ms(time at which the worker listed its claims, or earlier; 0:
+--   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: not detached; silence, operator or successor),[index from 0 of
 --   each claim to cancel],[index of each lost claim],newest fence(0: none yet),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim

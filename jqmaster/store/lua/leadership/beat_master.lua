@@ -10,8 +10,8 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the masters that have been silent longest. A master that was removed by mistake after a step of the clock is
--- back with its next heartbeat.
+-- Reads the masters that have been silent longest. A master that was removed by mistake after a step of the clock
+-- returns with its next heartbeat.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local surplus = redis.call('ZCARD', masters_key) - max_masters
 redis.call('HSET', info_key, master_id, info)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Returns the oldest chunks of a job's log for the archive, and notes their place in it first. If the job is deleted
--- meanwhile, its piece there will be removed.
+-- Returns the oldest chunks of a job's log for the archive. Records their place in the archive first, so that the piece
+-- is removed there if the job is deleted meanwhile.
 -- KEYS epoch:string job:string log:hash logs:stream log_times:zset log_waits:zset
 -- ARGV tag epoch job_id max_chunks ref(place in the archive)
 -- REPLY ok:record:archived:dropped:[of each chunk: last line, attempt, base, number of lines, size and data] | none |

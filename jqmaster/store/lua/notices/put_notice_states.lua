@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Replaces the states of notices, all or none. Works in a full store, too, because people have to be notified of that.
+-- Replaces the states of notices, all or none. Works in a full store, too, because people have to be notified that it
+-- is full.
 -- KEYS epoch:string notices:hash notice_states:hash
 -- ARGV epoch(empty: the caller need not be the leader) [+ name expected_edition(empty: it must not exist) state(empty:
 --   remove it)]

@@ -3,8 +3,8 @@
 -- many groups, removes those that were not seen for longest.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
---   max_versions quiet_ms(a group that fails again after this time has come back) [+ group_id count example_job_id name
---   cause message versions(MessagePack: version, failures, version, failures …)]
+--   max_versions quiet_ms(a group counts as recurred if it fails again after this time) [+ group_id count
+--   example_job_id name cause message versions(MessagePack: version, failures, version, failures …)]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
@@ -59,8 +59,8 @@ local function add_versions(before, told)
   return versions
 end
 
--- Notes at an ignored group the facts that may end the ignoring, because the group itself forgets old versions and
--- hours.
+-- Stores, for an ignored group, the facts that may end its being ignored, because the group itself forgets old versions
+-- and hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')

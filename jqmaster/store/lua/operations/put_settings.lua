@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Changes the settings of all masters and writes the audit entry. Works in a full store, too, because a lower limit may
--- be what saves it.
+-- be needed to relieve it.
 -- KEYS settings:hash audit:stream
 -- ARGV now_ms expected_version document(MessagePack: every setting that differs from the configuration of the masters)
 --   audit_entry audit_max wake_channel

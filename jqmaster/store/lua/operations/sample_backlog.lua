@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Samples the backlog of names: the number of ready jobs, the time since when the oldest one waits, and the job that
--- waits longest of those that no limit holds back. Reads only the first job of each priority in each lane.
+-- Samples the backlog of names: the number of ready jobs, the time since which the oldest one has waited, and the job
+-- that has waited longest without being held back by a limit. Reads only the first job of each priority in each lane.
 -- KEYS ready_counts:hash
 -- ARGV now_ms tag [+ name queues(one a line)]
 -- REPLY ok:now_ms,[ready since_ms(0: unknown) startable_since_ms(0: no such job is known) startable_job_id]
@@ -23,7 +23,7 @@ local function ready_since(id)
   return (due_ms > 0 or attempt == 0) and math.max(due_ms, record.int64(head, layout.created_at_ms.at)) or 0
 end
 
--- By lane: the time since when its first job waits, and the ID of that job.
+-- By lane: the time since which its first job has waited, and the ID of that job.
 local seen = {}
 
 local function first_of(lane)

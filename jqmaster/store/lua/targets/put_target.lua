@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a target, writes the audit entry and tells all masters. Works in a full store, too,
--- because a target that does its jobs makes room.
+-- because jobs that a target carries out leave the store.
 -- KEYS targets:hash settings:hash audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_targets
 --   wake_channel
 -- REPLY ok | changed | full
--- CHECKS FIRST that the target is as the caller read it; that a new one is not one too many
+-- CHECKS FIRST that the target is as the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local targets_key, settings_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes that the process of a worker is shutting down in order. The worker gets no more jobs, and a lease that ends
+-- Records that the process of a worker is shutting down in order. The worker gets no more jobs, and a lease that ends
 -- does not count as a loss.
 -- KEYS worker:hash
 -- ARGV now_ms wake_channel(empty: nobody to wake)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Removes a worker that unregisters. Claims that it still holds end with their leases. If it announced its end before,
--- a note of that stays until then.
+-- Removes a worker that unregisters. Claims that it still holds end with their leases. If it announced its shutdown
+-- before, this stays recorded until then.
 -- KEYS worker:hash workers:zset worker_urls:hash claims:set left:string
--- ARGV worker_id note_ms(how long the note stays)
+-- ARGV worker_id note_ms(how long the announcement stays recorded)
 -- REPLY ok:number of claims that it still holds | unknown
 -- CHECKS FIRST that the worker is registered
 local worker_key, workers_key, urls_key, claims_key, left_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

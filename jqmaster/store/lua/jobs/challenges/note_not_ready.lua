@@ -1,5 +1,5 @@
 #!lua
--- Counts how many times in a row the handler of a job reported that its work cannot begin yet.
+-- Counts how often in a row the handler of a job has reported that its work cannot begin yet.
 -- KEYS job:string progress:hash
 -- ARGV now_ms worker_id_bytes token_bytes
 -- REPLY ok:now_ms,time of the first report ms,number of reports | stale

@@ -68,7 +68,7 @@ local function may_go_on()
 end
 
 -- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
--- score and ID of the job that is now first in this lane. `weighted`: the gates that have a weight; nil: none.
+-- score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
   -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to
@@ -95,7 +95,7 @@ local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
 
--- Returns the gates of a lane that have a weight; nil if none has.
+-- Returns the gates of a lane that count units; nil if none does.
 local function weighted_of(group, lane)
   for _, ids in ipairs({group.shared, lane.keyed}) do
     for _, id in ipairs(ids) do

@@ -46,7 +46,7 @@ local has_gates = #lane.shared + #keyed > 0
 local found = has_gates and weights.of_extras(record.extras_of(key, head))
 local weighted = has_gates and weights.among(keyed, now_ms, weights.among(lane.shared, now_ms))
 local place = {id = id, score = record.priority_of(head), order = id .. lane.id}
--- Gates keep room for such a job, as they do for others.
+-- A gate keeps room for such a job, too.
 if closed_by and closed_by.weight_default then weights.keep_at_closed(closed_by, found, place) end
 if closed_by or weighted and weights.first_too_small(weighted, found, place) then return {'closed'} end
 

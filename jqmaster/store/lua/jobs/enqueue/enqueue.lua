@@ -88,7 +88,7 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- Jobs of one push usually have the same terms. Their common values are computed once and kept by these terms. `head`:
+-- Jobs of one push usually have the same terms. Values that follow from the terms are computed once and cached. `head`:
 -- the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes that pushes with idempotency keys were accepted. A repeat then creates no second job, even when the first one
+-- Records that pushes with idempotency keys were accepted. A repeat then creates no second job, even when the first one
 -- is deleted.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest mark holder(job that the key now stands for; empty: unchanged)]

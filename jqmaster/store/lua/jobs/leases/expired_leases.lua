@@ -14,7 +14,8 @@ local left_prefix = ARGV[5]
 -- Covers a record up to its argument, unless its headers are long.
 local HEAD_BYTES = 1024
 
--- A worker with claims that is no longer registered has unregistered itself: nothing else removes such a worker.
+-- A worker that has claims but is no longer registered has unregistered itself: nothing else removes a worker with
+-- claims.
 local function orderly_end(worker_id, is_registered, leaving_at_ms)
   if is_registered then return leaving_at_ms and 'announced' or '' end
   return redis.call('EXISTS', left_prefix .. worker_id) == 1 and 'left' or 'unregistered'

@@ -20,7 +20,7 @@ local now_ms, epoch, worker_id, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[3]
 local wake_channel, finished_channel = ARGV[6], ARGV[7]
 local tag = ARGV[2]
 local FIRST, WIDTH = 8, 2
--- The shortest and the longest time for which a job with callbacks is put off.
+-- The shortest and the longest delay of a job with callbacks.
 local LEAST_PUT_OFF_MS, MOST_PUT_OFF_MS = 1000, 60000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -35,10 +35,10 @@ local function skip(key, head, flags, id, lane, own)
   if record.has_flag(flags, layout.FLAG.watched) then watched[#watched + 1] = id end
 end
 
--- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before.
--- Callbacks come before all other jobs of a worker, and it may refuse the same ones again and again. So each second
--- refusal puts the job off, for twice as long as the last. After the others, it is offered at once: a worker that has
--- refused a job gets none for a moment, in which the right worker gets this one.
+-- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before. Jobs
+-- with callbacks come before all other jobs of a worker, which may refuse the same ones again and again. So every
+-- second refusal delays the next offer, each time twice as long. After the refusals in between, the job is offered at
+-- once: a worker that has refused a job gets none for a moment, so the right worker can take this one.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(LEAST_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MOST_PUT_OFF_MS)

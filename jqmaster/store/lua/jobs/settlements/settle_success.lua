@@ -30,12 +30,12 @@ local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {},
 local count, known = 0, 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
--- Jobs that were claimed together have the same bytes in many fields. Values that follow from these are computed once.
--- A cache by the bytes of a record from the state to the start of the attempt: how such an attempt ends; false if no
--- attempt runs.
+-- Jobs that were claimed together have the same bytes in many fields. Values that follow from these bytes are computed
+-- once and cached. Key: the bytes of a record from the state to the start of the attempt. Value: how such an attempt
+-- ends; false if no attempt runs.
 local endings = {}
--- A cache by the bytes of a record from the lane to the number of gates: the lane, and the counts of its jobs in this
--- call.
+-- Another cache. Key: the bytes of a record from the lane to the number of gates. Value: the lane, and the counts of
+-- its jobs in this call.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
@@ -44,7 +44,7 @@ local args = ARGV
 for number = 1, #keys do
   local key, at = keys[number], FIRST + (number - 1) * WIDTH
   local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
-  -- The call names this job twice: its record has changed since it was read.
+  -- The call names this job twice, and its record has changed since it was first read.
   if is_ended[id] then forget_heads() end
   local head = head_of(number)
   local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes

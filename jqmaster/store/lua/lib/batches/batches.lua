@@ -38,20 +38,21 @@ local batches = lazily.made_by(function()
     lists.add_pair(lists.under(joined, id), 0, job_id)
   end
 
-  -- Notes that a member changes its state.
+  -- Gathers a change of a member's state.
   local function move(id, from, to)
     if count_of(from) then add(id, count_of(from), -1) end
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- Takes a waiting member out of the batch without a trace, because it gets the content of another job.
+  -- Removes a waiting member from the counts as if it had never belonged to the batch, because it gets the content of
+  -- another job.
   local function leave(id, job_id)
     add(id, 'total', -1)
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Notes that an operator deleted a member. A member that succeeded or was discarded leaves the counts. Any other
-  -- member counts as deleted.
+  -- Gathers the deletion of a member by an operator. A member that succeeded or was discarded leaves the counts. Any
+  -- other member counts as deleted.
   local function lose(id, job_id, state)
     if state == layout.STATE.succeeded or state == layout.STATE.discarded then
       add(id, 'total', -1)
@@ -63,7 +64,7 @@ local batches = lazily.made_by(function()
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- Notes that a member of a complete batch is removed after its retention.
+  -- Gathers the removal of a member of a complete batch after its retention.
   local function forget(id, job_id)
     add(id, 'gone', 1)
     table.insert(lists.under(left, id), job_id)

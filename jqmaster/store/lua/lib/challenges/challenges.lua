@@ -80,7 +80,7 @@ local challenges = lazily.made_by(function()
     redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
   end
 
-  -- Takes the job out of this list.
+  -- Removes the job from this list.
   local function remove(id, name)
     if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
       and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
@@ -92,15 +92,15 @@ local challenges = lazily.made_by(function()
     end
   end
 
-  -- Takes the job out of the lists of jobs whose callbacks a worker may run.
+  -- Removes the job from the lists of jobs whose callbacks a worker may run.
   local function withdraw(id, head)
     local queue = queue_of(head)
     remove(id, queue)
     remove(id, queue .. OF_TARGETS)
   end
 
-  -- Returns the fault of a job that awaits callbacks: the list of jobs whose callbacks have arrived has it wrongly, or
-  -- lacks it. Empty: no fault.
+  -- Returns the fault of a job that awaits callbacks: it is wrongly on the list of jobs whose callbacks have arrived,
+  -- or is missing there. Empty: no fault.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)

@@ -83,8 +83,8 @@ local charge_faults = lazily.made_by(function()
   end
 
   -- Returns the state of a gate. `cursor`: where to go on in its charges ('0': from the start). `leaked`: the IDs in
-  -- this piece that are not charged rightly; `missing`: jobs that lack a charge; and the sums as they should be and as
-  -- they are counted. `next`: the cursor of the next piece ('0': there is none).
+  -- this piece whose charges belong to no running job; `missing`: running jobs without a charge; then the sums as they
+  -- should be and as they are stored. `next`: the cursor of the next piece ('0': there is none).
   local function of(gate_id, cursor)
     local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MOST_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}
@@ -105,7 +105,7 @@ local charge_faults = lazily.made_by(function()
     return found
   end
 
-  -- Returns whether this call has checked as much as one call may.
+  -- Returns whether this call has reached the limit of jobs to check.
   local function is_enough() return checked >= 2 * MOST_JOBS end
 
   local function set_sum(key, gate_id, sum)

@@ -10,19 +10,19 @@
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MOST_SINCE = 16, 1000, 5000
-  -- How many expired starts one call reads, at all gates together.
+  -- The most expired starts that one call reads, at all gates together.
   local expired_to_read = 5000
-  -- The gates where it has read some.
+  -- The gates at which this call has read expired starts.
   local with_expired = {}
   local sub = string.sub
-  -- By gate: whether a settled attempt has made room there, and the sum of its starts as this call has changed it. By
-  -- constraint: its unit.
+  -- `lowered`: by gate, whether a settled attempt has made room. `started`: by gate, the sum of its starts after the
+  -- changes of this call. `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
 
   local function text_of(number) return string.format('%.0f', number) end
 
-  -- Returns the charge of an entry; 0 for the start of a master that knew no weights.
+  -- Returns the charge of an entry; 0 if the entry is from a master of an older release, which knew no weights.
   local function charge_of(entry) return tonumber(sub(entry, TOKEN_LENGTH + 1)) or 0 end
 
   local function entry_of(token_bytes, charge) return token_bytes .. text_of(charge) end
@@ -72,7 +72,7 @@ local charges = lazily.made_by(function()
     return gate.unexpired_sum, sums[2]
   end
 
-  -- Removes the expired starts that this call has read at a gate, so that none is read again.
+  -- Removes the expired starts that this call has read at one gate, so that none is read again.
   local function forget_expired_at(gate)
     if gate.expired == 0 then return end
     redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
@@ -85,7 +85,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Does so at all gates. Otherwise the next call would read the same ones, and get no further.
+  -- Removes them at all gates. Otherwise the next call would read the same starts again and make no progress.
   local function forget_expired()
     for _, gate in ipairs(with_expired) do forget_expired_at(gate) end
     with_expired = {}
@@ -106,7 +106,7 @@ local charges = lazily.made_by(function()
     add_to_sum(gate.id, sum)
     if gate.window_most and #begun > 0 then
       local key, sum_key = tag .. 'starts:' .. gate.id, tag .. 'started:' .. gate.id
-      -- Only those that this call has read, because the sum has all others.
+      -- Remove only the starts that this call has read, because the sum still includes all others.
       if gate.expired > 0 then redis.call('ZREMRANGEBYRANK', key, 0, gate.expired - 1) end
       gate.expired = 0
       redis.call('ZADD', key, unpack(begun))
@@ -171,7 +171,7 @@ local charges = lazily.made_by(function()
     return forget_starts(gate_id, never_began) or lowered[gate_id] or not limits or limits.tracks_slots
   end
 
-  -- Notes that another system does the work of a job that keeps its charge.
+  -- Marks a job as handed over to another system. The job keeps its charge.
   local function hand_over(gate_id, id)
     local entry = entry_at(gate_id, id)
     if entry then add_to_handed_over(gate_id, charge_of(entry)) end
@@ -183,27 +183,28 @@ local charges = lazily.made_by(function()
     return units[cid]
   end
 
-  -- Reads the text of an observation: what another system still admits, until when, since when starts are taken from
-  -- that number, and when it was observed (a master of an older release does not write this). Returns the first three
-  -- (nil: there is no observation), and the text behind the first.
+  -- Reads the text of an observation: how much another system still admits, until when, since when starts are
+  -- subtracted from that number, and when it was observed (missing if a master of an older release wrote it). Returns
+  -- the first three (nil: there is no observation), and the text after the first.
   local function read_observed(text)
     local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
     if not left then return nil end
     return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
   end
 
-  -- Counts what an attempt has used against what another system said that it still admits.
+  -- Corrects the number that another system still admits by what an attempt has used beyond its charge.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
     local left, _, since_ms, times = read_observed(stored)
-    -- The other system counts earlier starts itself, or may not know them yet: their charges do not come back.
+    -- The other system has counted earlier starts itself, or may not know them yet. So only later starts correct the
+    -- number.
     if left and begun_ms >= since_ms then
       redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
   end
 
-  -- Puts what an attempt has used in the place of its charge, in the window of one gate.
+  -- Replaces the charge of an attempt with what it has used, in the window of one gate.
   local function settle(gate_id, id, used)
     local charge = used[unit_of(gate_id) or '']
     local entry = charge and entry_at(gate_id, id)

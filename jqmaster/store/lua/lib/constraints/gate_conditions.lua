@@ -1,7 +1,7 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
--- Notes which conditional override the jobs of a key value meet. The job that was placed last decides.
+-- Records which conditional override the jobs of a key value meet. The job that was placed last decides.
 -- `conditions:{cid}` has the ID of the override by gate, and no entry for a gate whose jobs meet none.
 local gate_conditions = lazily.made_by(function()
   local tag = ARGV.tag
@@ -9,7 +9,7 @@ local gate_conditions = lazily.made_by(function()
 
   local function note(gate_id, condition) noted[gate_id] = condition end
 
-  -- Writes the notes that have changed. Returns the gates whose limits have changed with them.
+  -- Writes the records that have changed. Returns the gates whose limits change with them.
   local function write()
     local of_cid, changed = {}, {}
     for gate_id in pairs(noted) do

@@ -51,7 +51,7 @@ local gates = lazily.made_by(function()
     return room
   end
 
-  -- Notes that jobs wait for this gate, and schedules the leader's check at the time when it may open.
+  -- Marks this gate as awaited by jobs, and schedules the leader's check for the time at which it may open.
   local function await(gate)
     -- Starts in this call have used up room, or the next job needs more than there is, so the time is computed again.
     if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end

@@ -10,9 +10,9 @@
 -- its workers are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
-  -- How long a note holds without a claim that asks for the job, and when such a claim is brought about.
+  -- How long a note is valid if no claim asks for the job, and when the gate is checked so that a claim asks for it.
   local NOTE_MS, ASK_MS = 60000, 30000
-  -- How long a note holds once there is enough room, and how often it is written again at most.
+  -- How long a note is valid once there is enough room, and the shortest time between two writes of it.
   local TAKE_MS, WRITE_MS = 2000, 5000
 
   local function key_of(gate_id) return tag .. 'needed:' .. gate_id end
@@ -31,7 +31,7 @@ local kept_room = lazily.made_by(function()
       fits_at_ms = tonumber(fits_at_ms), id = id, order = order}
   end
 
-  -- Returns when a note ends by time.
+  -- Returns when a note expires.
   local function end_of(note)
     local end_ms = note.asked_at_ms + NOTE_MS
     return note.fits_at_ms > 0 and math.min(end_ms, note.fits_at_ms + TAKE_MS) or end_ms
@@ -43,7 +43,7 @@ local kept_room = lazily.made_by(function()
     return state == layout.STATE.ready or state == layout.STATE.retrying
   end
 
-  -- Returns the note in this text; nil if there is none that holds.
+  -- Returns the note in this text; nil if it is not valid any more.
   local function of(text, now_ms)
     local note = read(text)
     if not note or end_of(note) <= now_ms or not still_waits(note.id) then return nil end
@@ -61,8 +61,8 @@ local kept_room = lazily.made_by(function()
       note.asked_at_ms, note.fits_at_ms, note.id, note.order), 'PX', NOTE_MS)
   end
 
-  -- Notes that a claim has asked for a job that needs this room. `before`: the note at the gate; nil: none. Returns the
-  -- note of the job.
+  -- Records that a claim has asked for a job that needs this room. `before`: the note at the gate; nil: none. Returns
+  -- the note of the job.
   local function keep(gate_id, before, need, place, now_ms)
     local is_known = before and before.id == place.id and before.need == need and before.order == place.order
       and before.score == place.score and before.fits_at_ms == 0
@@ -73,7 +73,7 @@ local kept_room = lazily.made_by(function()
     return note
   end
 
-  -- Notes that there is enough room for the job.
+  -- Records that there is enough room for the job.
   local function fits_now(gate_id, note, now_ms)
     if note.fits_at_ms > 0 then return end
     note.fits_at_ms = now_ms

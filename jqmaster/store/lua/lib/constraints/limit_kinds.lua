@@ -26,17 +26,16 @@ local limit_kinds = lazily.made_by(function()
 
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
 
-  -- Returns how long a gate remembers its starts. This is at least one period. It is longer, up to `REMEMBERED_MS`, as
-  -- long as whole periods of at most `MAX_REMEMBERED` starts fit. So a period that is made longer still counts earlier
-  -- starts.
+  -- Returns how long a gate remembers its starts: one period, or several whole periods of at most `REMEMBERED_MS` and
+  -- `MAX_REMEMBERED` starts. So if the period is lengthened, earlier starts still count.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- Returns when another job may start. `excess`: by how many the starts within the period exceed the limit; 0: they
-  -- just reach it.
+  -- Returns when another job may start. `excess`: how many starts within the period exceed the limit; 0: the limit is
+  -- just reached.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)

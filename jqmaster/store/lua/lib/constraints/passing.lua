@@ -21,12 +21,12 @@ local passing = lazily.made_by(function()
   -- By gate with a weight: the charges of these claims.
   local charged = {}
 
-  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does.
+  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does this.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
       if gate.weight_default then
-        -- Nothing.
+        -- `charge` uses up its room.
       elseif gate.is_shadow then
         local delayed = math.min(taken, taken - gate.shadow_room)
         gate.shadow_room = math.max(0, gate.shadow_room - taken)

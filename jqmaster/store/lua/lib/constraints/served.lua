@@ -3,13 +3,13 @@
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/turn_clock.lua
--- Notes which key values of fair constraints were served, so that other values have the next turns.
+-- Records which key values of fair constraints were served, so that other values have the next turns.
 local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
-  -- Returns an instant in the form of a job ID, because it is compared with such IDs. Each one is later than all before
-  -- it.
+  -- Returns a stamp: the present instant in the form of a job ID, because stamps are compared with job IDs. Each stamp
+  -- is later than all before it.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)

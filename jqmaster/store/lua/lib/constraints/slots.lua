@@ -23,7 +23,7 @@ local slots = lazily.made_by(function()
     return math.max(0, held(gate_id) - handed_over.count(gate_id))
   end
 
-  -- Notes that another system does the work of a job. Returns the gates that no longer count the job's slot.
+  -- Marks a job as handed over to another system. Returns the gates that no longer count the job's slot.
   local function hand_over(gate_lists, id)
     local freed = {}
     for _, gate_list in ipairs(gate_lists) do

@@ -44,7 +44,7 @@ local waiting = lazily.made_by(function()
     return exponent - 1
   end
 
-  -- Writes the notes of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
+  -- Writes the counts of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
   -- rest of the script.
   local numbers = {}  -- cached beginnings of notes: few differ, and formatting is slow
   local function write_notes(cid, ids, from, last)
@@ -54,8 +54,8 @@ local waiting = lazily.made_by(function()
       local before, text = 0, nil
       if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
-      -- The leader removes the notes of idle key values, but may not know a deleted constraint any more. So its notes
-      -- are removed here.
+      -- The leader removes the entries of idle key values, but may not know a deleted constraint any more. So its
+      -- entries are removed here.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then

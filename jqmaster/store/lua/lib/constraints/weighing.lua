@@ -5,7 +5,7 @@
 local weighing = lazily.made_by(function()
   local tag = ARGV.tag
   local UNIT = 1000
-  -- How many starts are read to find out when there is room.
+  -- The most starts that are read to find out when there is room.
   local MAX_WALKED = 1000
 
   -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit.
@@ -27,7 +27,7 @@ local weighing = lazily.made_by(function()
       or observed and lacks(observed, math.huge) or false
   end
 
-  -- Returns when the window has `lacking` thousandths more room, or at least when to check again.
+  -- Returns when the window will have room for `lacking` more thousandths, or when to check again if that is not known.
   local function opening_after(gate, lacking)
     if gate.has_more_expired then return gate.now_ms end
     local freed = 0
@@ -59,7 +59,7 @@ local weighing = lazily.made_by(function()
     return due_ms
   end
 
-  -- Does what the function of that name does in the kinds of limits.
+  -- The function `room` of a limit kind, for units: see limit_kinds.lua.
   local function room(gate, limits)
     local note
     if limits.concurrency then
@@ -103,8 +103,7 @@ local weighing = lazily.made_by(function()
     end
   end
 
-  -- Closes a gate for the rest of this call, because the next job does not fit: those that come after it do not start
-  -- before it.
+  -- Closes a gate for the rest of this call, because the next job does not fit. Later jobs must not start before it.
   local function close_for(gate, weight, place)
     keep_for(gate, weight, place)
     gate.room, gate.needed, gate.is_asked = 0, gate.kept.id == place.id and gate.kept.need or nil, true

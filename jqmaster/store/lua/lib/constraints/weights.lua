@@ -20,7 +20,7 @@ local weights = lazily.made_by(function()
     return type(found) == 'table' and found or NONE
   end
 
-  -- Does the same for a whole record that is not damaged.
+  -- Returns the weights in a whole record that is not damaged.
   local function of_record(job)
     if job ~= last_job then
       last_job, last_found = job, of_extras(record.extras_in(job))

@@ -1,6 +1,6 @@
 -- The run records of definitions, one for each instant or event: `due_at_ms outcome reason job_id recorded_at_ms`. The
--- record of an event ends with the event's ID; that of an instant which a calendar moved, with `moved:` and the time
--- from which it moved. Callers name such an instant by both times: `due_at_ms:moved_from_ms`.
+-- record of an event ends with the event's ID. If a calendar moved an instant, its record ends with `moved:` and the
+-- original time, and callers name the instant by both times: `due_at_ms:moved_from_ms`.
 local run_records = (function()
   local tag = ARGV.tag
   local max_runs, life_ms = tonumber(ARGV.max_runs), tonumber(ARGV.runs_life_ms)
@@ -53,8 +53,8 @@ local run_records = (function()
   end
 
   -- Returns the memory for the incarnation `did` of a definition. `text`: the stored form (false: none). `handled_ms`:
-  -- the last instant that may have a record. Masters of older releases remove records without noting it, so the stored
-  -- memory may be out of date.
+  -- the last instant that may have a record. Masters of older releases remove records without updating the memory, so
+  -- the stored memory may be out of date.
   local function memory_of(name, did, text, handled_ms)
     local its_did, until_text, first_text = string.match(text or '', '^(%S+) (%S*) (%S*)$')
     local is_known, noted_ms = its_did == did, tonumber(first_text)
@@ -68,8 +68,8 @@ local run_records = (function()
   end
 
   local PAGE, MOST_PAGES = 100, 10
-  -- Removes records that are too many or too old. Notes them in `memory`, which is written to `memory_key`. `memory` is
-  -- nil for records that no backfill needs.
+  -- Removes records that are too many or too old. Updates `memory` and writes it to `memory_key`. `memory` is nil for
+  -- records that no backfill needs.
   local function trim(name, now_ms, memory, memory_key)
     local key = key_of(name)
     local function remove(count)

@@ -30,9 +30,9 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of a kind, and counts those that follow within the hour. A group has a bounded number of
-  -- kinds, and one kind for all others, because callers choose the kind: the user name of a failed login, or their
-  -- address.
+  -- Writes the first event of a kind, and counts those that follow within the hour. Callers choose the kind: the user
+  -- name of a failed login, or their address. So the number of kinds in a group is bounded, and all others are counted
+  -- as one kind.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)

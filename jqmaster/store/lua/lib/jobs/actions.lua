@@ -1,5 +1,5 @@
--- Counts a job for the action on many jobs that changes it. The count and the change are one step, so the count is
--- exact even if pages of the action are repeated.
+-- Counts a job that an action on many jobs changes. The count and the change are one step, so the count is exact even
+-- if pages of the action are repeated.
 local actions = (function()
   local tag = ARGV.tag
 
@@ -14,7 +14,7 @@ local actions = (function()
   end
 
   -- Returns whether the action has changed as many jobs as it may. A script that changes a job for an action asks
-  -- before it writes, so that the bound holds whichever leaders and pages there are.
+  -- before it writes, so that no repeated page and no second leader exceeds the limit.
   local function is_used_up(action_id)
     if action_id == '' then return false end
     local found = redis.call('HMGET', tag .. 'action:' .. action_id, 'at_most', 'done')

@@ -43,7 +43,8 @@ local dependents = lazily.made_by(function()
     return ids, tostring(after[1])
   end
 
-  -- Notes that a job with the flag `followed` has ended, or is unfinished again, so that its dependents are updated.
+  -- Gathers a follow-up for a job with the flag `followed` that has ended, or is unfinished again, so that its
+  -- dependents are updated.
   local function note(id)
     noted[#noted + 1] = id
   end
@@ -53,7 +54,7 @@ local dependents = lazily.made_by(function()
     redis.call('UNLINK', tag .. 'awaits:' .. id)
   end
 
-  -- Writes the noted follow-ups. The caller calls `follow_ups.write` afterwards.
+  -- Passes the gathered follow-ups on. The caller calls `follow_ups.write` afterwards.
   local function write()
     if #noted == 0 then return end
     for n, has_dependents in ipairs(redis.call('SMISMEMBER', tag .. 'awaited', unpack(noted))) do
@@ -86,7 +87,7 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Makes the job wait for these predecessors. Notes a follow-up for those that are already over.
+  -- Makes the job wait for these predecessors. Gathers a follow-up for those that are already over.
   local function wait(id, predecessors, when)
     for _, predecessor in ipairs(predecessors) do
       redis.call('HSET', tag .. 'awaits:' .. id, predecessor, when)
@@ -175,8 +176,8 @@ local dependents = lazily.made_by(function()
     return ''
   end
 
-  -- Makes such a job wait for all of its predecessors again. The caller writes the follow-ups. Returns whether the
-  -- job's record names its predecessors.
+  -- Makes a job with such a fault wait for all of its predecessors again. The caller writes the follow-ups. Returns
+  -- whether the job's record names its predecessors.
   local function wait_again(id, key, head)
     local ids, when = after_of(key, head)
     if not ids then return false end

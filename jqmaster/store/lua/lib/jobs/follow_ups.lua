@@ -6,8 +6,8 @@
 -- remove it.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Every master, including the leader, listens on this channel. Scripts that end jobs do not return follow-ups to
-  -- their caller.
+  -- Scripts that end jobs do not return follow-ups to their caller, so they announce them on this channel, on which
+  -- every master listens, the leader included.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

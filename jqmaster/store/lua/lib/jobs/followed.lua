@@ -45,7 +45,7 @@ local followed = lazily.made_by(function()
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- Notes that the job moves from the state in `head` to another one. The caller calls `write` afterwards.
+  -- Gathers the move of the job from the state in `head` to another one. The caller calls `write` afterwards.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
@@ -56,7 +56,7 @@ local followed = lazily.made_by(function()
     if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(id, to, now_ms)) end
   end
 
-  -- Returns whether the end of a finished job is still to be reported.
+  -- Returns whether the end of a finished job has yet to be reported.
   local function is_untold(key, head)
     if not is_followed(head) or not facts_of(key, head).told then return false end
     local finished_at_ms = record.int64(head, layout.finished_at_ms.at)
@@ -65,7 +65,7 @@ local followed = lazily.made_by(function()
     return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
   end
 
-  -- Notes that an operator deletes the job.
+  -- Gathers the deletion of the job by an operator.
   local function deleted(id, key, head)
     if not is_followed(head) then return end
     dependents.forget(id)
@@ -74,7 +74,7 @@ local followed = lazily.made_by(function()
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
 
-  -- Notes that the waiting job takes the content, and with it the batch, of another push.
+  -- Gathers that the waiting job gets the content of another push, and with it another batch.
   local function replaced(id, key, head)
     if not is_followed(head) then return end
     local batch_id = batch_of(key, head)

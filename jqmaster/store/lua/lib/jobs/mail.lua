@@ -1,7 +1,7 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
--- The mail of a pulling worker: the jobs that its newest poll was given. It is one string of job IDs and tokens, and
--- expires when the offers end.
+-- The mail of a pulling worker: the jobs that were claimed for its newest poll. It is one string of job IDs and tokens,
+-- and expires when the offers end.
 local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 

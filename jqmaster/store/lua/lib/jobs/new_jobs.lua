@@ -65,7 +65,7 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- Jobs of one definition have the same terms. Their common values are computed once and kept by these terms. `head`:
+  -- Jobs of one definition have the same terms. Values that follow from the terms are computed once and cached. `head`:
   -- the record before the digest.
   local kinds, kinds_seen = {}, {}
   -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.

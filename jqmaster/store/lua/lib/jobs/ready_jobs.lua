@@ -2,11 +2,11 @@
 -- Changes the records of ready jobs for a claim. Records of similar jobs share most values, which are computed once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
-  -- A cache by the bytes of a record's length fields, from the name to the extras: the offset of the argument; false if
-  -- the record holds gates.
+  -- A cache. Key: the bytes of a record's length fields, from the name to the extras. Value: the offset of the
+  -- argument; false if the record holds gates.
   local arguments_at = {}
-  -- A cache by the old bytes of a record from the version to the returned offers: the new bytes from the state on;
-  -- false if such a job is not ready.
+  -- A cache. Key: the old bytes of a record from the version to the returned offers. Value: the new bytes from the
+  -- state on; false if such a job is not ready.
   local beginnings = {}
 
   -- Returns whether the record is long enough to have an argument, which has at least one byte.

@@ -40,8 +40,8 @@ local record = (function()
     return s, gates_at, behind
   end
 
-  -- Does the same for the record at a key. If the result is shorter than `layout.longest_beginning`, it is the whole
-  -- record.
+  -- Reads the record at a key and returns the same. If the result is shorter than `layout.longest_beginning`, it is the
+  -- whole record.
   local function read_head(key)
     return checked_head(beginning(key, layout.longest_beginning))
   end

@@ -3,7 +3,7 @@
 -- include lib/lanes/lanes.lua
 -- include lib/jobs/uniqueness.lua
 -- include lib/jobs/unique_requests.lua
--- Decides about uniqueness keys of the jobs of one push, which may conflict with stored jobs and with one another.
+-- Resolves conflicts of the uniqueness keys of one push, with stored jobs and within the push.
 local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
   -- By number of a job with a uniqueness key: that key, the job's uniqueness rule, and the job's ID.
@@ -45,7 +45,7 @@ local unique_pushes = lazily.made_by(function()
     return holder, 'existing'
   end
 
-  -- Notes that job number `n` takes its key if that key is free (`holder` is nil), or else that the holder takes the
+  -- Gathers that job number `n` takes its key if the key is free (`holder` is nil). Otherwise, the holder takes the
   -- content of this job.
   local function take(holder, n)
     if not holder then

@@ -9,7 +9,7 @@ local unique_requests = lazily.made_by(function()
 
   -- Reads the requests from MessagePack: [list of rules: [scope, on_conflict, ttl_ms, max_ms]; whether all keys differ;
   -- then for each job its number, its digest, and the number of its rule]. `job_keys`: the keys of the records of all
-  -- jobs. Returns whether all uniqueness keys are free and no job exists already, which one command finds out.
+  -- jobs. Returns whether all uniqueness keys are free and no job exists already. One command finds this out.
   local function read(packed, now_ms, job_keys)
     local list, asked, count = cmsgpack.unpack(packed), {unpack(job_keys)}, #job_keys
     local known = list[1]

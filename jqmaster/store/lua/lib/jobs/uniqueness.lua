@@ -61,8 +61,8 @@ local uniqueness = lazily.made_by(function()
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes the same value again, for a caller that learns of the holder of the key. Otherwise WAIT would confirm to it
-  -- a key that never reached the replicas. The expiry of the key stays.
+  -- Writes the same value again when a caller is told who holds the key. Otherwise WAIT would confirm a key that never
+  -- reached the replicas. The expiry of the key stays.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
   end
@@ -78,7 +78,7 @@ local uniqueness = lazily.made_by(function()
   end
 
   -- Gives the key back to a job that was offered but never started. Its claim had given the key up. Returns the job
-  -- that took the key meanwhile and is unfinished or ran instead; nil if there is none.
+  -- that took the key meanwhile, if that job is unfinished or ran instead; nil if there is none.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end

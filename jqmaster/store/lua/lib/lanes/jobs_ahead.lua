@@ -3,7 +3,7 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
--- Counts the jobs that start before a ready job, within limits on how much is read.
+-- Counts the jobs that start before a ready job. Limits how much it reads.
 local jobs_ahead = (function()
   local tag = ARGV.tag
   -- Limits: groups of lanes for one gate or name, and waiting jobs.
@@ -13,10 +13,10 @@ local jobs_ahead = (function()
   -- The accuracy of the numbers: exact, a lower bound, or approximate.
   local EXACT, AT_LEAST, ABOUT = 0, 1, 2
   local bound = EXACT
-  -- Facts about the job, and about jobs that may start before it.
+  -- Facts about the job, and about the jobs that may start before it.
   local now_ms, edition, passed, is_keyed
   local own_score, own_before, own_turns, own_is_fair, own_weight, own_order, own_first
-  -- By name.
+  -- By name: the number of jobs that start before this one.
   local ahead = {}
   local jobs_left, lanes_left = MAX_JOBS, 0
   local seen_lanes, seen_groups, taken = {}, {}, {}

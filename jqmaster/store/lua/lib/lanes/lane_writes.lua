@@ -163,7 +163,7 @@ local lane_writes = (function()
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
-  -- Ends the waits of jobs that left the lane, or changed their place in it, at gates that keep room for them.
+  -- Drops the room that gates keep for jobs that left the lane or changed their place in it.
   local function end_waits(lane, left)
     local ids
     local function is_gone(id)

@@ -102,8 +102,8 @@ local lanes = (function()
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- Does the same for a damaged record; nil if its lane cannot be read or does not exist. Returns third whether these
-  -- gates are all gates of the job.
+  -- Returns the same for a damaged record; nil if its lane cannot be read or does not exist. The third value says
+  -- whether these are all gates of the job.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -145,7 +145,7 @@ local lanes = (function()
     removed[#removed + 1] = id
   end
 
-  -- Notes that the claim of `id` ends. Its slots are given back when the lanes are written.
+  -- Gathers the end of the claim of `id`. Its slots are given back when the lanes are written.
   local function free(lane, own, id)
     touch(lane)
     -- A lane without gates has no slots.

@@ -8,7 +8,7 @@ local turns = (function()
 
   -- Returns the text that orders the lane within its priority. Usually it is the ID of the lane's first job, and so its
   -- age. Under a fair constraint, it begins with the stamp of the last turn of the key value if that is later. Turns by
-  -- weight have texts of their own. Lanes of one key value, for example those of two names, follow by age.
+  -- share have texts of their own. Lanes of one key value, for example those of two names, follow by age.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do
@@ -35,7 +35,7 @@ local turns = (function()
     return false
   end
 
-  -- Returns whether a lane takes turns by weight, and its weight.
+  -- Returns whether a lane takes turns by share, and its share.
   local function weight_of(lane)
     for _, gate_id in ipairs(lane.keyed) do
       local limits = constraints.is_fair(gate_id) and constraints.limits_of(gate_id)

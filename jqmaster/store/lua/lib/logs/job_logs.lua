@@ -57,7 +57,7 @@ local job_logs = (function()
     return true
   end
 
-  -- Does the same for a deleted job, and orders the removal of its log from the archive.
+  -- Removes all data of a deleted job's log, and orders the removal of the log from the archive.
   local function erase(id, now_ms)
     if read(id, 'ref')[1] then redis.call('ZADD', tag .. 'log_erasures', string.format('%.0f', now_ms), id) end
     forget(id)
@@ -99,7 +99,7 @@ local job_logs = (function()
     return lines, bytes, is_left
   end
 
-  -- Removes the oldest chunk of a job's log, and notes that its lines are missing.
+  -- Removes the oldest chunk of a job's log, and counts its lines as missing.
   local function drop_oldest(id)
     local lines, bytes, is_left = take_oldest(id, 9007199254740991, 1)
     if not is_left and redis.call('ZSCORE', tag .. 'log_waits', id) then
