@@ -223,8 +223,8 @@ class Keys:
     overrides = NamedKey(
         "hash",
         "with its constraint",
-        "by gate, or by ID of a conditional override: `concurrency,rate,period_ms,is_paused`; by `weight:` + gate: the "
-        "weight of its turns",
+        "by gate, or by ID of a conditional override: `concurrency,rate,period_ms,is_paused`; by `weight:` + gate: its "
+        "share of turns",
         of=("cid",),
     )
     conditions = NamedKey(
@@ -248,8 +248,8 @@ class Keys:
     served = NamedKey(
         "hash",
         "with its constraint",
-        "by gate of a fair constraint: when it was last served, or its next turn by weight; `clock`: the virtual clock "
-        "of turns by weight",
+        "by gate of a fair constraint: when it was last served, or its next turn by share; `clock`: the virtual clock "
+        "of turns by share",
         of=("cid",),
     )
     served_stamp = Key("string", "always", "the newest of these instants")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from jqmaster.cli.declared.limit_tables import reserve_option, table_in, weights_option
+from jqmaster.cli.declared.limit_tables import reserve_option, shares_option, table_in
 from tests.support.each import for_each
 
 pytestmark = pytest.mark.req("D30")
@@ -65,7 +65,7 @@ def test_a_table_that_cannot_be_read_is_refused_at_its_place(
 
 
 def test_options_of_shares() -> None:
-    turns = weights_option(["acme=10", "42=2.5", "*=0.5", "a=b=3"])
+    turns = shares_option(["acme=10", "42=2.5", "*=0.5", "a=b=3"])
     assert turns == {
         "default": 0.5,
         "weights": [
@@ -80,7 +80,7 @@ def test_options_of_shares() -> None:
     assert reserve_option('5:{"field": "argument.plan", "op": "eq", "value": "pro"}')["matcher"] == matcher
     for wrong in ("acme", "acme=x"):
         with pytest.raises(typer.Exit):
-            weights_option([wrong])
+            shares_option([wrong])
     for wrong in ("10", "10:", "x:mail.*", "1:{"):
         with pytest.raises(typer.Exit):
             reserve_option(wrong)

@@ -26,6 +26,7 @@ SAY_INSTEAD: Mapping[str, str] = {
     r"edition of the rules": "edition of the constraints",
     r"(?:is|was|were|are) cut off for good": "detached",
     r"orders? (?:to|of) (?:the |a )?(?:workers?|older leaders?|masters)": "commands",
+    r"(?:turns|fair) by weight|weights? of (?:its |the )?turns?|weighted turns": "shares of turns",
 }
 
 
@@ -138,6 +139,12 @@ HOMONYMS: tuple[Homonym, ...] = (
             "JobEvent": _PUBLISHED,
             **dict.fromkeys(("EventStream", "event_stream"), "server-sent events, as the standard names them"),
         },
+    ),
+    Homonym(
+        ("weight", "weights", "weighted"),
+        "how much of a limit a job takes",
+        (r"constraints/(?:weight|limit_kinds|schemas)\.py$", r"jobs/why_schemas\.py$"),
+        "share (of turns)",
     ),
     Homonym(
         ("outbox",),

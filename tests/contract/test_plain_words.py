@@ -70,6 +70,7 @@ BAD = (
     "Returns what became of the entry.",
     "The edition of the rules has changed.",
     "Orders to workers are signed.",
+    "Values of the key take turns by weight.",
 )
 GOOD = (
     "What is a lane?",

@@ -313,7 +313,7 @@ async def test_turns_by_weight_reserved_slots_and_limits_by_condition_need_no_js
         await dialog.get_by_label("Fair between values").check()
         weights, reserve, conditions = (
             dialog.get_by_role("group", name=title, exact=True)
-            for title in ("Turns by weight", "Reserved slots", "Limits by condition")
+            for title in ("Shares of turns", "Reserved slots", "Limits by condition")
         )
         await weights.get_by_role("button", name="Add").click()
         await weights.get_by_label("Value 1").fill("acme")

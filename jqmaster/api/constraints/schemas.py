@@ -29,7 +29,7 @@ from jqmaster.api.schemas import (
 from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mode
 from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, MAX_RESERVATIONS, RATE, Figure
-from jqmaster.domain.constraints.turns import MAX_WEIGHT, MAX_WEIGHTS, MIN_WEIGHT
+from jqmaster.domain.constraints.turns import MAX_SHARE, MAX_SHARES, MIN_SHARE
 from jqmaster.domain.constraints.weight import DEFAULT_UNIT, MAX_UNITS, UNIT_PATTERN
 from jqmaster.domain.matching.checks import MAX_TEXT
 from jqmaster.domain.matching.fields import FIELDS
@@ -157,27 +157,25 @@ class WeightRequest(Request):
         return {"from": self.from_, "default": self.default, "unit": self.unit}
 
 
-_WEIGHT_BOUNDS: Final[dict[str, Any]] = {"minimum": MIN_WEIGHT, "maximum": MAX_WEIGHT}
+_SHARE_BOUNDS: Final[dict[str, Any]] = {"minimum": MIN_SHARE, "maximum": MAX_SHARE}
 
 
-class TurnWeightRequest(Request):
-    """The weight of one value of the key."""
+class TurnShareRequest(Request):
+    """The share of turns of one value of the key."""
 
     value: KeyScalar
     weight: float = Field(
-        description="A value of weight 10 has ten turns while a value of weight 1 has one.",
-        json_schema_extra=_WEIGHT_BOUNDS,
+        description="The share: a value with share 10 has ten turns while a value with share 1 has one.",
+        json_schema_extra=_SHARE_BOUNDS,
     )
 
 
 class FairRequest(Request):
-    """Turns in proportion to weights."""
+    """Turns in proportion to shares."""
 
-    weights: list[TurnWeightRequest] = Field(
-        default_factory=list, json_schema_extra={"maxItems": MAX_WEIGHTS}
-    )
+    weights: list[TurnShareRequest] = Field(default_factory=list, json_schema_extra={"maxItems": MAX_SHARES})
     default: float = Field(
-        1, description="Weight of all other values of the key.", json_schema_extra=_WEIGHT_BOUNDS
+        1, description="Share of all other values of the key.", json_schema_extra=_SHARE_BOUNDS
     )
 
 
@@ -390,18 +388,18 @@ class WeightView(Answer):
     unit: str
 
 
-class TurnWeightView(Answer):
-    """The weight of one value of the key."""
+class TurnShareView(Answer):
+    """The share of turns of one value of the key."""
 
     value: KeyScalar
     weight: float
 
 
 class FairView(Answer):
-    """Turns in proportion to weights."""
+    """Turns in proportion to shares."""
 
-    weights: list[TurnWeightView]
-    default: float = Field(description="Weight of all other values of the key.")
+    weights: list[TurnShareView]
+    default: float = Field(description="Share of all other values of the key.")
 
 
 class ReservationView(Answer):

@@ -56,34 +56,34 @@ def limits(
 def _with_table(
     before: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, replace: bool
 ) -> dict[str, Any]:
-    """Return the document with the limits and weights of the table."""
+    """Return the document with the limits and shares of the table."""
     old = before["overrides"]
     overrides = {} if replace else {_known_as(one): one for one in old if not one.get("match")}
     turns: Mapping[str, Any] = {"weights": [], "default": 1}
     if isinstance(before["fair"], Mapping):
         turns = before["fair"]
-    weights = {} if replace else {_known_as(one): one for one in turns["weights"]}
+    shares = {} if replace else {_known_as(one): one for one in turns["weights"]}
     for row in rows:
         given = {field: row[field] for field in ("concurrency", "rate", "paused") if field in row}
         if given:
             overrides[_known_as(row)] = {"value": row["value"], **given}
         if "weight" in row:
-            weights[_known_as(row)] = {"value": row["value"], "weight": row["weight"]}
+            shares[_known_as(row)] = {"value": row["value"], "weight": row["weight"]}
     fair = before["fair"]
-    if weights or isinstance(fair, Mapping):
-        fair = {**turns, "weights": list(weights.values())}
+    if shares or isinstance(fair, Mapping):
+        fair = {**turns, "weights": list(shares.values())}
     conditions = [one for one in old if one.get("match")]
     return {**before, "overrides": [*overrides.values(), *conditions], "fair": fair}
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
-    """Return the values whose limits or weights differ."""
+    """Return the values whose limits or shares differ."""
     old, new = _terms(before), _terms(after)
     return [value for key, (value, _) in {**old, **new}.items() if old.get(key) != new.get(key)]
 
 
 def _terms(document: Mapping[str, Any]) -> dict[str, tuple[Any, list[str]]]:
-    """Return the limits and the weight of each value that has any."""
+    """Return the limits and the share of each value that has any."""
     found: dict[str, tuple[Any, list[str]]] = {}
     turns = document["fair"] if isinstance(document["fair"], Mapping) else {"weights": []}
     for one in (*document["overrides"], *turns["weights"]):

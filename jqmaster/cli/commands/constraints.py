@@ -13,7 +13,7 @@ from jqmaster.cli.console.groups import CommandGroup, IfMatchOption, NewOption
 from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints, set_paused
 from jqmaster.cli.declared.constraint_files import only_one
-from jqmaster.cli.declared.limit_tables import of_override, rate_of, reserve_option, weights_option
+from jqmaster.cli.declared.limit_tables import of_override, rate_of, reserve_option, shares_option
 from jqmaster.domain.constraints.limit_kinds import brief
 
 # Fields that matchers have and constraints do not.
@@ -129,11 +129,11 @@ def put(
     ] = None,
     paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
     fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
-    weight: Annotated[
+    share: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="VALUE=WEIGHT",
-            help="Let the values of the key take turns by weight; *=WEIGHT for all others. Give it for each value.",
+            metavar="VALUE=SHARE",
+            help="Share of turns of a value of the key; *=SHARE for all others. Give it for each value.",
         ),
     ] = None,
     reserve: Annotated[
@@ -171,8 +171,8 @@ def put(
         given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
     body = {field: value for field, value in given.items() if value is not None}
     body |= {field: True for field, is_set in (("paused", paused), ("fair", fair)) if is_set}
-    if weight:
-        body["fair"] = weights_option(weight)
+    if share:
+        body["fair"] = shares_option(share)
     if reserve:
         body["reserve"] = [reserve_option(text) for text in reserve]
     if awaiting_free:

@@ -88,14 +88,14 @@ def rate_of(text: str, what: str) -> dict[str, Any]:
         exits.fail(exits.USAGE, f"{what} {text}: expected LIMIT/SECONDS, such as 100/60")
 
 
-def weights_option(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the weighted turns of VALUE=WEIGHT texts; `*` stands for all other values."""
+def shares_option(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the shares of turns of VALUE=SHARE texts; `*` stands for all other values."""
     turns: dict[str, Any] = {"weights": []}
     for text in texts:
-        value, sign, weight = text.rpartition("=")
+        value, sign, share = text.rpartition("=")
         if not sign:
-            exits.fail(exits.USAGE, f"--weight {text}: expected VALUE=WEIGHT, such as acme=10")
-        number = _number(f"--weight {text}", "the weight", weight, float)
+            exits.fail(exits.USAGE, f"--share {text}: expected VALUE=SHARE, such as acme=10")
+        number = _number(f"--share {text}", "the share", share, float)
         if value == _DEFAULT_VALUE:
             turns["default"] = number
         else:

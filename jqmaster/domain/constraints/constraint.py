@@ -20,7 +20,7 @@ from jqmaster.domain.constraints.limit_kinds import (
     ConstraintError,
     Reservation,
 )
-from jqmaster.domain.constraints.turns import WeightedTurns
+from jqmaster.domain.constraints.turns import ProportionalTurns
 from jqmaster.domain.constraints.weight import Weight, weight_of
 from jqmaster.domain.matching.checks import Loc, MatcherError, check_scalar
 from jqmaster.domain.matching.fields import MISSING, JobFields
@@ -121,7 +121,7 @@ class Constraint:
     rate: Rate | None = None
     paused: bool | None = None
     max_backlog: int | None = None
-    fair: bool | WeightedTurns = False
+    fair: bool | ProportionalTurns = False
     # False: the slot of a job is free as soon as its work is with another system.
     counts_awaiting: bool = True
     reserve: tuple[Reservation, ...] = ()
@@ -245,8 +245,8 @@ def _check_own(constraint: Constraint) -> None:
 
 
 def _check_shares(constraint: Constraint) -> None:
-    if isinstance(constraint.fair, WeightedTurns):
-        for i, one in enumerate(constraint.fair.weights):
+    if isinstance(constraint.fair, ProportionalTurns):
+        for i, one in enumerate(constraint.fair.shares):
             check_key_value(one.value, ("fair", "weights", i, "value"))
     if not constraint.reserve:
         return

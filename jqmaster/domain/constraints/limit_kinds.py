@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder, Rate
 from jqmaster.domain.constraints.turns import (
-    MAX_WEIGHT,
-    MAX_WEIGHTS,
-    MIN_WEIGHT,
-    TurnWeight,
-    WeightedTurns,
+    MAX_SHARE,
+    MAX_SHARES,
+    MIN_SHARE,
+    ProportionalTurns,
+    TurnShare,
 )
 from jqmaster.domain.constraints.weight import (
     MAX_UNITS,
@@ -405,71 +405,72 @@ class Reserve(LimitKind[tuple[Reservation, ...]]):
         return f"{sum(one['concurrency'] for one in document)} reserved" if document else ""
 
 
-class Fairness(LimitKind[bool | WeightedTurns], Explained):
-    """The values of the key take turns within each priority, equally or in proportion to weights. It closes no gate."""
+class Fairness(LimitKind[bool | ProportionalTurns], Explained):
+    """The values of the key take turns within each priority, equally or in proportion to shares. It closes no gate."""
 
     name = "fair"
     none = False
     is_per_value = False
     needs_key = "requires a key, between whose values to be fair"
-    # Stored apart from `fair`, so that a master of an earlier release reads equal turns.
-    _weights = "fair_weights"
+    # Stored apart from `fair`, so that a master of an earlier release reads equal turns. Documents call a share
+    # `weight`.
+    _stored_shares = "fair_weights"
 
-    def check(self, value: bool | WeightedTurns, loc: Loc) -> None:
+    def check(self, value: bool | ProportionalTurns, loc: Loc) -> None:
         if isinstance(value, bool):
             return
-        if len(value.weights) > MAX_WEIGHTS:
-            raise ConstraintError((*loc, self.name, "weights"), f"more than {MAX_WEIGHTS}")
+        if len(value.shares) > MAX_SHARES:
+            raise ConstraintError((*loc, self.name, "weights"), f"more than {MAX_SHARES}")
         first: dict[bytes, int] = {}
-        for i, one in enumerate(value.weights):
+        for i, one in enumerate(value.shares):
             at = (*loc, self.name, "weights", i)
-            _check_weight(one.weight, (*at, "weight"))
+            _check_share(one.share, (*at, "weight"))
             earlier = first.setdefault(canonical(one.value), i)
             if earlier != i:
                 raise ConstraintError((*at, "value"), f"the same value as {self.name}.weights.{earlier}")
-        _check_weight(value.default, (*loc, self.name, "default"))
+        _check_share(value.default, (*loc, self.name, "default"))
 
-    def parse(self, document: Any) -> bool | WeightedTurns:
+    def parse(self, document: Any) -> bool | ProportionalTurns:
         if isinstance(document, bool):
             return document
-        weights = (TurnWeight(one["value"], one["weight"]) for one in document["weights"])
-        return WeightedTurns(tuple(weights), document["default"])
+        shares = (TurnShare(one["value"], one["weight"]) for one in document["weights"])
+        return ProportionalTurns(tuple(shares), document["default"])
 
-    def document(self, value: bool | WeightedTurns) -> Any:
+    def document(self, value: bool | ProportionalTurns) -> Any:
         if isinstance(value, bool):
             return value
-        weights = [{"value": one.value, "weight": one.weight} for one in value.weights]
-        return {"weights": weights, "default": value.default}
+        shares = [{"value": one.value, "weight": one.share} for one in value.shares]
+        return {"weights": shares, "default": value.default}
 
-    def stored(self, value: bool | WeightedTurns) -> Mapping[str, Any]:
+    def stored(self, value: bool | ProportionalTurns) -> Mapping[str, Any]:
         if isinstance(value, bool):
             return {self.name: value}
-        weights = [[one.value, one.weight] for one in value.weights]
-        return {self.name: True, self._weights: [value.default, weights]}
+        shares = [[one.value, one.share] for one in value.shares]
+        return {self.name: True, self._stored_shares: [value.default, shares]}
 
-    def restored(self, document: Mapping[str, Any]) -> bool | WeightedTurns:
+    def restored(self, document: Mapping[str, Any]) -> bool | ProportionalTurns:
         is_fair = bool(document.get(self.name, False))
-        if not is_fair or self._weights not in document:
+        if not is_fair or self._stored_shares not in document:
             return is_fair
-        default, weights = document[self._weights]
-        return WeightedTurns(tuple(TurnWeight(*one) for one in weights), default)
+        default, shares = document[self._stored_shares]
+        return ProportionalTurns(tuple(TurnShare(*one) for one in shares), default)
 
-    def script_fields(self, value: bool | WeightedTurns) -> Mapping[str, float | None]:
+    def script_fields(self, value: bool | ProportionalTurns) -> Mapping[str, float | None]:
         if isinstance(value, bool):
             return {"is_fair": int(value), "turn_weight": None, "least_turn_weight": None}
         return {"is_fair": 1, "turn_weight": value.default, "least_turn_weight": value.least}
 
     def brief(self, document: Any) -> str:
-        return "fair by weight" if isinstance(document, Mapping) else "fair" if document else ""
+        return "fair by share" if isinstance(document, Mapping) else "fair" if document else ""
 
     def shown(self, gate: GateCheck) -> Mapping[str, Any]:
         return {"fair": bool(gate.figures.get("is_fair"))}
 
 
-def _check_weight(weight: float, loc: Loc) -> None:
+def _check_share(share: float, loc: Loc) -> None:
     # Not a number fails, too.
-    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        raise ConstraintError(loc, f"must be {MIN_WEIGHT} to {MAX_WEIGHT}")
+    if not MIN_SHARE <= share <= MAX_SHARE:
+        raise ConstraintError(loc, f"must be {MIN_SHARE} to {MAX_SHARE}")
 
 
 class WeightRule(LimitKind[Weight | None], Explained):

@@ -1,29 +1,29 @@
-"""Weights of key values: a value of weight 10 has ten turns while a value of weight 1 has one."""
+"""Shares of turns: a value of the key with share 10 has ten turns while a value with share 1 has one."""
 
 from dataclasses import dataclass
 from typing import Final
 
-MIN_WEIGHT: Final = 0.001
-MAX_WEIGHT: Final = 1000
-MAX_WEIGHTS: Final = 1000
+MIN_SHARE: Final = 0.001
+MAX_SHARE: Final = 1000
+MAX_SHARES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class TurnWeight:
-    """The weight of one value of the key."""
+class TurnShare:
+    """The share of one value of the key."""
 
     value: object
-    weight: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedTurns:
-    """Turns in proportion to weights. `default`: the weight of all other values of the key."""
+class ProportionalTurns:
+    """Turns in proportion to shares. `default`: the share of all other values of the key."""
 
-    weights: tuple[TurnWeight, ...]
+    shares: tuple[TurnShare, ...]
     default: float = 1
 
     @property
     def least(self) -> float:
-        """Return the smallest weight of all."""
-        return min(self.default, *(one.weight for one in self.weights)) if self.weights else self.default
+        """Return the smallest share of all."""
+        return min(self.default, *(one.share for one in self.shares)) if self.shares else self.default

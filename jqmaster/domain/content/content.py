@@ -101,8 +101,8 @@ class ContentAccess:
         if shown.get("overrides"):
             shown["overrides"] = [self._override(one, cover) for one in shown["overrides"]]
         if cover and isinstance(shown.get("fair"), Mapping):
-            weights = [{**one, "value": cover} for one in shown["fair"]["weights"]]
-            shown["fair"] = {**shown["fair"], "weights": weights}
+            shares = [{**one, "value": cover} for one in shown["fair"]["weights"]]
+            shown["fair"] = {**shown["fair"], "weights": shares}
         if cover and "value" in shown:
             shown["value"] = cover
         return shown

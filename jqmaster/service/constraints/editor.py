@@ -17,7 +17,7 @@ from jqmaster.domain.constraints.constraint import (
     read_key,
 )
 from jqmaster.domain.constraints.limit_kinds import ConstraintError
-from jqmaster.domain.constraints.turns import WeightedTurns
+from jqmaster.domain.constraints.turns import ProportionalTurns
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.matching.fields import MISSING
@@ -313,7 +313,7 @@ def _check_content(draft: Constraint, old: Constraint | None, access: ContentAcc
         access.check_path(draft.key, ("key",))
     elif draft.overrides != old.overrides:
         access.check_path(draft.key, ("overrides",))
-    elif draft.fair != old.fair and isinstance(draft.fair, WeightedTurns) and draft.fair.weights:
+    elif draft.fair != old.fair and isinstance(draft.fair, ProportionalTurns) and draft.fair.shares:
         access.check_path(draft.key, ("fair", "weights"))
     for field in ("conditions", "reserve"):
         if old is None or getattr(draft, field) != getattr(old, field):

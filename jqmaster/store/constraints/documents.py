@@ -15,7 +15,7 @@ from jqmaster.domain.constraints.constraint import (
     gate_id,
 )
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE
-from jqmaster.domain.constraints.turns import WeightedTurns
+from jqmaster.domain.constraints.turns import ProportionalTurns
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
@@ -24,8 +24,8 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 
 ETAG_LENGTH: Final = 16
-# Among the overrides for scripts: the weight of a key value at a fair gate.
-WEIGHT_PREFIX: Final = "weight:"
+# Among the overrides for scripts: the share of a key value at a fair gate.
+SHARE_PREFIX: Final = "weight:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,16 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
 def override_fields(constraint: Constraint) -> list[Arg]:
     """Return the overrides for scripts: a list that alternates gate IDs, or IDs of conditions, and limits.
 
-    The weights of key values, which scripts find in the same hash, follow.
+    The shares of key values, which scripts find in the same hash, follow.
     """
     fields: list[Arg] = []
     for override in constraint.overrides:
         fields += (gate_id(constraint.cid, key_value(override.value)), _text(override.limits))
     for condition in constraint.conditions:
         fields += (condition.id, _text(condition.limits))
-    if isinstance(constraint.fair, WeightedTurns):
-        for one in constraint.fair.weights:
-            fields += (WEIGHT_PREFIX + gate_id(constraint.cid, key_value(one.value)), str(one.weight))
+    if isinstance(constraint.fair, ProportionalTurns):
+        for one in constraint.fair.shares:
+            fields += (SHARE_PREFIX + gate_id(constraint.cid, key_value(one.value)), str(one.share))
     return fields
 
 

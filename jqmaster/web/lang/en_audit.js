@@ -40,7 +40,7 @@ export default {
   "audit.field.when": "tells of",
   "audit.field.default": "all others",
   "audit.field.weight": "weight",
-  "audit.field.weights": "turns by weight",
+  "audit.field.weights": "shares of turns",
   "audit.was": "was",
   "audit.is": "is",
   "audit.value": "value",

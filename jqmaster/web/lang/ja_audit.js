@@ -40,7 +40,7 @@ export default {
   "audit.field.when": "通知内容",
   "audit.field.default": "その他",
   "audit.field.weight": "重み",
-  "audit.field.weights": "重みによる順番",
+  "audit.field.weights": "順番の配分",
   "audit.was": "変更前",
   "audit.is": "変更後",
   "audit.value": "値",

@@ -1,4 +1,4 @@
-"""Turns by weight, reserved slots and overrides by condition, over HTTP."""
+"""Shares of turns, reserved slots and overrides by condition, over HTTP."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Turns by weight, reserved slots and conditional overrides: bounds, and the parts that they add to a constraint."""
+"""Shares of turns, reserved slots and conditional overrides: bounds, and the parts that they add to a constraint."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from jqmaster.domain.constraints.limit_kinds import (
     brief,
 )
 from jqmaster.domain.constraints.parts import owners_of, parts_of
-from jqmaster.domain.constraints.turns import MAX_WEIGHTS, TurnWeight, WeightedTurns
+from jqmaster.domain.constraints.turns import MAX_SHARES, ProportionalTurns, TurnShare
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import parse_path
@@ -46,8 +46,8 @@ def constraint(**fields: Any) -> Constraint:
     return Constraint(**(given | fields))
 
 
-def weighted(*weights: tuple[object, float], default: float = 1) -> WeightedTurns:
-    return WeightedTurns(tuple(TurnWeight(*one) for one in weights), default)
+def weighted(*weights: tuple[object, float], default: float = 1) -> ProportionalTurns:
+    return ProportionalTurns(tuple(TurnShare(*one) for one in weights), default)
 
 
 def condition(name: str = "pro", **limits: Any) -> ConditionalOverride:
@@ -68,7 +68,7 @@ def reserved(*slots: tuple[str, int]) -> tuple[Reservation, ...]:
         ({"key": TENANT, "fair": weighted((1, 2), (1.0, 3))}, ("fair", "weights", 1, "value"), "same value"),
         ({"key": TENANT, "fair": weighted(("a" * 2000, 2))}, ("fair", "weights", 0, "value"), "longer"),
         (
-            {"key": TENANT, "fair": weighted(*((n, 1) for n in range(MAX_WEIGHTS + 1)))},
+            {"key": TENANT, "fair": weighted(*((n, 1) for n in range(MAX_SHARES + 1)))},
             ("fair", "weights"),
             "more than",
         ),
@@ -133,7 +133,7 @@ def test_scripts_read_the_default_weight_and_the_least_one() -> None:
 def test_shares_in_a_few_words() -> None:
     documents = {kind.name: kind.none for kind in KINDS}
     fair = {"weights": [], "default": 1}
-    assert brief({**documents, "fair": fair}) == "fair by weight"
+    assert brief({**documents, "fair": fair}) == "fair by share"
     assert (
         brief({**documents, "fair": True, "reserve": [{"concurrency": 2}, {"concurrency": 3}]})
         == "fair, 5 reserved"

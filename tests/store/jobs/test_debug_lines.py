@@ -41,8 +41,8 @@ def test_each_outcome_of_a_push_has_words(caplog: pytest.LogCaptureFixture) -> N
     specs = [JobSpec(f"j{n}", "work", b"\xc0") for n in range(len(TOLD))]
     enqueue._log(specs, [outcome for outcome, _ in TOLD])
     assert caplog.messages == [f"job j{n} (work): {words}" for n, (_, words) in enumerate(TOLD)]
-    kinds = {kind.__name__ for kind in (Accepted, *PushRefusal.__subclasses__())}
-    assert {type(outcome).__name__ for outcome, _ in TOLD} == kinds
+    kinds: list[type] = [Accepted, *PushRefusal.__subclasses__()]
+    assert {type(outcome).__name__ for outcome, _ in TOLD} == {kind.__name__ for kind in kinds}
 
 
 async def test_a_pushed_job_is_told(world: StoreWorld, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Shares of a constraint: turns by weight, reserved slots, and overrides by condition."""
+"""Shares of a constraint: shares of turns, reserved slots, and overrides by condition."""
 
 import string
 from collections import Counter
@@ -16,7 +16,7 @@ from jqmaster.domain.constraints.constraint import (
     Override,
 )
 from jqmaster.domain.constraints.limit_kinds import Reservation
-from jqmaster.domain.constraints.turns import TurnWeight, WeightedTurns
+from jqmaster.domain.constraints.turns import ProportionalTurns, TurnShare
 from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import parse_path
@@ -34,8 +34,8 @@ def constraints(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
-def turns(default: float = 1, **weights: float) -> WeightedTurns:
-    return WeightedTurns(tuple(TurnWeight(*one) for one in weights.items()), default)
+def turns(default: float = 1, **weights: float) -> ProportionalTurns:
+    return ProportionalTurns(tuple(TurnShare(*one) for one in weights.items()), default)
 
 
 def plan(name: str) -> Matcher:
@@ -59,7 +59,7 @@ async def served(constraints: ConstrainedWorld, worker: str, count: int, *, at_o
     return letters
 
 
-# --- turns by weight
+# --- shares of turns
 
 
 @pytest.mark.parametrize("at_once", [1, 7])

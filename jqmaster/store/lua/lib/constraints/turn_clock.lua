@@ -13,7 +13,7 @@ local turn_clock = lazily.made_by(function()
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
   -- The least part of a turn that a job takes, and the number of jobs over which the average weight is taken.
   local LEAST_TURN, AVERAGED = 0.01, 256
-  local of_cid, weight_of = {}, {}
+  local of_cid, share_of = {}, {}
 
   local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
 
@@ -32,12 +32,12 @@ local turn_clock = lazily.made_by(function()
   end
 
   -- Returns the share of the gate's key value.
-  local function weight(gate_id, limits)
-    local found = weight_of[gate_id]
+  local function share(gate_id, limits)
+    local found = share_of[gate_id]
     if not found then
       local cid = gate_ids.constraint_of(gate_id)
       found = tonumber(redis.call('HGET', tag .. 'overrides:' .. cid, 'weight:' .. gate_id) or limits.turn_weight)
-      weight_of[gate_id] = found
+      share_of[gate_id] = found
     end
     return found
   end
@@ -80,7 +80,7 @@ local turn_clock = lazily.made_by(function()
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at
     end
     virtual.is_changed = true
-    return text_of(virtual.anchor, math.max(due, virtual.at) + STEP * turns_of(gate, virtual) / weight(gate_id, limits))
+    return text_of(virtual.anchor, math.max(due, virtual.at) + STEP * turns_of(gate, virtual) / share(gate_id, limits))
   end
 
   local function write()
@@ -93,5 +93,5 @@ local turn_clock = lazily.made_by(function()
     end
   end
 
-  return {weight = weight, order_of = order_of, serve = serve, write = write}
+  return {share = share, order_of = order_of, serve = serve, write = write}
 end)

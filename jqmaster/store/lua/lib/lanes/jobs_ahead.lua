@@ -15,7 +15,7 @@ local jobs_ahead = (function()
   local bound = EXACT
   -- Facts about the job, and about the jobs that may start before it.
   local now_ms, edition, passed, is_keyed
-  local own_score, own_before, own_turns, own_is_fair, own_weight, own_order, own_first
+  local own_score, own_before, own_turns, own_is_fair, own_share, own_order, own_first
   -- By name: the number of jobs that start before this one.
   local ahead = {}
   local jobs_left, lanes_left = MAX_JOBS, 0
@@ -94,8 +94,8 @@ local jobs_ahead = (function()
       smaller = redis.call('ZCOUNT', key, '-inf', '(' .. own_score)
       same = redis.call('ZCOUNT', key, own_score, own_score)
       local first = redis.call('ZRANGE', key, 0, 0)[1]
-      local _, its_weight = turns.weight_of(other)
-      local turns_before = own_is_fair and math.ceil(own_turns * its_weight / own_weight) or 0
+      local _, its_share = turns.share_of(other)
+      local turns_before = own_is_fair and math.ceil(own_turns * its_share / own_share) or 0
       -- A lane that is served moves to the end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1
@@ -190,7 +190,7 @@ local jobs_ahead = (function()
     local smaller, same = count_before(ready_key, own_score, job.id)
     local _
     own_before, own_turns, own_is_fair = smaller + same, same, turns.are_taken(lane)
-    _, own_weight = turns.weight_of(lane)
+    _, own_share = turns.share_of(lane)
     own_first = (own_is_fair and turns.order_of(lane, redis.call('ZRANGE', ready_key, 0, 0)[1]) or job.id) .. lane.id
     own_order = (own_is_fair and own_before > 0) and LAST or own_first
     seen_lanes[lane.id] = true

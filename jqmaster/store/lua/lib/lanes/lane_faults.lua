@@ -25,7 +25,7 @@ local lane_faults = (function()
     -- In the order, a fair lane may be behind the place of its first job. It may be before that place only if turns go
     -- by share.
     if tonumber(first[2]) ~= lane.score
-      or (string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] and not turns.weight_of(lane)) then
+      or (string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] and not turns.share_of(lane)) then
       return 'does not stand where its first job belongs'
     end
     if lane.edition ~= edition then return '' end

@@ -36,13 +36,13 @@ local turns = (function()
   end
 
   -- Returns whether a lane takes turns by share, and its share.
-  local function weight_of(lane)
+  local function share_of(lane)
     for _, gate_id in ipairs(lane.keyed) do
       local limits = constraints.is_fair(gate_id) and constraints.limits_of(gate_id)
-      if limits and limits.turn_weight then return true, turn_clock.weight(gate_id, limits) end
+      if limits and limits.turn_weight then return true, turn_clock.share(gate_id, limits) end
     end
     return false, 1
   end
 
-  return {order_of = order_of, are_taken = are_taken, weight_of = weight_of}
+  return {order_of = order_of, are_taken = are_taken, share_of = share_of}
 end)()
