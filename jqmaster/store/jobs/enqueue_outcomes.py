@@ -63,7 +63,7 @@ class PushRefusal(ABC):
         """What is wrong with the field."""
 
     def detail(self, count: int = 1) -> str:
-        """Return what the error says for `count` jobs that are refused for this reason."""
+        """Return the detail of the error that refuses `count` jobs for this reason."""
         return self.rule
 
     @abstractmethod
@@ -155,8 +155,8 @@ class PredecessorRefused(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class NotUnique(PushRefusal):
-    """No new job was created, because `holder` holds the uniqueness key. That is no refusal if the push accepts the
-    existing job, or replaced its content."""
+    """No new job was created, because `holder` holds the uniqueness key. The push is not refused if it accepts the
+    existing job, or replaced the job's content."""
 
     field_path = ("unique",)
     holder: str
