@@ -60,7 +60,7 @@ class PushRefusal(ABC):
     @property
     @abstractmethod
     def rule(self) -> str:
-        """What is wrong with the field."""
+        """The fault of the field, as the error for it says."""
 
     def detail(self, count: int = 1) -> str:
         """Return the detail of the error that refuses `count` jobs for this reason."""
