@@ -131,7 +131,7 @@ HOMONYMS: tuple[Homonym, ...] = (
             r"definitions/(?:event_\w+|schemas)\.py$",
             r"domain/matching/fields\.py$",
             r"encoding/fast_path\.py$",
-            r"health/fsck\.py$",
+            r"health/findings\.py$",
             r"link/wake\.py$",
         ),
         "entry (of a history), message",

@@ -28,6 +28,7 @@ from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.health import fsck
+from jqmaster.store.health.findings import Finding
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
@@ -342,7 +343,7 @@ class StoreWorld:
             replies += await pipeline.execute()
         return replies
 
-    async def findings(self) -> list[fsck.Finding]:
+    async def findings(self) -> list[Finding]:
         return [found async for found in fsck.check(self.shard.client, self.shard.keys, self.shard.now)]
 
     async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
@@ -456,8 +457,8 @@ class StoreWorld:
         def all_of(prefix: str) -> list[str]:
             return [name for name in names if name.startswith(prefix)]
 
-        def suspected(keys: Sequence[str]) -> list[fsck.Finding]:
-            return [fsck.Finding("suspected", key, "") for key in keys]
+        def suspected(keys: Sequence[str]) -> list[Finding]:
+            return [Finding("suspected", key, "") for key in keys]
 
         # Cover everything that a usual test has, and only a few where there are hundreds or thousands.
         owners = [

@@ -5,7 +5,8 @@ import re
 from typing import Any, Final, TypeVar
 
 from jqmaster.api.constraints import views
-from jqmaster.api.constraints.schemas import ConstraintRequest, PauseRequest, PreviewRequest, ValueRequest
+from jqmaster.api.constraints.preview_schemas import PreviewRequest
+from jqmaster.api.constraints.schemas import ConstraintRequest, PauseRequest, ValueRequest
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api.constraints import handlers, schemas
+from jqmaster.api.constraints import handlers, preview_schemas, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.domain.identity.access import Scope
@@ -49,17 +49,19 @@ _JOB_PREVIEW_TEXT: Final = (
 # It must precede the routes of single jobs, whose paths would match too.
 JOB_OPERATIONS: Final = [
     Operation("POST", "/api/jobs/preview", handlers.preview_job, Scope.READ, "Preview the constraints of a job", "jobs",
-              {200: schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),
+              {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),
 ]  # fmt: skip
 OPERATIONS: Final = [
     Operation("GET", "/api/constraints", handlers.list_constraints, Scope.READ, "List constraints", "constraints",
               {200: schemas.ConstraintList}, problems=_STORE),
     Operation("POST", "/api/constraints/preview", handlers.preview, Scope.READ,
               "Preview the waiting jobs of a constraint", "constraints",
-              {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=(429, *_STORE), text=_PREVIEW_TEXT),
+              {200: preview_schemas.PreviewAnswer}, preview_schemas.PreviewRequest, problems=(429, *_STORE),
+              text=_PREVIEW_TEXT),
     Operation("POST", "/api/constraints/preview/last-hour", handlers.replay, Scope.READ,
               "Replay the last hour under a constraint", "constraints",
-              {200: schemas.ReplayAnswer}, schemas.ConstraintRequest, problems=(429, *_STORE), text=_REPLAY_TEXT),
+              {200: preview_schemas.ReplayAnswer}, schemas.ConstraintRequest, problems=(429, *_STORE),
+              text=_REPLAY_TEXT),
     Operation("POST", "/api/pauses", handlers.pause, Scope.OPERATE,
               "Pause a name, a tag, a constraint or one value", "constraints",
               {201: schemas.ConstraintView}, schemas.PauseRequest, problems=(404, 409, *_STORE), text=_PAUSE_TEXT),

@@ -8,15 +8,9 @@ from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.workers import views
+from jqmaster.api.workers.fleet_schemas import SlotsRequest, WorkerSelectionRequest
 from jqmaster.api.workers.heartbeats import outdated_reports, read_heartbeat
-from jqmaster.api.workers.schemas import (
-    ClaimRequest,
-    ObservationRequest,
-    RegisterRequest,
-    SlotsRequest,
-    StartRequest,
-    WorkerSelectionRequest,
-)
+from jqmaster.api.workers.schemas import ClaimRequest, ObservationRequest, RegisterRequest, StartRequest
 from jqmaster.domain.identity.caller import caller_of
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.workers.worker import Worker

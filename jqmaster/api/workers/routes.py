@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import outcome_schemas
-from jqmaster.api.workers import handlers, push_schemas, schemas
+from jqmaster.api.workers import fleet_schemas, handlers, push_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
@@ -68,31 +68,33 @@ OPERATIONS: Final = [
     Operation("POST", "/api/workers", handlers.register, Scope.WORK, "Register a worker", "workers",
               {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=(429, *_STORE), text=_REGISTER_TEXT),
     Operation("GET", "/api/workers", handlers.list_workers, Scope.READ, "List workers", "workers",
-              {200: schemas.WorkerList}, problems=_STORE),
+              {200: fleet_schemas.WorkerList}, problems=_STORE),
     Operation("GET", "/api/workers/groups", handlers.list_groups, Scope.READ, "List groups of workers", "workers",
-              {200: schemas.WorkerGroupList}, query={"by": _BY}, problems=_STORE, text=_GROUPS_TEXT),
+              {200: fleet_schemas.WorkerGroupList}, query={"by": _BY}, problems=_STORE, text=_GROUPS_TEXT),
     Operation("POST", "/api/workers/drain", handlers.drain_set, Scope.OPERATE, "Drain a set of workers", "workers",
-              {200: schemas.WorkerSetAnswer}, schemas.WorkerSelectionRequest, problems=_STORE, text=_SET_TEXT),
+              {200: fleet_schemas.WorkerSetAnswer}, fleet_schemas.WorkerSelectionRequest, problems=_STORE,
+              text=_SET_TEXT),
     Operation("POST", "/api/workers/resume", handlers.resume_set, Scope.OPERATE, "Resume a set of draining workers",
               "workers",
-              {200: schemas.WorkerSetAnswer}, schemas.WorkerSelectionRequest, problems=_STORE),
+              {200: fleet_schemas.WorkerSetAnswer}, fleet_schemas.WorkerSelectionRequest, problems=_STORE),
     Operation("GET", "/api/workers/{worker_id}", handlers.get, Scope.READ, "Get a worker and its jobs", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/drain", handlers.command("drain"), Scope.OPERATE, "Drain a worker",
               "workers",
-              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
     Operation("POST", "/api/workers/{worker_id}/resume", handlers.command("resume"), Scope.OPERATE,
               "Resume a draining worker", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/detach", handlers.command("detach"), Scope.OPERATE, "Detach a worker",
               "workers",
-              {200: schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
     Operation("POST", "/api/workers/{worker_id}/slots", handlers.set_slots, Scope.OPERATE, "Set the slots of a worker",
               "workers",
-              {200: schemas.WorkerDetail}, schemas.SlotsRequest, problems=(404, 409, *_STORE), text=_SLOTS_TEXT),
+              {200: fleet_schemas.WorkerDetail}, fleet_schemas.SlotsRequest, problems=(404, 409, *_STORE),
+              text=_SLOTS_TEXT),
     Operation("GET", "/api/slot-rules", handlers.list_slot_rules, Scope.READ, "List the rules for slots",
               "workers",
-              {200: schemas.SlotRuleList}, problems=_STORE),
+              {200: fleet_schemas.SlotRuleList}, problems=_STORE),
     Operation("DELETE", "/api/slot-rules/{rule_id}", handlers.drop_slot_rule, Scope.OPERATE,
               "Remove slots that are kept for a node", "workers",
               {204: None}, problems=(404, *_STORE)),

@@ -1,7 +1,7 @@
 """HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own
 calls."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgpack
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -12,32 +12,20 @@ from jqmaster.api.schemas import (
     SINCE,
     Answer,
     Binary,
-    Count,
-    Distribution,
     JobId,
     ProblemField,
     Request,
     Seconds,
     ShortText,
-    Timestamp,
     Token,
     unreserved,
 )
 from jqmaster.domain.constraints.weight import MAX_UNITS, thousandths
 from jqmaster.domain.jobs.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
 from jqmaster.domain.workers.contract import Contract
-from jqmaster.domain.workers.worker import WorkerSpec, WorkerState
-from jqmaster.domain.workers.worker_figures import (
-    FAILING_FACTOR,
-    FAILING_SHARE,
-    LEAST_ATTEMPTS,
-    SLOW_BY_MS,
-    SLOW_FACTOR,
-    GroupKind,
-)
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.service.workers.polls import Ask
 from jqmaster.service.workers.reports import Observed
-from jqmaster.service.workers.worker_sets import WorkerSelection
 
 MAX_CONTRACT_BYTES: Final = 64 * 1024
 
@@ -362,84 +350,6 @@ class ClaimRequest(Request):
         )
 
 
-class WorkerFigures(Answer):
-    """Attempts that ended on a worker, or on a group of workers, during the last minutes."""
-
-    since: Timestamp = Field(
-        description="Start of the period: five to six minutes ago, or the registration of the worker."
-    )
-    succeeded: Count = Field(description="Attempts that succeeded or were discarded.")
-    failed: Count = Field(
-        description="Attempts that failed, whether or not the job runs again, and those lost with the worker."
-    )
-    failed_share: float | None = Field(
-        ge=0, le=1, description="Share of the attempts that failed. Null if none ended."
-    )
-    attempts_per_s: float = Field(ge=0, description="Ended attempts per second.")
-    run: Distribution | None = Field(
-        description="Run times of the attempts that ended by themselves. Null if none did."
-    )
-    marks: list[Literal["slow", "failing"]] = Field(
-        description="How the worker differs from its peers: those that serve the same names and ended at least "
-        f"{LEAST_ATTEMPTS} attempts, as it did. `slow`: its median run time is more than {SLOW_FACTOR} times that "
-        f"of the other peers, and at least {SLOW_BY_MS} ms longer. `failing`: at least {FAILING_SHARE:.0%} of its "
-        f"attempts failed, and more than {FAILING_FACTOR} times the share of the other peers."
-    )
-
-
-class WorkerView(Answer):
-    """A registered worker."""
-
-    id: JobId
-    url: str | None
-    names: list[str]
-    max_jobs: int = Field(description="Number of jobs that the worker may have.")
-    own_max_jobs: int = Field(
-        description="Number of jobs with which the worker registered. `max_jobs` differs where an operator set another "
-        "one.",
-        json_schema_extra=SINCE,
-    )
-    busy: int = Field(description="Number of claims that the worker holds.")
-    load: float = Field(description="`busy` divided by `max_jobs`.")
-    role: Literal["push", "pull"] = Field(
-        description="push: masters call the worker. pull: the worker polls for jobs."
-    )
-    node_id: str
-    pid: int
-    labels: dict[str, str]
-    version: str
-    registered_at: Timestamp
-    last_seen_at: Timestamp
-    state: WorkerState
-    detached_by: Literal["silence", "operator", "successor"] | None = Field(
-        description="Reason for the detachment: its silence, an operator, or a successor that now serves its address."
-    )
-    built_in: bool = Field(
-        description="True: it is part of a master, and delivers mails and webhooks. It is not counted as a worker in "
-        "statistics and metrics.",
-        json_schema_extra=SINCE,
-    )
-    breaker: Literal["closed", "open", "half_open"] | None = Field(
-        description="State of the worker's circuit breaker. Null if this master does not lead."
-    )
-    figures: WorkerFigures = Field(json_schema_extra=SINCE)
-
-
-class HeldJob(Answer):
-    """A job that a worker runs or was offered."""
-
-    job_id: JobId
-    name: str
-    attempt: int
-    started_at: Timestamp
-
-
-class WorkerDetail(WorkerView):
-    """A registered worker with its jobs."""
-
-    jobs: list[HeldJob] = Field(description="Jobs of the worker, oldest first.")
-
-
 class ObservationRequest(Request):
     """The room that another system still has, for example by the headers of its answer. Until the reset, the
     constraint lets no more than that start. It never lets more start than its own limits."""
@@ -486,116 +396,3 @@ class ObservationAnswer(Answer):
     reason: str = Field(
         description="Why it is ignored, such as that there is no such constraint. Empty if it is applied."
     )
-
-
-class SlotsRequest(Request):
-    """The number of jobs that a worker may have."""
-
-    max_jobs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        description="Null: as many as the worker registered with."
-    )
-    keep: bool = Field(
-        False,
-        description="True: also for workers that register later from the same `node_id` with the same labels, such as "
-        "this one after a restart. Requires `max_jobs`.",
-    )
-
-    @model_validator(mode="after")
-    def _keep_requires_max_jobs(self) -> "SlotsRequest":
-        if self.keep and self.max_jobs is None:
-            raise ValueError("keep requires max_jobs; to end what is kept, delete the slot rule")
-        return self
-
-
-class SlotRuleView(Answer):
-    """Slots that are kept for workers that register from one node with these labels."""
-
-    id: str
-    node_id: str
-    labels: dict[str, str]
-    max_jobs: int
-    set_by: str
-    set_at: Timestamp
-
-
-class SlotRuleList(Answer):
-    """All slots that are kept, by node and labels."""
-
-    slot_rules: list[SlotRuleView]
-
-
-class WorkerList(Answer):
-    """All registered workers."""
-
-    workers: list[WorkerView]
-
-
-class LabelValue(Request):
-    """One label and its value."""
-
-    name: ShortText
-    value: Annotated[str, Field(max_length=200)]
-
-
-class WorkerSelectionRequest(Request):
-    """Selects workers that have all of what is given. Give at least one of `worker_ids`, `node_id`, `version` and
-    `label`."""
-
-    worker_ids: list[JobId] | None = Field(None, min_length=1, max_length=5000)
-    node_id: Annotated[str, Field(max_length=200)] | None = None
-    version: Annotated[str, Field(max_length=64)] | None = None
-    label: LabelValue | None = None
-    dry_run: bool = Field(False, description="True: only count the workers and their jobs.")
-
-    @model_validator(mode="after")
-    def _selects(self) -> "WorkerSelectionRequest":
-        if all(one is None for one in (self.worker_ids, self.node_id, self.version, self.label)):
-            raise ValueError("give at least one of worker_ids, node_id, version and label")
-        return self
-
-    def to_selection(self) -> WorkerSelection:
-        return WorkerSelection(
-            None if self.worker_ids is None else frozenset(self.worker_ids),
-            self.node_id,
-            self.version,
-            None if self.label is None else (self.label.name, self.label.value),
-        )
-
-
-class WorkerSetAnswer(Answer):
-    """The workers that got the command, or, for a dry run, those that would get it."""
-
-    dry_run: bool
-    count: Count
-    jobs: Count = Field(description="Number of claims that these workers hold.")
-    worker_ids: list[JobId] = Field(
-        description="IDs of these workers. To take the command back for the same workers, send these IDs as "
-        "`worker_ids`."
-    )
-
-
-class WorkersByState(Answer):
-    """Number of workers by state."""
-
-    fresh: Count
-    stale: Count
-    draining: Count
-    detached: Count
-
-
-class WorkerGroup(Answer):
-    """Registered workers that have one machine, version or label in common."""
-
-    value: str = Field(description="Their `node_id`, their `version`, or the value of the label.")
-    label: str | None = Field(description="Name of the label. Null for other groups.")
-    workers: WorkersByState
-    max_jobs: Count
-    busy: Count = Field(description="Number of claims that the workers hold.")
-    figures: WorkerFigures
-
-
-class WorkerGroupList(Answer):
-    """All groups of one kind, in the order of their values."""
-
-    by: GroupKind
-    groups: list[WorkerGroup]

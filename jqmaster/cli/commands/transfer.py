@@ -20,7 +20,8 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 from jqmaster.cli.console.stores import shard_at, url_of
 
 if TYPE_CHECKING:
-    from jqmaster.cli.transfer.importing import CheckedFile, Imported
+    from jqmaster.cli.transfer.export_files import CheckedFile
+    from jqmaster.cli.transfer.importing import Imported
     from jqmaster.config import Settings
 
 T = TypeVar("T")
@@ -136,7 +137,7 @@ async def _bring_in(
 
 
 def _checked(stream: IO[bytes], *, skips_unknown: bool) -> "CheckedFile":
-    from jqmaster.cli.transfer.importing import check
+    from jqmaster.cli.transfer.export_files import check
     from jqmaster.cli.transfer.lines import LineError, Unknown
 
     try:

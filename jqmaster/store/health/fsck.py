@@ -3,28 +3,19 @@
 One script call reads a job together with everything that names it, so jobs that move meanwhile cause no false findings.
 """
 
-import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from jqmaster.domain.constraints.constraint import WEIGHTED_CID, gate_id
 from jqmaster.domain.constraints.weight import units_text
-from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.calendars.documents import StoredCalendar, decode_calendar
 from jqmaster.store.constraints.documents import decode_constraint
-from jqmaster.store.definitions.documents import (
-    ETAG_LENGTH,
-    decode_clock,
-    decode_definition,
-    is_of_events,
-    plan_of,
-)
 from jqmaster.store.health.batches import batch_faults, unlisted_batches
+from jqmaster.store.health.document_checks import check_definitions, event_faults
+from jqmaster.store.health.findings import KEYS_PER_READ, ChargeFault, Finding, HandedOver, NamedJobs
 from jqmaster.store.health.key_types import compare_keys
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
@@ -33,56 +24,11 @@ from jqmaster.store.link.pages import pages, scanned
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 PAGE: Final = 200
-# Keys per read: each may have a page of members.
-KEYS_PER_READ: Final = 50
 # Names per read: each may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
 # Logs per read: up to 2 MiB of each are read.
 LOGS_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class NamedJobs:
-    """Jobs, and the key (order, claims or slots) that names them; empty: no such key."""
-
-    job_ids: Sequence[str]
-    found_in: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding. `rule`: a stable word; `key`: the key with the fault; `detail`: the disagreement in words."""
-
-    rule: str
-    key: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class HandedOver:
-    """Faults at a gate. `job_ids`: jobs that the gate lists as handed over to another system although they hold no slot
-    there."""
-
-    key: str
-    gate: str
-    is_listed: bool
-    job_ids: Sequence[str]
-
-    def findings(self) -> list[Finding]:
-        found = [
-            Finding("slot", self.key, f"job {job_id} holds no slot that it could have handed over")
-            for job_id in self.job_ids
-        ]
-        return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]
-
-
-class ChargeFault(NamedTuple):
-    """A fault in a piece of the charges of a gate. `cursor`: where the piece begins."""
-
-    gate: str
-    cursor: str
-    finding: Finding
 
 
 def charge_fault(numbers: Sequence[int]) -> str:
@@ -168,125 +114,6 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
     for faults_of in (batch_faults, unlisted_batches):
         async for fault in faults_of(client, keys):
             yield Finding("batch", keys.batch(fault.batch_id), fault.detail)
-
-
-async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    """Yield definitions that cannot fire: damaged ones, and those that are not scheduled for their next instant."""
-    documents, clocks, due, due_on_days, calendars, users = await client.pipeline(
-        [
-            ("HGETALL", keys.definitions),
-            ("HGETALL", keys.definition_clocks),
-            ("ZRANGE", keys.definitions_due, 0, -1, "WITHSCORES"),
-            ("ZRANGE", keys.definitions_due_on_days, 0, -1, "WITHSCORES"),
-            ("HGETALL", keys.calendars),
-            ("HGETALL", keys.definition_calendars),
-        ]
-    )
-    known = dict(zip(calendars[::2], calendars[1::2], strict=True))
-    calendar_of = dict(zip(users[::2], users[1::2], strict=True))
-    clock_of = dict(zip(clocks[::2], clocks[1::2], strict=True))
-    due_ms, on_days_ms = (
-        {flat[n]: float(flat[n + 1]) for n in range(0, len(flat), 2)} for flat in (due, due_on_days)
-    )
-    for name, document in zip(documents[::2], documents[1::2], strict=True):
-        text = name.decode()
-        try:
-            definition = decode_definition(text, document).definition
-            clock = decode_clock(text, clock_of.get(name, b""))
-            calendar = _calendar_of(definition, known)
-        except DamagedError as exc:
-            yield Finding("definition", keys.definitions, exc.detail)
-            continue
-        if calendar_of.pop(name, b"").decode() != definition.calendar:
-            detail = f"definition {text} is not listed with its calendar {definition.calendar or '(none)'}"
-            yield Finding("definition", keys.definition_calendars, detail)
-        next_ms = definition.next_due_ms(clock.handled_ms, plan_of(clock, calendar))
-        key, looked_at_ms = (
-            (keys.definitions_due_on_days, on_days_ms)
-            if definition.calendar
-            else (keys.definitions_due, due_ms)
-        )
-        if next_ms is not None and looked_at_ms.get(name, math.inf) > next_ms:
-            yield Finding("definition", key, f"definition {text} is due before it is looked at")
-    for name in (clock_of.keys() | due_ms.keys() | on_days_ms.keys() | calendar_of.keys()) - set(
-        documents[::2]
-    ):
-        yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
-
-
-def _calendar_of(definition: Definition, known: Mapping[bytes, bytes]) -> StoredCalendar | None:
-    """Return the calendar of a definition; None: it has none. Raise DamagedError."""
-    if not definition.calendar:
-        return None
-    raw = known.get(definition.calendar.encode())
-    if raw is None:
-        raise DamagedError(f"definition {definition.name}: there is no calendar {definition.calendar}")
-    return decode_calendar(definition.calendar, raw)
-
-
-@dataclass(frozen=True, slots=True)
-class EventFault:
-    """A fault in the data of events or of deleted definitions. `kind` and `member`: the arguments of
-    repair_events.lua."""
-
-    kind: str
-    member: str
-
-    def finding(self, keys: Keys) -> Finding:
-        key, detail = {
-            "event": (keys.events, f"event {self.member} is not there whole"),
-            "slot": (keys.event_slots, f"the open group of {self.member} is never due"),
-            "group": (keys.event_groups, f"group {self.member} has no events"),
-            "definition": (keys.event_definitions, f"definition {self.member} does not exist"),
-            "memory": (keys.forgotten_runs, f"definition {self.member} does not exist"),
-            "unlisted": (
-                keys.event_definitions,
-                f"no event reaches definition {self.member[ETAG_LENGTH:]}, which events start",
-            ),
-        }[self.kind]
-        return Finding("definition" if self.kind == "memory" else "event", key, detail)
-
-
-async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
-    """Return listed events with missing data, and groups of events that would never become a job."""
-    faults = await _event_faults(client, keys)
-    # Events may change between two reads, so only a fault that both runs find is real.
-    again = await _event_faults(client, keys) if faults else set()
-    return sorted(faults & again, key=lambda fault: (fault.kind, fault.member))
-
-
-async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
-    ids, bodies, due, slots, names, definitions, memories = await client.pipeline(
-        [
-            ("ZRANGE", keys.events, 0, -1),
-            ("HKEYS", keys.event_bodies),
-            ("ZRANGE", keys.event_groups, 0, -1),
-            ("HGETALL", keys.event_slots),
-            ("SMEMBERS", keys.event_definitions),
-            ("HGETALL", keys.definitions),
-            ("HKEYS", keys.forgotten_runs),
-        ]
-    )
-    documents = dict(zip(definitions[::2], definitions[1::2], strict=True))
-    found = {EventFault("event", event_id.decode()) for event_id in set(ids) ^ set(bodies)}
-    for slot, group in zip(slots[::2], slots[1::2], strict=True):
-        if group not in due:
-            found.add(EventFault("slot", slot.decode()))
-    for page in pages(due, KEYS_PER_READ):
-        groups = await client.pipeline(
-            [("HMGET", keys.event_group(group.decode()), "definition", "1") for group in page]
-        )
-        for group, fields in zip(page, groups, strict=True):
-            if None in fields:
-                found.add(EventFault("group", group.decode()))
-    found |= {EventFault("definition", name.decode()) for name in set(names) - documents.keys()}
-    # An older master removed these definitions. The entry with an empty name belongs to no definition.
-    found |= {EventFault("memory", name.decode()) for name in set(memories) - documents.keys() - {b""}}
-    return found | {
-        EventFault("unlisted", (documents[name][:ETAG_LENGTH] + name).decode())
-        for name in documents.keys() - set(names)
-        if is_of_events(documents[name])
-    }
 
 
 class Checker:

@@ -12,15 +12,9 @@ from jqmaster.domain.definitions.definition import new_did
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.health.batches import BatchFault, batch_faults
-from jqmaster.store.health.fsck import (
-    PAGE,
-    ChargeFault,
-    Checker,
-    EventFault,
-    Finding,
-    HandedOver,
-    event_faults,
-)
+from jqmaster.store.health.document_checks import event_faults
+from jqmaster.store.health.findings import ChargeFault, EventFault, Finding, HandedOver
+from jqmaster.store.health.fsck import PAGE, Checker
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import pages

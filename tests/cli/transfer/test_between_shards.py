@@ -15,8 +15,9 @@ import msgpack
 import pytest
 
 from jqmaster.app.policies import job_times
+from jqmaster.cli.transfer.export_files import check
 from jqmaster.cli.transfer.exporting import Exporting
-from jqmaster.cli.transfer.importing import Imported, Importing, check
+from jqmaster.cli.transfer.importing import Imported, Importing
 from jqmaster.cli.transfer.installation import Installation
 from jqmaster.cli.transfer.lines import Unknown
 from jqmaster.config import Settings

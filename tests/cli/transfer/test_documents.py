@@ -9,8 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.cli.transfer import documents
-from jqmaster.cli.transfer.importing import _job_of
+from jqmaster.cli.transfer import documents, export_files
 from jqmaster.cli.transfer.lines import Unknown, parsed, raw_lines, written
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import (
@@ -47,7 +46,7 @@ def round_trip(job: Job, *, holds_key: bool = True) -> JobSpec:
     line = written("job", job.id, *documents.of_job(job, holds_key=holds_key, over=[]))
     ((number, offset, raw),) = raw_lines(io.BytesIO(line))
     unknown = Unknown(are_skipped=False)
-    return _job_of(parsed(number, offset, raw, unknown), unknown).spec
+    return export_files.job_of(parsed(number, offset, raw, unknown), unknown).spec
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jqmaster.cli.transfer.importing import CheckedFile, check
+from jqmaster.cli.transfer.export_files import CheckedFile, check
 from jqmaster.cli.transfer.lines import LineError, Unknown, written
 from jqmaster.domain.ids import new_id
 

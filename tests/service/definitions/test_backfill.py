@@ -10,7 +10,7 @@ from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.definitions.editor import Backfill
 from jqmaster.store.definitions.definitions import KeptRuns
-from jqmaster.store.health.fsck import event_faults
+from jqmaster.store.health.document_checks import event_faults
 from jqmaster.store.health.repair import Repair
 from tests.service.definitions.test_editor import Edited
 from tests.support.definitions import MINUTE_MS

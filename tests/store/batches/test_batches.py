@@ -18,7 +18,7 @@ from jqmaster.errors import (
 )
 from jqmaster.store.batches import batches as store_of_batches
 from jqmaster.store.batches.batches import BatchStore, due_callbacks
-from jqmaster.store.health.fsck import Finding
+from jqmaster.store.health.findings import Finding
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.enqueue_outcomes import BatchClosed
 from jqmaster.store.jobs.placement import StaleConstraints

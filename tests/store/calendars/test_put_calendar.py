@@ -11,7 +11,7 @@ from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.calendars.calendars import CalendarChange, CalendarOutcome, CalendarStore
 from jqmaster.store.calendars.documents import StoredCalendar, decode_calendar, encode_calendar, replaced
-from jqmaster.store.health.fsck import check_definitions
+from jqmaster.store.health.document_checks import check_definitions
 from tests.support.calendars import Calendars
 from tests.support.store import START_MS, StoreWorld
 

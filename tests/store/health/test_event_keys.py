@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.store.health.fsck import event_faults
+from jqmaster.store.health.document_checks import event_faults
 from jqmaster.store.health.repair import Repair
 from tests.support.events import Events
 from tests.support.store import TIMES, StoreWorld

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from jqmaster.domain.jobs.job import Job, JobState
-from jqmaster.store.health.fsck import Finding
+from jqmaster.store.health.findings import Finding
 from jqmaster.store.keys import Keys
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import job_in

@@ -3,7 +3,8 @@
 import pytest
 
 from jqmaster.store.health import key_types
-from jqmaster.store.health.fsck import Finding, check
+from jqmaster.store.health.findings import Finding
+from jqmaster.store.health.fsck import check
 from jqmaster.store.health.key_types import compare_keys, wrong_types
 from jqmaster.store.keys import KEYS, Key, Keys
 from tests.support.admin import admin_of

@@ -8,7 +8,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.targets.callback import TARGET_META
 from jqmaster.errors import StaleEpochError
-from jqmaster.store.health.fsck import Finding
+from jqmaster.store.health.findings import Finding
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.slot_gates import slot_gate_pages

@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.progress import Progress, ProgressReport, RefusedReports
-from jqmaster.store.health.fsck import Finding
+from jqmaster.store.health.findings import Finding
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.store.jobs.test_reclaim import LOST, ending
 from tests.store.jobs.test_settle import HANDED_BACK
