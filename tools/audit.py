@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from jqmaster.store.health.probe import HOLES, is_patched
+from jqmaster.store.health.probe_faults import HOLES, is_patched
 from tools.sbom import LOCK, ROOT, pinned
 
 CLEAN: Final = 0

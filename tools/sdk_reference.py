@@ -152,8 +152,8 @@ PAGES: tuple[Page, ...] = (
         "[job_logs.md](../job_logs.md) explain progress, parts and logs.",
         (
             Entry("tasks.handle.JobHandle", is_constructed=False),
-            Entry("tasks.handle.wait_all"),
-            Entry("tasks.handle.await_all"),
+            Entry("tasks.waiting.wait_all"),
+            Entry("tasks.waiting.await_all"),
             Entry("pusher.results.JobProgress", is_constructed=False),
             Entry("tasks.parts.PartStream", is_constructed=False),
             Entry("pusher.parts.JobPart", is_constructed=False),

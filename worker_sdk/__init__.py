@@ -68,11 +68,12 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.flow import Flow, FlowHandles, chain, chord, group
-    from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
+    from worker_sdk.tasks.handle import JobHandle
     from worker_sdk.tasks.log_stream import LogStream
     from worker_sdk.tasks.parts import PartStream
     from worker_sdk.tasks.signature import INJECTED, INPUT, INPUTS
     from worker_sdk.tasks.task import Task, TaskJob
+    from worker_sdk.tasks.waiting import await_all, wait_all
     from worker_sdk.worker.cancel_signal import CancelSignal
     from worker_sdk.worker.challenge import Callback, Challenge
     from worker_sdk.worker.context import Context
@@ -227,7 +228,7 @@ _MODULES: Final = {
     "Tasks": "worker_sdk.tasks.collection",
     "Unique": "worker_sdk.pusher.unique",
     "Worker": "worker_sdk.worker.worker",
-    "await_all": "worker_sdk.tasks.handle",
+    "await_all": "worker_sdk.tasks.waiting",
     "chain": "worker_sdk.tasks.flow",
     "chord": "worker_sdk.tasks.flow",
     "configure": "worker_sdk.environment",
@@ -238,7 +239,7 @@ _MODULES: Final = {
     "make_job": "worker_sdk.pusher.jobs",
     "ready_when": "worker_sdk.conditions",
     "retry_on": "worker_sdk.worker.policies",
-    "wait_all": "worker_sdk.tasks.handle",
+    "wait_all": "worker_sdk.tasks.waiting",
 }
 
 

@@ -72,7 +72,7 @@ from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.fireworq.fireworq import FireworqStore
-from jqmaster.store.health.probe import LEVELS
+from jqmaster.store.health.store_report import LEVELS
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard

@@ -298,7 +298,7 @@ LIBRARIES: dict[str, set[str]] = {
     "redis": {"jqmaster.embedded", "jqmaster.store"},
     "rich": {"jqmaster.cli"},
     "sentry_sdk": {"worker_sdk.middleware.sentry"},
-    "sqlalchemy": {"worker_sdk.outbox.sqlalchemy"},
+    "sqlalchemy": {"worker_sdk.outbox.sqlalchemy", "worker_sdk.outbox.sqlalchemy_rows"},
     "sse_starlette": {"jqmaster.api"},
     "starlette": {"jqmaster.agents.server", "jqmaster.api"},
     "structlog": {"jqmaster.cli.console.logs", "worker_sdk.middleware.logs"},

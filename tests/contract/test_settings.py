@@ -15,7 +15,7 @@ from jqmaster.app.served_store import ServedStore
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
 from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIME
-from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.client import StoreClient

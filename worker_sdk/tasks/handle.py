@@ -1,9 +1,7 @@
 """Handles, which give the outcome of an enqueued job."""
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, cast, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar, cast, overload
 
 from worker_sdk.errors import (
     JobCanceled,
@@ -434,100 +432,3 @@ def _ending(
             return JobSkipped(job_id, cause, view.get("skipped_by"))
         case _:
             return JobFailed(job_id, cause=cause, message=message, error=error)
-
-
-@overload
-def wait_all(
-    handles: Iterable[JobHandle[ResultT_co]],
-    timeout: float | None = None,
-    *,
-    return_exceptions: Literal[False] = False,
-) -> list[ResultT_co]: ...
-@overload
-def wait_all(
-    handles: Iterable[JobHandle[ResultT_co]],
-    timeout: float | None = None,
-    *,
-    return_exceptions: Literal[True],
-) -> list[ResultT_co | NoResultError | NotFinished]: ...
-def wait_all(
-    handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
-) -> list[Any]:
-    """Wait for several jobs, and return their results in order.
-
-    * `handles`: handles of jobs.
-    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
-    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first such
-      exception, in order, once all jobs were waited for; the handles keep the other results.
-
-    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
-
-        handles = [make_thumbnail.enqueue(number) for number in range(3)]
-        widths = wait_all(handles, timeout=10)
-    """
-    end_s = None if timeout is None else time.monotonic() + timeout
-    results: list[Any] = []
-    for handle in handles:
-        try:
-            results.append(handle.get(_left_s(end_s)))
-        except (NoResultError, NotFinished) as exc:
-            results.append(exc)
-    return _raised(results, return_exceptions)
-
-
-@overload
-async def await_all(
-    handles: Iterable[JobHandle[ResultT_co]],
-    timeout: float | None = None,
-    *,
-    return_exceptions: Literal[False] = False,
-) -> list[ResultT_co]: ...
-@overload
-async def await_all(
-    handles: Iterable[JobHandle[ResultT_co]],
-    timeout: float | None = None,
-    *,
-    return_exceptions: Literal[True],
-) -> list[ResultT_co | NoResultError | NotFinished]: ...
-async def await_all(
-    handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
-) -> list[Any]:
-    """Wait for several jobs, and return their results in order. It does not block the event loop.
-
-    * `handles`: handles of jobs.
-    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
-    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first
-      such exception, in order, once all jobs were waited for; the handles keep the other results.
-
-    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
-
-        handles = [await make_thumbnail.aenqueue(number) for number in range(3)]
-        widths = await await_all(handles, timeout=10)
-    """
-    end_s = None if timeout is None else time.monotonic() + timeout
-    room = asyncio.Semaphore(_POLLS)
-
-    async def one(handle: JobHandle[Any]) -> Any:
-        async with room:
-            try:
-                return await handle.aget(_left_s(end_s))
-            except (NoResultError, NotFinished) as exc:
-                return exc
-
-    return _raised(await asyncio.gather(*map(one, handles)), return_exceptions)
-
-
-# Maximum number of long polls at a time: each holds a connection, and other calls of the process need some, too.
-_POLLS: Final = 20
-
-
-def _left_s(end_s: float | None) -> float | None:
-    return None if end_s is None else max(0.0, end_s - time.monotonic())
-
-
-def _raised(results: list[Any], return_exceptions: bool) -> list[Any]:
-    if not return_exceptions:
-        for result in results:
-            if isinstance(result, NoResultError | NotFinished):
-                raise result
-    return results

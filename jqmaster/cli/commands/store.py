@@ -15,7 +15,7 @@ from jqmaster.cli.console.stores import shard_at, url_of
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
-    from jqmaster.store.health.probe import ProbeResult, StoreReport
+    from jqmaster.store.health.store_report import ProbeResult, StoreReport
     from jqmaster.store.link.client import StoreClient
 
 T = TypeVar("T")
@@ -138,7 +138,8 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
     from jqmaster.errors import JqmasterError, StoreUnavailableError
     from jqmaster.net.certificate_ends import ending_soon
     from jqmaster.net.trace_collector import TraceCollector
-    from jqmaster.store.health.probe import ProbeResult, probe
+    from jqmaster.store.health.probe import probe
+    from jqmaster.store.health.store_report import ProbeResult
     from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
 
     report = await probe(client.redis, settings)
@@ -165,7 +166,7 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
     """Return keys of other programs, as far as a short look finds them: those in place of keys with fixed names, and
     those among the first pages of all keys."""
     from jqmaster.store.health.key_types import UNKNOWN, compare_keys, wrong_types
-    from jqmaster.store.health.probe import ProbeResult
+    from jqmaster.store.health.store_report import ProbeResult
     from jqmaster.store.keys import Keys
 
     keys = Keys(settings.shard)

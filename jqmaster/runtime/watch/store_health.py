@@ -9,7 +9,8 @@ from jqmaster.clock import Clock
 from jqmaster.config import Durability, Settings
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
-from jqmaster.store.health.probe import LEVELS, StoreReport, look_again
+from jqmaster.store.health.probe import look_again
+from jqmaster.store.health.store_report import LEVELS, StoreReport
 from jqmaster.store.link.client import StoreClient
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from worker_sdk import Worker, make_job
 from worker_sdk.errors import RefusedError
 from worker_sdk.outbox import OutboxRelay, OutboxStats, Relay
 from worker_sdk.outbox.relay import SyncOf
-from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox, SqlRows
+from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox
+from worker_sdk.outbox.sqlalchemy_rows import SqlRows
 from worker_sdk.testing import WorkerHarness
 
 pytestmark = pytest.mark.req("S11")
@@ -42,7 +43,7 @@ def crash_after_the_push(outbox: SqlAlchemyOutbox, monkeypatch: pytest.MonkeyPat
         raise OSError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("worker_sdk.outbox.sqlalchemy.SqlRows.remove", die)
+        patch.setattr("worker_sdk.outbox.sqlalchemy_rows.SqlRows.remove", die)
         with pytest.raises(OSError):
             Relay(outbox).run_once()
 

@@ -81,7 +81,7 @@ async def test_a_repeat_after_a_crash_is_the_same_sealed_bytes(
         raise OSError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("worker_sdk.outbox.sqlalchemy.SqlRows.remove", die)
+        patch.setattr("worker_sdk.outbox.sqlalchemy_rows.SqlRows.remove", die)
         with pytest.raises(OSError, match="killed"):
             Relay(outbox).run_once()
     expire(engine)

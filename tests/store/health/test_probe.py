@@ -14,7 +14,8 @@ from redis.exceptions import ResponseError
 
 from jqmaster.config import Settings
 from jqmaster.errors import DamagedError, StoreUnavailableError, StoreUnfitError
-from jqmaster.store.health.probe import StoreReport, look_again, probe, require
+from jqmaster.store.health.probe import look_again, probe, require
+from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.link.client import StoreClient
 from tests.support.ports import free_port
 from tests.support.replicas import replicated
