@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint import CID_LENGTH, NO_KEY, WEIGHTED_CID
-from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, LimitKind
+from jqmaster.domain.constraints.limit_kind import LimitKind
+from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE
 from jqmaster.domain.jobs.job import (
     FINISHED,
     INDEXED,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jqmaster.service.operations.metrics import METRICS
+from jqmaster.service.operations.metric_catalog import METRICS
 from tests.support.each import for_each
 
 ROOT = Path(__file__).parents[2]

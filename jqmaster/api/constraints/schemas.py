@@ -27,7 +27,8 @@ from jqmaster.api.schemas import (
 )
 from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mode
 from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
-from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, MAX_RESERVATIONS, RATE, Figure
+from jqmaster.domain.constraints.limit_kind import Figure
+from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, MAX_RESERVATIONS, RATE
 from jqmaster.domain.constraints.turns import MAX_SHARE, MAX_SHARES, MIN_SHARE
 from jqmaster.domain.constraints.weight import DEFAULT_UNIT, MAX_UNITS, UNIT_PATTERN
 from jqmaster.domain.matching.checks import MAX_TEXT

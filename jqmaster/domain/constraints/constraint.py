@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.constraints.limit_kind import ConstraintError
 from jqmaster.domain.constraints.limit_kinds import (
     AWAITING_COUNTS,
     CONCURRENCY,
@@ -17,7 +18,6 @@ from jqmaster.domain.constraints.limit_kinds import (
     RATE,
     RESERVE,
     WEIGHT,
-    ConstraintError,
     Reservation,
 )
 from jqmaster.domain.constraints.turns import ProportionalTurns

@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
-from jqmaster.domain.constraints.limit_kinds import GateCloser, closing
+from jqmaster.domain.constraints.limit_kind import GateCloser
+from jqmaster.domain.constraints.limit_kinds import closing
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import TIMED, Cause, JobState
 from jqmaster.domain.why.facts import Accuracy, Snapshot

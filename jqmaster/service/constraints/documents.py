@@ -13,7 +13,8 @@ from jqmaster.domain.constraints.constraint import (
     check_conditions_leave_slots,
     check_key,
 )
-from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, WEIGHT, ConstraintError
+from jqmaster.domain.constraints.limit_kind import ConstraintError
+from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, WEIGHT
 from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.matching.checks import Loc, MatcherError

@@ -16,7 +16,7 @@ from jqmaster.domain.constraints.constraint import (
     new_cid,
     read_key,
 )
-from jqmaster.domain.constraints.limit_kinds import ConstraintError
+from jqmaster.domain.constraints.limit_kind import ConstraintError
 from jqmaster.domain.constraints.turns import ProportionalTurns
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job

@@ -6,7 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from jqmaster.domain.operations.tally import OTHER
-from jqmaster.service.operations.metrics import MAX_NAMES, METRICS, bounded
+from jqmaster.service.operations.metric_catalog import METRICS
+from jqmaster.service.operations.metrics import MAX_NAMES, bounded
 from tests.support import long, real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at

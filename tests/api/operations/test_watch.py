@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from jqmaster.service.operations.metrics import METRICS
+from jqmaster.service.operations.metric_catalog import METRICS
 from tests.contract.test_metrics_doc import named, queries
 from tests.support import real_time
 from tests.support.master import Api

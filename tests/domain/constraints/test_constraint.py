@@ -21,7 +21,7 @@ from jqmaster.domain.constraints.constraint import (
     new_cid,
 )
 from jqmaster.domain.constraints.gate_check import Rate
-from jqmaster.domain.constraints.limit_kinds import ConstraintError
+from jqmaster.domain.constraints.limit_kind import ConstraintError
 from jqmaster.domain.matching.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path

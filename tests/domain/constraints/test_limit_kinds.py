@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.constraints.gate_check import Holder, Rate
+from jqmaster.domain.constraints.limit_kind import ConstraintError, LimitKind
 from jqmaster.domain.constraints.limit_kinds import (
     BACKLOG,
     CLOSERS,
@@ -19,8 +20,6 @@ from jqmaster.domain.constraints.limit_kinds import (
     PAUSE,
     RATE,
     WEIGHT,
-    ConstraintError,
-    LimitKind,
     brief,
     closing,
 )

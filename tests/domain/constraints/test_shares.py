@@ -14,15 +14,8 @@ from jqmaster.domain.constraints.constraint import (
     needs_rematch,
 )
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
-from jqmaster.domain.constraints.limit_kinds import (
-    FAIRNESS,
-    KINDS,
-    RESERVE,
-    ConstraintError,
-    LimitKind,
-    Reservation,
-    brief,
-)
+from jqmaster.domain.constraints.limit_kind import ConstraintError, LimitKind
+from jqmaster.domain.constraints.limit_kinds import FAIRNESS, KINDS, RESERVE, Reservation, brief
 from jqmaster.domain.constraints.parts import owners_of, parts_of
 from jqmaster.domain.constraints.turns import MAX_SHARES, ProportionalTurns, TurnShare
 from jqmaster.domain.matching.key_value import key_value

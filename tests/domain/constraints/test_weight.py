@@ -16,15 +16,8 @@ from jqmaster.domain.constraints.constraint import (
 )
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder, Rate
-from jqmaster.domain.constraints.limit_kinds import (
-    CONCURRENCY,
-    OBSERVATION,
-    RATE,
-    WEIGHT,
-    ConstraintError,
-    brief,
-    closing,
-)
+from jqmaster.domain.constraints.limit_kind import ConstraintError
+from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, OBSERVATION, RATE, WEIGHT, brief, closing
 from jqmaster.domain.constraints.replay import PastRun, replay
 from jqmaster.domain.constraints.weight import (
     MAX_UNITS,

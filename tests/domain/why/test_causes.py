@@ -4,7 +4,8 @@ import pytest
 
 from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
-from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, GateCloser
+from jqmaster.domain.constraints.limit_kind import GateCloser
+from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.domain.why.causes import MAX_NAMES, WaitCause, merged, summary

@@ -1,0 +1,128 @@
+"""The interface of the kinds of limits, which `limit_kinds.py` lists."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.matching.checks import Loc
+
+V = TypeVar("V")
+
+
+class ConstraintError(ValueError):
+    """A constraint that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
+        self.loc = loc
+        self.msg = msg
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a limit, for which a form has an input. `path`: its place in the document.
+
+    A count is a whole number, and seconds may have a fraction. An instant is the text of a time and has no
+    bounds here. A number and a text may be left out although the limit has others.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    least: float = 0
+    most: float = 0
+    unit: Literal["count", "seconds", "instant", "number", "text"] = "count"
+
+
+class LimitKind(ABC, Generic[V]):
+    """One kind of limit. Its values are those of the field `name` in `Constraint` and `GateLimits`."""
+
+    # The field in documents and classes.
+    name: ClassVar[str]
+    # The value of a constraint without this limit.
+    none: ClassVar[Any] = None
+    # True if one value of the key may have a limit of its own.
+    is_per_value: ClassVar[bool] = True
+    # The facts that the store has to keep about jobs that pass the gate.
+    counts: ClassVar[Literal["slots", "starts"] | None] = None
+    # The numbers that make up the limit; a limit without numbers is a switch.
+    figures: ClassVar[tuple[Figure, ...]] = ()
+    # False: the form of a constraint has inputs of its own for this kind.
+    has_inputs: ClassVar[bool] = True
+    # Why this kind needs a key; empty: it does not.
+    needs_key: ClassVar[str] = ""
+
+    def check(self, value: V, loc: Loc) -> None:
+        """Raise ConstraintError for a value out of bounds."""
+
+    def parse(self, document: Any) -> V:
+        """Return the value of a document whose types are checked."""
+        value: V = document
+        return value
+
+    def document(self, value: V) -> Any:
+        """Return the value as clients write and read it."""
+        return value
+
+    def pack(self, value: V) -> Any:
+        """Return the value as the store keeps it."""
+        return value
+
+    def unpack(self, stored: Any) -> V:
+        """Return the value that `pack` encoded."""
+        value: V = stored
+        return value
+
+    def stored(self, value: V) -> Mapping[str, Any]:
+        """Return the fields of a stored constraint that hold the value."""
+        return {self.name: self.pack(value)}
+
+    def restored(self, document: Mapping[str, Any]) -> V:
+        """Return the value of a stored constraint, which an earlier release may have stored."""
+        none: V = self.none
+        return self.unpack(document[self.name]) if self.name in document else none
+
+    def at_gate(self, value: V) -> V:
+        """Return the limit of a gate for this value of a constraint."""
+        return value
+
+    def merged(self, own: V, override: V) -> V:
+        """Return the limit of a gate whose value of the key has an override."""
+        return own if override is None else override
+
+    @abstractmethod
+    def script_fields(self, value: V) -> Mapping[str, float | None]:
+        """Return the fields of this value for scripts. None: a constraint omits the field, an override has an empty
+        one."""
+
+    @abstractmethod
+    def brief(self, document: Any) -> str:
+        """Return the limit in a few words, "" for none. `document` comes from the method of that name."""
+
+
+class Explained(ABC):
+    """A kind whose state at a gate appears in the answer of `why`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        """Return the fields of the answer about this gate."""
+
+
+class GateCloser(Explained):
+    """A kind that can close a gate."""
+
+    @abstractmethod
+    def closes(self, gate: GateCheck) -> bool:
+        """Return whether it closes the gate by itself."""
+
+    @abstractmethod
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        """Return the sentence that explains why the gate is closed. `silent_ms`: how long dead workers have been
+        silent."""
+
+    def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        """Return the limit, how much of it is in use, and its period in seconds, each if it has one."""
+        return None, None, None
