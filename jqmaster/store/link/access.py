@@ -47,7 +47,7 @@ class StoreAccess:
 
 @contextlib.contextmanager
 def naming_the_store(url: str) -> Iterator[None]:
-    """Let each error of the store name its address, for those who use several stores."""
+    """Add the address of the store to each of its errors, for callers that use several stores."""
     try:
         yield
     except (StoreUnavailableError, OutcomeUnknownError, StoreUnfitError, ForbiddenError) as error:
@@ -60,8 +60,8 @@ def naming_the_store(url: str) -> Iterator[None]:
 def pool_of(
     url: str, access: StoreAccess, *, timeout_s: float, connections: int
 ) -> tuple[BlockingConnectionPool, Locator | None]:
-    """Return a pool of connections to the store, and the locator of its primary if that may move. Raise ValueError for
-    a malformed URL.
+    """Return a pool of connections to the store, and the locator of its primary, if the primary may move. Raise
+    ValueError for a malformed URL.
     """
     parsed = StoreUrl.parse(url)
     pool_options: dict[str, Any] = {"max_connections": connections, "timeout": timeout_s}
@@ -72,7 +72,7 @@ def pool_of(
     options = {
         **_credentials(parsed.username, parsed.password),
         **_tls_options(parsed, access),
-        # A primary that is gone for good must not hold up callers that wait to learn of the next one.
+        # Callers that wait for the next primary must not be delayed by one that is gone for good.
         **_connection_options(timeout_s, min(timeout_s, ASK_S)),
     }
     pool = BlockingConnectionPool(
@@ -100,7 +100,7 @@ def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:
 def _connecting(
     url: StoreUrl, access: StoreAccess, username: str | None, password: str | None
 ) -> Callable[[Endpoint], redis_asyncio.Redis]:
-    """Return a function that makes a client for asking one server where the primary is."""
+    """Return a function that creates a client to ask one server for the primary."""
     options = {
         "connection_class": TlsConnection if url.is_tls else TcpConnection,
         **_credentials(username, password),

@@ -1,9 +1,9 @@
-"""One conversation with the store: scripts and plain commands, sent in one go, answered in order.
+"""Sends scripts and plain commands to the store, several in one round trip, and returns the answers in order.
 
-The client library's own retries are off (they repeat writes); what may be repeated is decided above, with the same
-IDs. Three outcomes are told apart: done, not done (StoreUnavailableError), and unknown (OutcomeUnknownError).
-Behind Sentinels and on a Cluster the connections follow the primary (see `locator`); a call that came to the wrong node
-of a Cluster, which did nothing, goes to the right one.
+The client library's own retries are off, because they would repeat writes. Callers decide what to repeat, under the
+same IDs. A call has one of three outcomes: done, not done (StoreUnavailableError), or unknown (OutcomeUnknownError).
+Behind Sentinels and on a Cluster, the connections follow the primary (see `locator`). A call that reached the wrong
+node of a Cluster did nothing there, and is sent to the right one.
 """
 
 import functools
@@ -29,20 +29,20 @@ from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
-# The word of every script that refuses a write for the epoch of its leader.
+# The reply of every script that refuses a write because its leader has an old epoch.
 STALE_EPOCH: Final = "stale_epoch"
 _MOST_MOVES: Final = 3
 
 
 class _Ask(Protocol):
-    """Sends commands in one go, and returns their replies; see `StorePool.exchange`."""
+    """Sends commands together, and returns their replies; see `StorePool.exchange`."""
 
     def __call__(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> Awaitable[list[Any]]: ...
 
 
 class StoreClient:
-    """Scripts and plain commands to one store. `quorum_replicas` > 0: a write counts once that many replicas have it;
-    it may change at any time.
+    """Runs scripts and plain commands on one store. `quorum_replicas`: how many replicas must have a write before it
+    counts as done; may change at any time.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class StoreClient:
         self._pool = StorePool(url, access or StoreAccess(), timeout_s=timeout_s, connections=connections)
         self._locator = self._pool.locator
         self.redis = self._pool.redis
-        # On a Cluster: whether listeners hear messages that go to the shard's node alone, and whether messages go there
-        # (see runtime/leadership/sharding.py).
+        # On a Cluster: whether listeners also get messages that are published on the shard's node only, and whether
+        # messages are published there (see runtime/leadership/sharding.py).
         self.listens_sharded = False
         self.publishes_sharded = False
 
     def bind(self, tag: str) -> None:
-        """Use the node of a Cluster that holds this tag: all keys carry it."""
+        """Use the node of a Cluster that holds the keys with this tag."""
         if isinstance(self._locator, ClusterLocator):
             self._locator.bind(tag)
 
@@ -84,8 +84,8 @@ class StoreClient:
         return isinstance(self._locator, ClusterLocator)
 
     def doubt(self, error: Exception) -> None:
-        """On a Cluster, look anew for the node that holds the shard, because this error may mean that it has moved. If
-        the error names the node, believe it."""
+        """On a Cluster, look for the node that holds the shard again, because this error may mean that the shard has
+        moved. If the error names the node, use that one."""
         if isinstance(self._locator, ClusterLocator):
             if isinstance(error, MovedError):
                 self._locator.follow(error)
@@ -96,12 +96,12 @@ class StoreClient:
         await self._pool.close()
 
     async def reset(self) -> None:
-        """Drop every connection, also those in use; their callers learn that the outcome is unknown."""
+        """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
         await self._pool.reset()
 
     @property
     def gives_up_after_s(self) -> float:
-        """No caller waits longer than this for a command: for its connection, and for the answer."""
+        """The longest time that a caller waits for a connection and for the answer to a command."""
         return 2 * self._timeout_s
 
     async def run(
@@ -158,11 +158,12 @@ class StoreClient:
         return reply
 
     async def publish(self, channel: str, text: str) -> None:
-        """Send a message to those who listen on a channel of the shard."""
+        """Publish a message on a channel of the shard."""
         await self.command("SPUBLISH" if self.publishes_sharded else "PUBLISH", channel, text)
 
     async def pipeline(self, commands: Sequence[tuple[Arg, ...]], *, skip_damaged: bool = False) -> list[Any]:
-        """Plain read commands in one round trip; `skip_damaged` answers None for keys of a wrong type."""
+        """Run plain read commands in one round trip, and return their answers. `skip_damaged`: return None for a key
+        of the wrong type."""
         if not commands:
             return []
         replies = await self._read_only(commands)
@@ -175,8 +176,8 @@ class StoreClient:
         return replies
 
     async def ask_each(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        """Run plain read commands in one round trip; return for each its answer, or the error that `command` would have
-        raised.
+        """Run plain read commands in one round trip. Return for each its answer, or the error that `command` would
+        have raised.
         """
         return [
             classified(reply) if isinstance(reply, ResponseError) else reply
@@ -202,8 +203,8 @@ class StoreClient:
     async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         """Return raw replies, with ResponseErrors in place of those that failed."""
         if not calls:
-            # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
-            # and the connection does not close.
+            # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
+            # spins, and the connection does not close.
             return []
         cluster = self._locator if isinstance(self._locator, ClusterLocator) else None
         guard = cluster.guard if cluster else None
@@ -216,7 +217,7 @@ class StoreClient:
         replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
-            # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
+            # EVAL also loads the script, so a failover or SCRIPT FLUSH costs only one more round trip.
             missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             again = await ask(
                 [
@@ -249,7 +250,7 @@ class StoreClient:
             if cluster or replicas_needed:
                 replies = await self._with_redirects(len(calls), evaluate)
             else:
-                # Any connection will do for all of it.
+                # All of it can use any connection.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
                     try:
@@ -257,7 +258,7 @@ class StoreClient:
                     except StoreUnavailableError as exc:
                         if not writes:
                             raise
-                        # The calls whose scripts were there may have been done.
+                        # The calls whose scripts were loaded may have been done.
                         raise OutcomeUnknownError(exc.detail, retry_after_s=RETRY_AFTER_S) from exc
         except JqmasterError:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
@@ -274,8 +275,8 @@ class StoreClient:
     async def _with_redirects(
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
-        """Return the replies to `count` commands. Commands that came to the wrong node did nothing there; they go to
-        the right one, in order. `ask` gets a connection and the numbers of commands."""
+        """Return the replies to `count` commands. Commands that reached the wrong node did nothing there, and are sent
+        to the right one, in order. `ask`: sends the commands with these numbers on a connection."""
         if not isinstance(self._locator, ClusterLocator):
             async with self._pool.connection() as connection:
                 return await ask(connection, range(count))
@@ -292,7 +293,7 @@ class StoreClient:
         return replies
 
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
-        # On the same connection: WAIT counts only the writes of its own connection.
+        # Use the same connection, because WAIT counts only the writes of its own connection.
         wait_ms = int(self._timeout_s * 500)
         (confirmed,) = await self._pool.exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
         if isinstance(confirmed, ResponseError) or confirmed < needed:
@@ -307,7 +308,7 @@ class StoreClient:
     def _read_or_error(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]] | Exception:
         try:
             return self._read(call, reply)
-        except Exception as exc:  # whatever the store may answer: the other answers still count
+        except Exception as exc:  # whatever the store answers here, the other answers count
             return exc
 
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:

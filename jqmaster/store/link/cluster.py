@@ -16,8 +16,8 @@ _FAILED: Final = ("fail", "noaddr", "handshake")
 
 
 class ClusterLocator(Locator):
-    """Asks the nodes in the URL and those that it has met, and believes the newest claim to the slot. Without a tag it
-    begins at any node, and learns the slot when it is told to go elsewhere (`follow`)."""
+    """Asks the nodes in the URL and those that it has met, and uses the node with the newest claim to the slot.
+    Without a tag, it begins at any node, and learns the slot from the first redirect (`follow`)."""
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()
@@ -26,8 +26,8 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
-        # A key that never exists, given to each script: while its slot is being moved, a node then refuses the script
-        # as a whole. Otherwise the node would begin it, and stop at a key that is gone or not declared.
+        # A key that never exists. Each script gets it, so that a node whose slot is being moved refuses the script as a
+        # whole. Otherwise the node would begin the script, and stop at a key that has moved or is not declared.
         self.guard: str | None = None
 
     def bind(self, tag: str) -> None:
@@ -39,8 +39,8 @@ class ClusterLocator(Locator):
             self.doubt()
 
     def follow(self, moved: MovedError) -> None:
-        """Follow a node's word on who holds the slot. Nobody hangs up: calls under way at the former node get their
-        answers."""
+        """Use the node that a redirect names as the holder of the slot. Connections to the former node stay open, so
+        that calls under way get their answers."""
         self._slot = moved.slot_id
         host = moved.host or (self._last[0] if self._last else "")
         self._address = (host, moved.port)
@@ -76,8 +76,8 @@ class ClusterLocator(Locator):
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
         host, _, port = address.rpartition(":")
-        # A node that was never met under its own address does not know it: use the asked one. Certificates are made for
-        # names.
+        # A node that does not know its own address returns none, so use the address of the request. Certificates are
+        # issued for names.
         name = str(node.get("hostname") or "")
         return (name if name and self._is_tls else host) or asked_host, int(port)
 

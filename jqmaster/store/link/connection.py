@@ -1,7 +1,7 @@
-"""Connections to servers of the store. One that has ended is replaced, not handed out.
+"""Connections to servers of the store. A connection that has ended is replaced before its next use.
 
-redis-py takes a connection for sound until its stream has ended. One that ended with an error while it lay idle (a
-reset, a timeout of the kernel, a closed handle) has an exception instead of an end, and would be used again for ever.
+redis-py considers a connection usable until its stream has ended. A connection that failed while it was idle (a reset,
+a timeout of the kernel, a closed handle) has an exception instead, and redis-py would use it again for ever.
 """
 
 import logging
@@ -28,7 +28,7 @@ def is_lost(connection: Any) -> bool:
 
 
 class CheckedConnection(AbstractConnection):
-    """Mixin. Every pool calls `connect` before it hands out a connection."""
+    """Mixin that replaces lost connections. Every pool calls `connect` before it hands out a connection."""
 
     async def connect(self) -> None:
         if is_lost(self) or self.should_reconnect():  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ class CheckedConnection(AbstractConnection):
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         if is_lost(self):
-            # uvloop would answer a write with a RuntimeError, which nobody takes for a lost connection.
+            # A write would raise uvloop's RuntimeError, which callers do not recognize as a lost connection.
             await self.disconnect(nowait=True)
             raise RedisConnectionError("the connection was lost")
         await super().send_packed_command(command, check_health)

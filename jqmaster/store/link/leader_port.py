@@ -1,9 +1,9 @@
-"""The way from a write to the leader in the same process: the only one from the store to the dispatcher.
+"""The path from a write to the leader in the same process. It is the only path from the store to the dispatcher.
 
 A write that makes claims possible asks the port for them (`claim_with`), `StoreClient.run_all` sends them behind the
-write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. That saves a lone job a
-round trip and an fsync. A write without a claim wakes the leader afterwards: here through the port (`wake`), elsewhere
-through a message that its script publishes. docs/architecture.md draws it.
+write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. This saves a lone job a
+round trip and an fsync. A write without a claim wakes the leader afterwards: in this process through the port
+(`wake`), otherwise with a message that its script publishes. docs/architecture.md has a drawing.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,7 +29,7 @@ class TravellingClaim:
 
 
 class LeaderPort(Protocol):
-    """The interface of the leader for writers in its process. The answers change when the lead does."""
+    """The interface of the leader for writers in its process. The answers change with the leadership."""
 
     @property
     def is_here(self) -> bool:
@@ -38,7 +38,7 @@ class LeaderPort(Protocol):
 
     @property
     def wake(self) -> Callable[[WakeMessage], None]:
-        """Tells the leader of a write that was done. Does nothing if the leader is elsewhere."""
+        """Wakes the leader after a write. Does nothing if the leader is another process."""
         ...
 
     @property

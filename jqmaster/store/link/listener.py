@@ -16,16 +16,16 @@ from jqmaster.store.link.wake import WakeMessage, decode
 logger = logging.getLogger(__name__)
 
 RECONNECT_S: Final = 0.5
-# A channel that was silent for this long is asked whether it is still there, and has as long to answer.
+# A channel that was silent for this long is pinged, and has the same time to answer.
 QUIET_S: Final = 15.0
 
 
 class StoreListener:
-    """Component. Calls `on_wake(message)` and `on_finished(job_id)`, and `on_gap()` after every (re)connection, because
-    messages are lost while nobody listens: pub/sub only makes things quick, polling makes them sure.
+    """Component. Calls `on_wake(message)` and `on_finished(job_id)`. Calls `on_gap()` after every (re)connection,
+    because messages are lost while nobody listens. Messages only save time; polling finds everything.
 
-    On a Cluster it listens for messages to all nodes and for those to the shard's node alone, on one connection to that
-    node, which ends the latter subscription when it loses the shard's slot."""
+    On a Cluster, it listens on one connection to the shard's node, both for messages to all nodes and for messages to
+    that node only. The node ends the latter subscription when it loses the shard's slot."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class StoreListener:
                     if message is None:
                         if is_asked:
                             raise TimeoutError
-                        # This exposes a connection that died in silence: nothing else is ever sent on it.
+                        # Nothing else is ever sent on this connection, so only a ping shows that it is lost.
                         await pubsub.ping()
                         is_asked = True
                         continue
@@ -81,8 +81,9 @@ class StoreListener:
             await pubsub.ssubscribe(*channels)
 
     def _take(self, message: Mapping[str, Any], pubsub: PubSub) -> None:
-        """Take what the store says. Raise redis.exceptions.ConnectionError if it has ended the subscription."""
-        # The last of the answers, which come in the order of the commands.
+        """Handle a message of the store. Raise redis.exceptions.ConnectionError if the store has ended the
+        subscription."""
+        # Answers come in the order of the commands, so this is the last one.
         last = (
             ("ssubscribe", pubsub.shard_channels) if pubsub.shard_channels else ("subscribe", pubsub.channels)
         )

@@ -17,17 +17,17 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection
 
 logger = logging.getLogger(__name__)
 
-# How long to wait for the first answer, and after it for all others.
+# The time to wait for the first answer, and after that for all others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
-# A primary that hangs, or was replaced without knowing it, sends no error: ask the others.
+# A primary that hangs, or does not know that it was replaced, sends no error, so the others are asked.
 WATCH_S: Final = 1.0
 
 _T = TypeVar("_T")
 
 
 class Locator(ABC):
-    """Keeps the primary's address until somebody doubts it, and checks once a second whether it has moved."""
+    """Keeps the primary's address until `doubt` is called, and checks once a second whether the primary has moved."""
 
     def __init__(self) -> None:
         self._tell: Callable[[str, int], None] | None = None
@@ -54,7 +54,7 @@ class Locator(ABC):
         return self._address or await self._located()
 
     def doubt(self) -> None:
-        """Ask before the next use, because something failed that a change of the primary may have caused."""
+        """Look for the primary again before the next use, because a failure may mean that it has moved."""
         self._address = None
 
     def on_located(self, tell: Callable[[str, int], None]) -> None:
@@ -77,7 +77,7 @@ class Locator(ABC):
             await self._disconnect()
 
     async def _located(self) -> Endpoint:
-        # All callers share one search: each connection of the pool may ask at the same time.
+        # All callers share one search, because all connections of the pool may ask at the same time.
         if self._search is None or self._search.done():
             self._search = asyncio.create_task(self._find())
             self._search.add_done_callback(_look_at_failure)
@@ -90,7 +90,7 @@ class Locator(ABC):
         if found == self._last:
             return
         self._take(found)
-        # Calls that still wait for the former primary may wait in vain.
+        # The former primary may never answer the calls that still wait for it.
         for connection in self._connections:
             connection.close_unless_at(found)
 
@@ -109,7 +109,8 @@ class Locator(ABC):
 
 
 class LocatedConnection(TcpConnection):
-    """A connection to whatever server is the primary when it is made or taken from the pool; never to a replica."""
+    """A connection to the server that is the primary when the connection is made or taken from the pool; never to a
+    replica."""
 
     def __init__(self, *, locator: Locator, **options: Any) -> None:
         super().__init__(**options)
@@ -129,14 +130,15 @@ class LocatedConnection(TcpConnection):
 
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         await super().on_connect_check_health(check_health)
-        # The asked server may not know yet that it was deposed, and a replica's answer may be outdated.
+        # The server may not know yet that it was replaced, and the answer of a replica may be outdated.
         await self.send_command("ROLE", check_health=False)
         role = await self.read_response(disable_decoding=True)
         if role[0] != b"master":
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def close_unless_at(self, primary: Endpoint) -> None:
-        """Close the connection at once unless it leads to this primary; its user learns that it was lost."""
+        """Close the connection at once unless it leads to this primary. Its user gets the error of a lost
+        connection."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()
 
@@ -146,13 +148,13 @@ class LocatedTlsConnection(LocatedConnection, TlsConnection):
 
 
 def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
-    # The caller may have been canceled, and nobody else would look.
+    # The caller may have been canceled, so look at the error here.
     if not search.cancelled():
         search.exception()
 
 
 async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | None]]) -> list[_T]:
-    """Return the answers that come soon; None is not an answer."""
+    """Return the answers that come in time, without None."""
     loop = asyncio.get_running_loop()
     pending = {asyncio.ensure_future(_answer(node, ask)) for node in nodes}
     found: list[_T] = []
@@ -175,4 +177,4 @@ async def _answer(node: Redis, ask: Callable[[Redis], Awaitable[_T | None]]) -> 
     try:
         return await ask(node)
     except (RedisError, OSError, LookupError, ValueError, RuntimeError):
-        return None  # an answer that makes no sense is none
+        return None  # an invalid answer counts as none

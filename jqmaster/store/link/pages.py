@@ -1,17 +1,17 @@
-"""Long lists in parts, so that no call holds up the store for others."""
+"""Splits long lists, so that no call blocks the store for others."""
 
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Final, TypeVar
 
 from jqmaster.store.link.client import StoreClient
 
-# No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
+# The most items of one script call. The store does nothing else while a script runs.
 MAX_PER_CALL: Final = 500
 
-# Each opened gate may put several lanes in order.
+# The most gates of one call, because each opened gate may move several lanes.
 GATES_PER_CALL: Final = 100
 
-# Few whole records are read at once: arguments may be large.
+# The most whole records that are read at once, because arguments may be large.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def pages(items: Sequence[_T], size: int) -> Generator[list[_T], None, None]:
-    """`items` in parts of at most `size`."""
+    """Yield parts of `items`, each of at most `size`."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
 
@@ -29,7 +29,7 @@ async def scanned(
 ) -> AsyncIterator[list[Any]]:
     """Yield the replies of SCAN, SSCAN KEY, HSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty.
 
-    A member that exists all along comes at least once. A small key comes in one reply.
+    A member that exists during the whole scan is returned at least once. A small key needs one reply.
     """
     cursor = b"0"
     while True:

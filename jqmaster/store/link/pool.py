@@ -1,4 +1,4 @@
-"""Connections to the store: taken, used for one exchange, and given back or hung up."""
+"""A pool of connections to the store. A connection is taken, used for one exchange, and then returned or closed."""
 
 import asyncio
 import contextlib
@@ -29,14 +29,14 @@ from jqmaster.store.link.refusals import RETRY_AFTER_S, told
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.store_faults import explained
 
-# Answers of a server that is perhaps the primary no more.
+# Errors of a server that may no longer be the primary.
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
-# Errors of a lost connection; uvloop raises RuntimeError when it has closed its transport.
+# Errors of a lost connection. uvloop raises RuntimeError after it has closed its transport.
 _LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
 class StorePool:
-    """A pool of connections, each of which asks one thing at a time. `timeout_s` applies to each reply."""
+    """A pool of connections, each for one exchange at a time. `timeout_s` applies to each reply."""
 
     def __init__(self, url: str, access: StoreAccess, *, timeout_s: float, connections: int) -> None:
         """`url`: see `store_url`. Raise ValueError if it is malformed."""
@@ -46,8 +46,8 @@ class StorePool:
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
         self._busy: set[asyncio.WriteTransport] = set()
-        # Connections taken from the pool and kept at hand; the pool keeps the others for its own callers. If the
-        # primary may move, the pool is always asked: it checks which server each connection leads to.
+        # Idle connections that were taken from the pool, for quick reuse. If the primary may move, there are none,
+        # because only the pool checks to which server a connection leads.
         self._at_hand: list[AbstractConnection] = []
         self._most_at_hand = connections // 4 if self.locator is None else 0
         self._asking_the_pool = 0
@@ -59,16 +59,16 @@ class StorePool:
         await self.reset()
 
     async def reset(self) -> None:
-        """Drop every connection, also those in use; their callers learn that the outcome is unknown."""
+        """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
         for transport in self._busy:
             transport.abort()
-        # Best effort: a peer that is slow to hang up is not the caller's error.
+        # Best effort: a peer that closes slowly is not the caller's error.
         with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AbstractConnection]:
-        """Take a connection for as long as the context lasts. Raise StoreUnavailableError."""
+        """Hold a connection while the context lasts. Raise StoreUnavailableError."""
         connection = await self._take_idle()
         if connection is None:
             cancels = _cancels()
@@ -96,7 +96,7 @@ class StorePool:
                 await self._pool.release(connection)
 
     async def ask(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> list[Any]:
-        """Do as `exchange`, on any connection. Raise also what `connection` raises."""
+        """Call `exchange` on any connection. Raise also what `connection` raises."""
         if not (self._at_hand and _is_idle(self._at_hand[-1])):
             async with self.connection() as other:
                 return await self.exchange(other, commands, writes=writes)
@@ -108,7 +108,7 @@ class StorePool:
                 await self._pool.release(connection)
 
     def _keep_at_hand(self, connection: AbstractConnection) -> bool:
-        """Keep a connection for the next caller, if it is open, and no caller of the pool waits for one."""
+        """Keep a connection for the next caller if it is open and no caller of the pool waits for one."""
         if len(self._at_hand) < self._most_at_hand and not self._asking_the_pool and connection.is_connected:
             self._at_hand.append(connection)
             return True
@@ -121,16 +121,16 @@ class StorePool:
 
         Raises StoreUnavailableError when none was done, OutcomeUnknownError when `writes` may have been done.
         """
-        # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
+        # hiredis packs in C. redis-py's asyncio connection would pack each argument in Python.
         packed = b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
-        # Kept, because redis-py drops a connection that failed before its caller hears of it.
+        # Keep the connection, because redis-py drops a failed one before its caller gets the error.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None
         )
         if transport:
             self._busy.add(transport)
         try:
-            # Bypass redis-py's own sending and reading, which start a timeout or a task for each command.
+            # Do not use redis-py's methods to send and read, because they start a timeout or a task for each command.
             if not connection.is_connected:
                 raise RedisConnectionError("the connection was closed")
             link: Any = connection
@@ -149,10 +149,10 @@ class StorePool:
             self._has_answered = True
             return replies
         except BaseException as exc:
-            # Answers may still be on their way: nobody else may use this connection.
+            # Answers may still be under way, so no other caller may use this connection.
             await self._abandon(connection, transport)
             if isinstance(exc, (BusyLoadingError, AuthenticationError)):
-                # Answers, though redis-py takes them for broken connections.
+                # These are answers, although redis-py raises them as lost connections.
                 raise StoreUnavailableError(
                     f"the store refuses: {told(exc)}", retry_after_s=RETRY_AFTER_S
                 ) from exc
@@ -171,12 +171,12 @@ class StorePool:
                 self._busy.discard(transport)
 
     async def _take_idle(self) -> AbstractConnection | None:
-        """Return a connection that is open and idle, as the pool would, at a tenth of the pool's cost."""
+        """Return an open idle connection, at a tenth of the cost of the pool's own method."""
         while self._at_hand:
             connection = self._at_hand.pop()
             if _is_idle(connection):
                 return connection
-            # The pool connects it anew.
+            # The pool connects it again.
             with contextlib.suppress(*_LOST):
                 await connection.disconnect(nowait=True)
             await self._pool.release(connection)
@@ -187,8 +187,8 @@ class StorePool:
             self.locator.doubt()
 
     def _unanswered(self, exc: BaseException) -> str:
-        """Return why there was no answer. A port that speaks TLS or wants a certificate may hang up at the first
-        command only."""
+        """Return why there was no answer. A server that requires TLS or a certificate may close the connection only at
+        the first command."""
         if self._has_answered or isinstance(exc, TimeoutError):
             return "the store did not answer"
         lost = ConnectionError(str(exc) or "the connection was lost")
@@ -197,8 +197,8 @@ class StorePool:
     async def _abandon(
         self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
     ) -> None:
-        """Hang up at once. Data that was not yet sent is dropped: flushing it could take as long as the store is away,
-        and a transport that closes that slowly outlives its event loop.
+        """Close the connection at once. Unsent data is dropped, because sending it could take as long as the store is
+        away, and such a transport would outlive its event loop.
         """
         if self.locator:
             self.locator.doubt()
@@ -207,14 +207,14 @@ class StorePool:
         await connection.disconnect(nowait=True)
 
     def _recheck_idle(self) -> None:
-        """Have idle connections reconnected before their next use. If one gives no answer in time, the others may be
-        dead as well: a firewall in between has forgotten them, or drops all that is sent."""
+        """Check idle connections before their next use. If one gives no answer in time, the others may be lost as
+        well, for example because a firewall drops their packets."""
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
 
 def _is_idle(connection: Any) -> bool:
-    """Return whether the connection is open and silent. Nobody waits for bytes that came since it was last used."""
+    """Return whether the connection is open and nothing has arrived since its last use: nobody waits for such bytes."""
     if not connection.is_connected or connection.should_reconnect():
         return False
     reader = connection._reader

@@ -1,4 +1,4 @@
-"""Answers by which the store refuses a command."""
+"""Errors with which the store refuses a command."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from jqmaster.errors import (
 )
 
 RETRY_AFTER_S = 1.0
-# The first words of answers that redis-py takes off and keeps as the class of the error.
+# The first words of errors that redis-py removes and turns into a class.
 _WORDS: Final = {
     "AskError": "ASK", "BusyLoadingError": "LOADING", "ClusterDownError": "CLUSTERDOWN",
     "MasterDownError": "MASTERDOWN", "MovedError": "MOVED", "NoPermissionError": "NOPERM", "ReadOnlyError": "READONLY",
@@ -23,7 +23,7 @@ _IS_REPLICA: Final = (
     "it is a replica: name the primary in redis_url, or the Sentinels (redis+sentinel://host,host/service)"
 )
 _IS_CLUSTER: Final = "it is a node of a Cluster: redis_url must begin with redis+cluster://"
-# By the first words of an answer: what may mend it.
+# The remedy by the first words of an error.
 _ADVICE: Final = {
     "ASK": _IS_CLUSTER,
     "BUSY": "a script of another program runs there for too long",
@@ -37,7 +37,7 @@ _ADVICE: Final = {
     "READONLY": _IS_REPLICA,
     "max number of clients": "raise its maxclients",
 }
-# Answers by which the store says that it did nothing and may do it later.
+# Errors that mean that the store did nothing and may do it later.
 _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
     "ASK", "NOAUTH", "NOPERM", "max number of clients",
@@ -62,7 +62,7 @@ def classified(error: ResponseError) -> Exception:
 
 
 def told(error: BaseException) -> str:
-    """Return the answer as the store gave it, and what may mend it."""
+    """Return the error as the store sent it, with the remedy."""
     text, advice = _whole_text(error)[:200].rstrip("."), advice_of(error)
     return f"{text}; {advice}" if advice else text
 

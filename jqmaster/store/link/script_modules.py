@@ -1,7 +1,6 @@
-"""The modules of lib/, and how they become part of a script: each one is a table of its name, which the script makes
-anew with each call.
+"""Includes the modules of lib/ in scripts. Each module is a table of that name, which the script creates in each call.
 
-Making a function costs the store as much as many lines of it, so a script makes no more than it needs:
+Creating a function costs the store as much as running many lines of it, so a script creates no more than it needs:
 
 * It has the functions that it can reach, and no others.
 * It makes a module that says `lazily.made_by` when that is first used (lib/lazily.lua). Modules that only that one
@@ -30,25 +29,25 @@ _FUNCTION: Final = re.compile(
 )
 _ENTRY: Final = re.compile(r"(\w+) = (\w+)")
 _COMMENT: Final = re.compile(r"^ *--.*\n?", re.MULTILINE)
-# A name, with the member that is read of it.
+# A name, with the member of it that is read.
 _NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
 _ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
 
 class ScriptHeaderError(JqmasterError):
-    """A call does not fit the script's own header, or the header is not complete: a fault of this program."""
+    """A call does not match the header of its script, or the header is incomplete. This is a fault of the program."""
 
     code = "script_contract"
 
 
 def with_modules(text: str) -> str:
-    """Return the text with the modules that it includes in their places, each with what the script can reach of it.
-    Raise ScriptHeaderError."""
-    # Each after those that it includes itself.
+    """Return the text with the included modules, each reduced to the functions that the script can reach. Raise
+    ScriptHeaderError."""
+    # Each module comes after those that it includes itself.
     modules: dict[str, _Module] = {}
 
     def include(paths: Sequence[str]) -> list[str]:
-        """Return the names of modules that were not included before."""
+        """Return the names of the modules that were not included before."""
         names = []
         for path in paths:
             module = _module(path)
@@ -57,7 +56,7 @@ def with_modules(text: str) -> str:
                 modules[module.name] = module
         return names
 
-    # `lazily` comes before all modules that are made by it.
+    # `lazily` comes before all modules that it creates.
     orders = {match[1]: include(["lib/lazily.lua", match[1]]) for match in INCLUDE.finditer(text)}
     of_script = _Modules(_COMMENT.sub("", text), modules)
     return INCLUDE.sub(lambda match: "\n".join(of_script.texts(orders[match[1]])), text)
@@ -92,7 +91,7 @@ class _Module:
     entries: Mapping[str, str]
 
     def code(self, functions: Set[str]) -> str:
-        """Return these functions, and all that stands between functions."""
+        """Return these functions, and all code between functions."""
         return "".join(part.text for part in self.parts if part.name is None or part.name in functions)
 
     def table(self, entries: Set[str]) -> str:
@@ -128,7 +127,7 @@ class _Reach:
         self.entries: dict[str, set[str]] = {}
         self.users: dict[str, set[str | None]] = {}
         self._modules = modules
-        # Code that is not yet looked through, with its module.
+        # Code that was not examined yet, with its module.
         self._todo: list[tuple[_Module | None, _Piece]] = [(None, _Piece.of(code))]
         while self._todo:
             self._look_through(*self._todo.pop())
@@ -137,8 +136,7 @@ class _Reach:
         for name, member in part.uses:
             if of is not None:
                 self._reach_function(of, name)
-            # A module's name without a member is not this module but a field of another table: modules are not used as
-            # values.
+            # Modules are not used as values, so a module's name without a member is a field of another table.
             if member is not None and name in self._modules and self._modules[name] is not of:
                 self._reach(self._modules[name], member, of)
 
@@ -173,7 +171,7 @@ class _Modules:
         # By module: the modules in which it is nested, the outermost first, and itself at the end if it may contain
         # others.
         around: dict[str | None, Sequence[str]] = {None: ()}
-        # Go through the modules from the last one: a module comes after all that it includes.
+        # Begin with the last module, because a module comes after all that it includes.
         for name in reversed([*modules]):
             if name in self._reached.users:
                 shared = _common_start([around[user] for user in self._reached.users[name]])
@@ -189,7 +187,7 @@ class _Modules:
         code = module.code(self._reached.functions[name])
         table = module.table(self._reached.entries[name])
         if not module.is_lazy:
-            # A block: the script would make a function just to call it once.
+            # Use a block, because the script would create a function only to call it once.
             return f"local {name}\ndo\n{code}  {name} = {table}\nend"
         inner = "".join(
             f"{self._text(other)}\n" for other in self._modules if self._inside.get(other) == name

@@ -1,12 +1,12 @@
-"""The source of a script: its file, the modules that it includes, and the values that these name.
+"""Composes the source of a script from its file, the modules that it includes, and the values that they name.
 
 `-- include lib/ROOM/NAME.lua` puts a module in its place (script_modules.py): one table of that name, with the
 functions that others may call. A module includes what it needs itself; each is put in once.
 
 `ARGV.NAME` in a module is the argument to which the script's header gives this name.
 
-`layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table,
-which would cost more than many scripts do.
+`layout.NAME` and `layout.NAME.PART` are replaced by their values in lib/layout.lua. No script creates that table,
+because this would cost more than many scripts do.
 """
 
 import re
@@ -50,7 +50,7 @@ def _with_layout(text: str) -> str:
 
 @cache
 def layout() -> dict[str, str]:
-    """Return the values of lib/layout.lua as they stand there, by `NAME` or `NAME.PART`."""
+    """Return the values of lib/layout.lua as text, by `NAME` or `NAME.PART`."""
     values: dict[str, str] = {}
     for name, value in _LAYOUT_ENTRY.findall((LUA / "lib" / "layout.lua").read_text()):
         parts = _LAYOUT_PART.findall(value) if value.startswith("{") else ()

@@ -46,14 +46,14 @@ class Script:
 
     def text(self, *, is_guarded: bool, is_sharded: bool = False) -> bytes:
         """Return the text for EVAL. A guarded script takes the key of its guard before the keys of its header. A
-        sharded one publishes its messages only at the node that holds the shard."""
+        sharded script publishes its messages only on the node that holds the shard."""
         return _guarded(self.source, is_sharded)[0] if is_guarded else self.source
 
     def command(
         self, keys: Sequence[str], args: Sequence[Arg], guard: str | None, *, is_sharded: bool
     ) -> tuple[Arg, ...]:
-        """Return the command that runs this script by its digest. `guard`: see `text`. Raise ScriptHeaderError when the
-        counts do not fit the header."""
+        """Return the command that runs this script by its digest. `guard`: see `text`. Raise ScriptHeaderError if the
+        counts do not match the header."""
         keys_fit = len(keys) == len(self.keys) or (self.has_more_keys and len(keys) > len(self.keys))
         more = len(args) - len(self.args)
         args_fit = more == 0 or (self.group > 0 and more > 0 and more % self.group == 0)

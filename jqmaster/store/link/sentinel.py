@@ -13,8 +13,8 @@ _EPOCH: Final = "config-epoch"
 
 
 class SentinelLocator(Locator):
-    """Asks all Sentinels and believes the one with the newest configuration: one that was cut off still names the
-    former primary."""
+    """Asks all Sentinels, and uses the answer of the one with the newest configuration, because a Sentinel that was
+    cut off still names the former primary."""
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A shard: one hash tag, its keys, its connection, and how its leader is reached."""
+"""A shard: one hash tag, its keys, its connection, and the path to its leader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,5 +44,5 @@ class Shard:
 
     @property
     def wake_channel(self) -> str:
-        """The channel on which a script tells the leader of its write; empty if the leader is in this process."""
+        """The channel on which a script wakes the leader after its write; empty if the leader is this process."""
         return "" if self.leader.is_here else self.keys.wake_channel

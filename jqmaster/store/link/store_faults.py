@@ -1,4 +1,4 @@
-"""Faults of the connection to the store in words: what happened, and what may mend it."""
+"""Explains faults of the connection to the store: what happened, and the remedy."""
 
 from typing import Final
 
@@ -15,8 +15,8 @@ _MOST_CHARS: Final = 300
 
 
 def explained(error: BaseException, *, is_tls: bool, has_answered: bool = False) -> str:
-    """Return the text of an error of the connection, and what may mend it. `has_answered`: the store has answered at
-    this address before, so the scheme of the address is right."""
+    """Return the text of an error of the connection, with the remedy. `has_answered`: the store has answered at this
+    address before, so the scheme of the address is right."""
     text = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".") or type(error).__name__
     advice = _advice(error, text, is_tls=is_tls, has_answered=has_answered)
     return f"{text}; {advice}" if advice else text
@@ -30,7 +30,7 @@ def _advice(error: BaseException, text: str, *, is_tls: bool, has_answered: bool
     if "CERTIFICATE_REQUIRED" in text.upper():
         return "it requires a client certificate: set redis_certfile"
     cause = error
-    # redis-py raises its own errors while it handles those of the system, without naming them as the cause.
+    # redis-py raises its own errors while it handles those of the system, and does not set these as the cause.
     while not isinstance(cause, OSError) and (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
     if isinstance(error, RedisTimeoutError) or isinstance(cause, TimeoutError):

@@ -1,7 +1,7 @@
-"""Wake-up messages: how whoever writes to the store tells the masters that there is something to do.
+"""Wake-up messages, with which writers to the store tell masters that there is something to do.
 
-On the wake channel a message is a word, followed by its fields: `freed:WORKER_ID:3`. Scripts publish most of them.
-Messages only make things quick. Each may be lost, so whoever waits for one also polls.
+A message on the wake channel is a word, followed by its fields: `freed:WORKER_ID:3`. Scripts publish most messages.
+Any message may be lost, so each receiver also polls.
 """
 
 from dataclasses import dataclass, fields
@@ -15,14 +15,14 @@ class JobsReady:
 
 @dataclass(frozen=True, slots=True)
 class QueueOpened:
-    """A queue of jobs that ask for labels was empty, and now has jobs."""
+    """A queue of jobs that require labels was empty, and now has jobs."""
 
     queue: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobDelayed:
-    """A job waits for a time, which may be nearer than any that the leader knows of."""
+    """A job waits for a time, which may be earlier than any that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PollOpened:
 
 @dataclass(frozen=True, slots=True)
 class MailArrived:
-    """There is an answer for the poll of a worker. It concerns the master that holds this poll."""
+    """There is an answer to the poll of a worker, for the master that holds this poll."""
 
     worker_id: str
 
@@ -60,12 +60,12 @@ class ConstraintsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionsChanged:
-    """A definition was made, changed or removed: it may be due sooner than any that the leader knows of."""
+    """A definition was created, changed or removed, and may be due sooner than any that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsWaiting:
-    """Events wait to become one job together, which may be due sooner than any that the leader knows of."""
+    """Events wait to become one job, which may be due sooner than any that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class LeaderResigned:
 
 @dataclass(frozen=True, slots=True)
 class MasterDemoted:
-    """This master lost the lead to another, or by the order of an operator."""
+    """This master lost the lead, to another master or because an operator demoted it."""
 
     master_id: str
 
@@ -125,7 +125,7 @@ WakeMessage = (
     | MasterDemoted
 )
 
-# The words of the wake channel; a contract test holds every PUBLISH of the Lua scripts to this table.
+# The words of the wake channel. A test compares every PUBLISH of the scripts with this table.
 WORDS: Final[dict[str, type[WakeMessage]]] = {
     "ready": JobsReady,
     "queue": QueueOpened,
