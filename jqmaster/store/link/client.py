@@ -109,8 +109,8 @@ class StoreClient:
     ) -> tuple[str, list[Any]]:
         """Run one script. Returns its status word and data. `replicas`: as in `run_all`.
 
-        Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
-        DamagedError when a key is not of the type that it must be, StaleEpochError when it was refused for its epoch.
+        Raises StoreUnavailableError if the script certainly did not run, OutcomeUnknownError if it may have run,
+        DamagedError if a key has the wrong type, StaleEpochError if the epoch is old.
         """
         call = ScriptCall(load(script), keys, args)
         (reply,) = await self._replies([call], replicas)
@@ -124,11 +124,11 @@ class StoreClient:
         replicas: int | None = None,
     ) -> list[tuple[str, list[Any]]]:
         """Run scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
-        every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or
-        raises.
+        every write of this client needs. `claim`: claims to send behind the scripts; they get their replies before this
+        method returns or raises.
 
-        Raises what `run` raises for the first one that failed; OutcomeUnknownError if others were done, or if too few
-        replicas confirmed in time.
+        Raises what `run` raises for the first script that failed; OutcomeUnknownError if others were done, or if too
+        few replicas confirmed in time.
         """
         if claim is None:
             replies = await self._replies(calls, replicas)
@@ -143,10 +143,10 @@ class StoreClient:
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def run_each(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Run scripts in order, in one round trip; return for each its answer, or the error that `run` would have
+        """Run scripts in order, in one round trip. Return for each its answer, or the error that `run` would have
         raised.
 
-        Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have.
+        Raises StoreUnavailableError if certainly none ran, OutcomeUnknownError if any may have run.
         """
         return self._read_each(calls, await self._replies(calls, None))
 

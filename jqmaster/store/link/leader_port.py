@@ -16,11 +16,11 @@ from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
 
 @dataclass(frozen=True, slots=True)
 class TravellingClaim:
-    """Claims that are sent behind a write, in its round trip, and share nothing else with it.
+    """Claims that are sent behind a write in its round trip, and are otherwise independent of it.
 
-    Before the write returns or raises, one of two functions is called: `on_replies` with the reply to each call, or
-    with what `run` would have raised for that call alone; `on_failure` if the round trip failed, so that any call may
-    have run.
+    Before the write returns or raises, one of two functions is called. `on_replies`: with the reply to each call, or
+    the error that `run` would have raised for it. `on_failure`: if the round trip failed, so that any call may have
+    run.
     """
 
     calls: Sequence[ScriptCall]
@@ -43,11 +43,10 @@ class LeaderPort(Protocol):
 
     @property
     def claim_with(self) -> Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim | None]:
-        """Returns the claims that a write makes possible, to be sent behind it; then the leader need not be told of
-        the trigger.
+        """Returns the claims that a write makes possible, to be sent behind it. The leader then needs no message.
 
-        The names are those of the jobs that become ready, empty if they are not known. None if the leader is
-        elsewhere, or if as far as it knows nothing could be claimed.
+        The names are those of the jobs that become ready; empty: unknown. None: the leader is another process, or
+        knows of nothing to claim.
         """
         ...
 

@@ -117,9 +117,10 @@ class StorePool:
     async def exchange(
         self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
     ) -> list[Any]:
-        """Send commands in one go, and return their replies, ResponseErrors among them.
+        """Send commands together, and return their replies, which may be ResponseErrors.
 
-        Raises StoreUnavailableError when none was done, OutcomeUnknownError when `writes` may have been done.
+        Raises StoreUnavailableError if nothing was done, OutcomeUnknownError if `writes` is set and some may have been
+        done.
         """
         # hiredis packs in C. redis-py's asyncio connection would pack each argument in Python.
         packed = b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]

@@ -18,11 +18,11 @@ from jqmaster.config import Settings
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 
-# Time of one operation. An archive that takes longer counts as away.
+# The time for one operation. An archive that takes longer counts as unavailable.
 TIMEOUT_S: Final = 20.0
 RETRY_AFTER_S: Final = 10.0
 _MAX_REASON: Final = 400
-# The service that gives machines of a cloud their credentials. It is asked where none are configured.
+# The metadata service that gives machines of a cloud their credentials. It is asked if none are configured.
 _CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
 _SAID: Final = re.compile(
     r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
@@ -45,7 +45,7 @@ class ArchiveAddress:
 
     @classmethod
     def of(cls, settings: Settings) -> "ArchiveAddress | None":
-        """Return None where no archive is configured."""
+        """Return None if no archive is configured."""
         if settings.log_archive_url is None:
             return None
         return cls(
@@ -75,17 +75,17 @@ class LogArchive:
         self._shard = shard
         self._timeout_s = timeout_s
         self._opened: Any = None
-        # For people: the place that `log_archive_url` names, and the storage behind it.
+        # The URL of `log_archive_url` and its storage, for messages to people.
         self.place = address.url if address.endpoint is None else f"{address.url} at {address.endpoint}"
         url = urlsplit(address.url)
         self._directory = Path(unquote(url.path)) if url.scheme == "file" else None
 
     def ref(self, job_id: str) -> str:
-        """Return where the log of a job is, below the URL of the archive."""
+        """Return the path of a job's log below the URL of the archive."""
         return f"{self._shard}/{job_id}/"
 
     async def put(self, job_id: str, name: PieceName, data: bytes) -> None:
-        """Write an object; a file is synced to the disk."""
+        """Write an object. A file is synced to the disk."""
         path = f"{self.ref(job_id)}{name}"
         async with self._asking("write to"):
             if self._directory:
@@ -96,7 +96,7 @@ class LogArchive:
                 await asyncio.to_thread(_sync, self._directory, path)
 
     async def get(self, job_id: str, name: PieceName) -> bytes | None:
-        """Return the bytes of an object; None if it is not there."""
+        """Return the bytes of an object; None: there is none."""
         async with self._asking("read"):
             try:
                 found = await self._obstore.get_async(self._store(), f"{self.ref(job_id)}{name}")
@@ -119,7 +119,7 @@ class LogArchive:
             await self._obstore.delete_async(self._store(), path)
 
     async def names(self, job_id: str) -> list[PieceName]:
-        """Return the names of all pieces of a job's log, in no order."""
+        """Return the names of all pieces of a job's log, in no particular order."""
         paths = await self._paths(job_id)
         found = [PieceName.parse(path.rpartition("/")[2]) for path in paths]
         return [name for name in found if name is not None]
@@ -130,7 +130,7 @@ class LogArchive:
         paths = [path for path in await self._paths(job_id) if _belongs_to_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
             for path in paths:
-                # Another master may do the same.
+                # Another master may remove the same objects.
                 with contextlib.suppress(FileNotFoundError):
                     await self._obstore.delete_async(self._store(), path)
             if self._directory:
@@ -176,13 +176,14 @@ class LogArchive:
                 "timeout": timedelta(seconds=self._timeout_s),
                 **({"root_certificate": address.cafile.read_bytes()} if address.cafile else {}),
             },
-            # The archiving duty tries again; a reader is told to.
+            # The archiving duty tries again, and a reader is asked to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
 
 
 def _reason(exc: BaseException) -> str:
-    """Return the error of the archive. Its status and code come first, because long addresses stand before them."""
+    """Return the text of an error, with its status and code first, because the library puts long addresses before
+    them."""
     text = " ".join(str(exc).split())
     if _CREDENTIALS_OF_A_MACHINE in text:
         return "no credentials: set log_archive_key_id and log_archive_secret, or AWS_ACCESS_KEY_ID"
@@ -200,16 +201,14 @@ def _belongs_to_earlier(path: str, deleted_ms: int) -> bool:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory, and those above it that are missing, for this user alone. Leave the mode of existing ones to
-    whoever made them."""
+    """Create a directory, and missing ones above it, for this user alone. Existing directories keep their modes."""
     for at in (*reversed(directory.parents), directory):
         with contextlib.suppress(FileExistsError):
             at.mkdir(mode=0o700)
 
 
 def _sync(directory: Path, path: str) -> None:
-    """Make a file readable to this user alone, and sync it, and its place in the directories above it, to the
-    disk."""
+    """Make a file readable by this user alone. Sync it and the directories above it to the disk."""
     at = directory / path
     at.chmod(0o600)
     while True:

@@ -1,4 +1,4 @@
-"""Logs on their way to the archive, and those that are to be removed from it."""
+"""Logs that wait to be archived, and logs that wait to be removed from the archive."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
-# This long after the deletion of a job, its log is looked for in the archive once more.
+# The archive is checked for the log of a deleted job again after this time.
 LATE_MS: Final = 3_600_000
 
 
 class LogsToArchive(NamedTuple):
-    """Jobs whose log is to go to the archive: those that are gone, and others."""
+    """Jobs whose logs wait to be archived: deleted ones, and others."""
 
     gone: list[str]
     others: list[str]
@@ -25,8 +25,8 @@ class LogsToArchive(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPiece:
-    """The oldest chunks of a job's log. `archived`: the last line that was archived before; `dropped`: lines that are
-    missing so far. `last`, `chunks` and `size` are what `drop` compares."""
+    """The oldest chunks of a job's log. `archived`: the last line that was archived before. `dropped`: the number of
+    missing lines so far. `drop` compares `last`, `chunks` and `size`."""
 
     job: Job
     archived: int
@@ -39,7 +39,7 @@ class StoredPiece:
 
 @dataclass(frozen=True, slots=True)
 class GoneLog:
-    """Entries, after a place, of a log that waits for the archive, and its job, which is gone."""
+    """Entries after a position of a deleted job's log, which waits to be archived, and the job."""
 
     job: Job
     facts: LogFacts
@@ -49,8 +49,8 @@ class GoneLog:
 
 
 class LogErasures(NamedTuple):
-    """Deleted jobs and when they were deleted: those whose log is to be removed from the archive, and those for which
-    it is to be looked for once more."""
+    """Deleted jobs with the times of their deletion: those whose logs wait to be removed from the archive, and those
+    for which the archive has to be checked again."""
 
     first: list[tuple[str, int]]
     again: list[tuple[str, int]]
@@ -58,8 +58,8 @@ class LogErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
-    """The log of a job that is gone does not wait for the archive. `deleted_ms`: when a job with this ID was deleted,
-    if its log was removed not long ago; 0: there was none; None: its log is to be removed, and nobody may see it."""
+    """The log of a deleted job does not wait to be archived. `deleted_ms`: when a job with this ID was deleted, if its
+    log was removed recently; 0: there was none; None: its log waits to be removed, and nobody may see it."""
 
     deleted_ms: int | None
 
@@ -73,7 +73,7 @@ class LogArchivingStore:
         self._keys = shard.keys
 
     async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> LogsToArchive:
-        """Return the oldest logs that are to be archived, of jobs that are gone and of others, without those that were
+        """Return the oldest logs that wait to be archived, of deleted jobs and of others, without those that were
         passed over."""
         k = self._keys
         _, (gone, others) = await self._client.run(
@@ -84,7 +84,7 @@ class LogArchivingStore:
         return LogsToArchive([raw.decode() for raw in gone], [raw.decode() for raw in others])
 
     async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
-        """Return the oldest lines of a log; None if it has none. Raise DamagedError where it cannot be read."""
+        """Return the oldest lines of a log; None: it has none. Raise DamagedError if it cannot be read."""
         k = self._keys
         word, data = await self._client.run(
             "take_log_piece",
@@ -114,8 +114,8 @@ class LogArchivingStore:
             raise DamagedError(f"the log of job {job_id} cannot be read") from exc
 
     async def drop(self, epoch: str, piece: StoredPiece) -> bool | None:
-        """Drop a piece that the archive has; return whether more of the log is left. None: it has changed, and
-        nothing was dropped."""
+        """Remove an archived piece from the store. Return whether more of the log is left; None: it has changed, and
+        nothing was removed."""
         k, job_id = self._keys, piece.job.id
         word, data = await self._client.run(
             "drop_archived",
@@ -125,7 +125,7 @@ class LogArchivingStore:
         return None if word == "changed" else data[0] == 1
 
     async def read_gone(self, job_id: str, after: int) -> GoneLog | LogNotHere:
-        """Return entries of a log that waits for the archive; LogNotHere if it does not."""
+        """Return entries of a log that waits to be archived; LogNotHere if it does not."""
         k = self._keys
         word, data = await self._client.run(
             "read_gone_log",
@@ -144,7 +144,7 @@ class LogArchivingStore:
         )
 
     async def erasures(self) -> LogErasures:
-        """Return deleted jobs whose log is to be removed from the archive, the oldest first."""
+        """Return the deleted jobs whose logs wait to be removed from the archive, the oldest first."""
         k = self._keys
         _, (first, again) = await self._client.run(
             "due_log_erasures", (k.log_erasures, k.log_erased), (self._shard.now_arg, LATE_MS, LOGS_PER_LOOK)
@@ -152,18 +152,18 @@ class LogArchivingStore:
         return LogErasures(_deletions(first), _deletions(again))
 
     async def end_erasures(self, epoch: str, job_ids: Sequence[str]) -> None:
-        """Note that the logs of these were removed."""
+        """Record that the logs of these jobs were removed."""
         k = self._keys
         await self._client.run("end_log_erasures", (k.epoch, k.log_erasures, k.log_erased), (epoch, *job_ids))
 
     async def forget_erasures(self, epoch: str, job_ids: Sequence[str]) -> None:
-        """Note that the logs of these were looked for once more."""
+        """Record that the archive was checked again for the logs of these jobs."""
         k = self._keys
         await self._client.run("forget_log_erasures", (k.epoch, k.log_erased), (epoch, *job_ids))
 
     async def note_late(self, job: Job) -> bool:
-        """Note that a piece of a log may have reached the archive late; return whether it is to be removed, because the
-        job was deleted meanwhile."""
+        """Record that a piece of a log may have reached the archive late. Return whether it has to be removed, because
+        the job was deleted meanwhile."""
         k = self._keys
         _, (is_erased,) = await self._client.run(
             "note_late_log", (k.log_erasures, k.log_erased), (job.id, job.created_at_ms)
@@ -171,8 +171,8 @@ class LogArchivingStore:
         return bool(is_erased)
 
     async def erase_gone(self, job_id: str) -> bool:
-        """Have the log of a job that is gone removed from the archive, and drop what waits for it; return False where
-        the job is there."""
+        """Order the removal of a deleted job's log from the archive, and remove the part that waits to be archived.
+        Return False if the job exists."""
         k = self._keys
         word, _ = await self._client.run(
             "erase_gone_log",

@@ -1,4 +1,4 @@
-"""Logs of jobs. Only the claim that holds a job adds to them."""
+"""Logs of jobs. Only the claim that holds a job adds lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from jqmaster.store.link.shard import Shard
 # About 1 MiB.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
-# How long lines of a claim are still taken after another claim began, or after its own end.
+# How long lines of a claim are still accepted after another claim began, or after the end of the claim.
 LATE_MS: Final = 60_000
-# How long lines of a job are still taken after its end.
+# How long lines of a job are still accepted after its end.
 OVER_MS: Final = 60_000
 _PACKER: Final = msgspec.msgpack.Encoder()
 _UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
@@ -26,7 +26,7 @@ _UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
 
 @dataclass(frozen=True, slots=True)
 class ClaimLines:
-    """Lines of one claim, in order. The job ID and the token were checked."""
+    """Lines of one claim, in order. The caller has checked the job ID and the token."""
 
     job_id: str
     token: str
@@ -35,9 +35,9 @@ class ClaimLines:
 
 @dataclass(frozen=True, slots=True)
 class SavedLines:
-    """How many lines of the call were `kept`, how many the worker `left_out` before them, and how many of any job
-    `made_room` for them. `is_stale`: the claim is over, and nothing is kept. `behind`: nothing was done, because the
-    claim has already sent the lines up to this one, which lies within a chunk."""
+    """The result of a call: the number of lines that were `kept`, that the worker `left_out` before them, and that
+    were removed from any log (`made_room`). `is_stale`: the claim is over, and nothing was kept. `behind`: nothing was
+    done, because the claim has already sent the lines up to this one, which lies within a chunk."""
 
     kept: int = 0
     left_out: int = 0
@@ -56,8 +56,8 @@ class LogStore:
         self._limits = limits
 
     async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[SavedLines]:
-        """Keep lines of claims of this worker, in one round trip. They wait for no replica: losing a line is not as bad
-        as losing a job."""
+        """Store lines of claims of this worker, in one round trip. The call waits for no replica, because a lost line
+        is not as bad as a lost job."""
         replies = await self._client.run_all([self._save(worker_id, claim) for claim in claims], replicas=0)
         return [_saved(word, data) for word, data in replies]
 
@@ -91,8 +91,7 @@ class LogStore:
         )
 
     async def read(self, job_id: str, after: int, *, watch: bool) -> LogSlice | None:
-        """Return entries behind a line; None if there is no such job. `watch`: the end of the job is to be
-        announced."""
+        """Return entries after a line; None: there is no such job. `watch`: have the end of the job announced."""
         k = self._keys
         word, data = await self._client.run(
             "read_logs",
@@ -113,8 +112,8 @@ class LogStore:
         )
 
     async def sweep(self, epoch: str, retention_ms: int, wait_ms: int = 0) -> tuple[int, bool]:
-        """Drop lines of jobs whose newest line is older than this, and of jobs that are gone and whose log has waited
-        for the archive for `wait_ms`; return how many, and whether there may be more."""
+        """Remove lines of jobs whose newest line is older than this, and of deleted jobs whose log has waited to be
+        archived for `wait_ms`. Return their number, and whether there may be more."""
         k = self._keys
         _, (dropped, has_more) = await self._client.run(
             "sweep_logs",
@@ -124,7 +123,8 @@ class LogStore:
         return dropped, has_more == 1
 
     async def due_since_ms(self, retention_ms: int) -> int | None:
-        """Return since when the first log is due for the archive, which may be in the future; None: there is no log."""
+        """Return the time from which the first log has to be archived, which may be in the future; None: there is no
+        log."""
         k = self._keys
         gone, others = await self._client.pipeline(
             [("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.log_waits, k.log_times)]
@@ -134,13 +134,13 @@ class LogStore:
         return min(due_ms, default=None)
 
     async def total_bytes(self) -> int:
-        """Return how many bytes all logs count here."""
+        """Return the size of all logs in the store, in bytes."""
         size = await self._client.command("HGET", self._keys.log_totals, "size") or b""
         return int(size) if size.isdigit() else 0
 
 
 def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[NumberedLine]:
-    """Return the entries of a stored chunk; none of a damaged one."""
+    """Return the entries of a stored chunk; none if it is damaged."""
     try:
         return read_entries(attempt, base, chunk)
     except ValueError:
@@ -148,7 +148,7 @@ def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[NumberedLine]:
 
 
 def read_entries(attempt: bytes, base: bytes, chunk: bytes) -> list[NumberedLine]:
-    """Return the entries of a stored chunk. Raise ValueError where it is damaged."""
+    """Return the entries of a stored chunk. Raise ValueError if it is damaged."""
     try:
         lines = _UNPACKER.decode(chunk)
     except msgspec.MsgspecError as exc:
@@ -171,5 +171,5 @@ def facts_of(fields: Sequence[bytes]) -> LogFacts:
     """Return the facts about a log in the store; 0 for a damaged number."""
     *numbers, ref = fields
     last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
-    # The reference is there before the first piece.
+    # The reference is stored before the first piece.
     return LogFacts(last, dropped, size, archived, ref.decode() if ref and archived else None)

@@ -1,1 +1,1 @@
-"""Notices in the store: what people want to be told of, and what they were told."""
+"""Notices in the store: their conditions and receivers, and the messages that were sent."""

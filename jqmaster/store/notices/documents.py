@@ -1,4 +1,4 @@
-"""The forms of a notice and of its memory in the store."""
+"""The forms of a notice and of its state in the store."""
 
 import os
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ class StoredNotice:
 
 @dataclass(slots=True)
 class StoredState:
-    """The memory of a notice, and the edition under which it was read; empty: nothing is stored. `of`: the incarnation
-    and condition that it remembers."""
+    """The state of a notice, and the edition under which it was read; empty: nothing is stored. `of`: the incarnation
+    and condition of the notice."""
 
     edition: str = ""
     of: str = ""
@@ -113,7 +113,7 @@ def decode_notice(name: str, raw: bytes) -> StoredNotice:
 
 
 def encode_state(edition: str, stored: StoredState) -> bytes:
-    """Encode the memory of a notice under a new edition."""
+    """Encode the state of a notice under a new edition."""
     state = stored.state
     document = {
         "of": stored.of,
@@ -132,7 +132,7 @@ def encode_state(edition: str, stored: StoredState) -> bytes:
 
 
 def decode_state(name: str, raw: bytes) -> StoredState:
-    """Decode the memory of a notice. Raise DamagedError."""
+    """Decode the state of a notice. Raise DamagedError."""
     try:
         document: Mapping[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)
         incidents = [_incident(members) for members in document["incidents"]]
@@ -147,12 +147,12 @@ def decode_state(name: str, raw: bytes) -> StoredState:
 
 
 def encode_marks(edition: str, marks: Mapping[str, Any]) -> bytes:
-    """Encode how far conditions have been looked at, under a new edition."""
+    """Encode up to when conditions have been checked, under a new edition."""
     return edition.encode() + codec.pack(dict(marks))
 
 
 def decode_marks(raw: bytes) -> StoredMarks:
-    """Decode up to when conditions have been checked. A condition whose mark cannot be read begins anew."""
+    """Decode up to when conditions have been checked. A condition whose mark cannot be read starts again."""
     edition = raw[:ETAG_LENGTH].decode(errors="replace")
     try:
         return StoredMarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))

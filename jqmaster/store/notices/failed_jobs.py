@@ -1,4 +1,4 @@
-"""Jobs that failed, in the order in which they did, each exactly once."""
+"""Lists failed jobs in the order of their failures, each exactly once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.shard import Shard
 
-# The jobs read at once. Those of one millisecond are read together, even if there are more.
+# The most jobs of one read. Jobs of the same millisecond are read together, even if there are more.
 PER_READ: Final = 2_000
 CLOCK_STEP_MS: Final = 1_000
 
@@ -48,10 +48,10 @@ class FailedJobStore:
 
 async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
     """Return the IDs in an index whose time is after `at_ms` and before `now_ms` (store times), and the time up to
-    which the list is complete. The present millisecond is left out: more jobs may get it."""
+    which the list is complete. The present millisecond is left out, because more jobs may fail within it."""
     last_ms = now_ms - 1
     if last_ms < at_ms - CLOCK_STEP_MS:
-        # The store's clock was set back: new entries get these earlier times.
+        # The store's clock was set back, so new entries get earlier times.
         return [], last_ms
     flat = await client.command(
         "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"
@@ -61,7 +61,7 @@ async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> t
         return [job_id for job_id, _ in found], max(at_ms, last_ms)
     newest_ms = found[-1][1]
     if found[0][1] < newest_ms:
-        # Others of the last millisecond may be behind the page.
+        # The next page may have more jobs of the last millisecond.
         return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
     whole = await client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
     return [job_id.decode() for job_id in whole], newest_ms

@@ -1,4 +1,4 @@
-"""Notices in the store: single changes by people, and their memory, which the leader keeps."""
+"""Notices in the store: changes by people, and their states, which the leader keeps."""
 
 import logging
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ from jqmaster.store.notices.documents import (
 
 logger = logging.getLogger(__name__)
 
-# The colon tells the script that it belongs to no notice of people.
+# The colon marks a state that belongs to no notice of people.
 MARKS: Final = ":marks"
 DEFAULT_STATE: Final = ":default"
 
 
 @dataclass(frozen=True, slots=True)
 class AllNotices:
-    """All notices with their memory by name, as they were read together. `default` is the memory of the notice that
-    exists until somebody makes one."""
+    """All notices with their states by name, as they were read together. `default`: the state of the built-in notice,
+    which exists until somebody creates one."""
 
     now_ms: int
     notices: Mapping[str, StoredNotice]
@@ -49,12 +49,12 @@ class NoticeStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # Decoded notices by name, each with its bytes: the leader reads them again and again.
+        # Decoded notices by name, each with its bytes. They are cached because the leader reads them often.
         self._decoded: dict[str, tuple[bytes, StoredNotice]] = {}
 
     async def all(self) -> AllNotices:
-        """Return everything. A notice that cannot be read is reported and omitted; a memory that cannot be read begins
-        anew."""
+        """Return everything. A notice that cannot be read is reported and omitted. A state that cannot be read starts
+        again."""
         k = self._keys
         documents, states, (seconds, microseconds) = await self._client.pipeline(
             [("HGETALL", k.notices), ("HGETALL", k.notice_states), ("TIME",)]
@@ -79,7 +79,7 @@ class NoticeStore:
         )
 
     async def get(self, name: str) -> tuple[StoredNotice | None, StoredState]:
-        """Return a notice and its memory; None: there is no such notice. Raise DamagedError."""
+        """Return a notice and its state; None: there is no such notice. Raise DamagedError."""
         k = self._keys
         document, state = await self._client.pipeline(
             [("HGET", k.notices, name), ("HGET", k.notice_states, name)]
@@ -90,7 +90,7 @@ class NoticeStore:
     async def put(
         self, name: str, present: StoredNotice | None, new: StoredNotice | None, audit_entry: bytes
     ) -> bool:
-        """Make, change or remove (`new` None) a notice. Return False if it was changed since it was read. Raise
+        """Create, change or remove (`new` None) a notice. Return False if it was changed since it was read. Raise
         ConflictError if there are already MAX_NOTICES."""
         k = self._keys
         word, _ = await self._client.run(
@@ -108,9 +108,9 @@ class NoticeStore:
     async def put_states(
         self, states: Mapping[str, StoredState], marks: StoredMarks | None = None, *, epoch: str = ""
     ) -> bool:
-        """Replace the memory of these notices, and the marks, in one step, and give each its new edition. `epoch`
-        empty: the caller is not the leader. Return False if one of them was changed, or its notice deleted, since it
-        was read. Raise StaleEpochError."""
+        """Replace the states of these notices, and the marks, in one step, each with a new edition. `epoch` empty: the
+        caller is not the leader. Return False if one of them was changed, or its notice deleted, since it was read.
+        Raise StaleEpochError."""
         args: list[Arg] = [epoch]
         editions = {name: new_etag() for name in states}
         for name, stored in states.items():

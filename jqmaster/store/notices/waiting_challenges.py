@@ -1,4 +1,4 @@
-"""Challenges that people have not answered by the time of their reminder."""
+"""Finds challenges that people have not answered by the time of their reminder."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

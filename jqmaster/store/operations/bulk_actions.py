@@ -1,4 +1,4 @@
-"""Actions on many jobs as the store keeps them: what was asked for, and how far they came."""
+"""Actions on many jobs in the store: the requests, and their progress."""
 
 import logging
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
-# An action that is over is listed for this long, and at most this many are.
+# How long a finished action is listed, and the most finished actions that are listed.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
-# Running actions share what the leader gives to them.
+# The most running actions, because they share the time that the leader has for them.
 MAX_RUNNING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAction:
-    """The `ids` of an action that is over are left out. `ids_count`: None if the jobs are chosen by a filter."""
+    """An action. A finished one has no `ids`. `ids_count`: None if a filter selects the jobs."""
 
     action: BulkAction
     ids_count: int | None
@@ -43,7 +43,7 @@ class ActionStore:
         self._keys = shard.keys
 
     async def put(self, action: BulkAction, progress: ActionProgress, audit_entry: bytes) -> bool:
-        """Store a new action. False: too many are under way."""
+        """Store a new action. Return False if too many are under way."""
         k = self._keys
         spec = codec.pack(
             {
@@ -78,7 +78,7 @@ class ActionStore:
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
-        """Store the progress of an action. Return `ok`, or `over` if somebody else ended the action; and who asked to
+        """Store the progress of an action. Return `ok`, or `over` if another process ended the action, and who asked to
         cancel it (None: nobody).
 
         * `audit_entry`: the entry for the end of the action; empty while it goes on.
@@ -97,11 +97,11 @@ class ActionStore:
         return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
 
     async def watched(self, action_id: str) -> set[str]:
-        """Return the retried jobs whose end the action waits for."""
+        """Return the retried jobs for whose end the action waits."""
         return {raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.watched(action_id))}
 
     async def cancel(self, action_id: str, who: str) -> bool:
-        """Ask an action to end. False: it is over, or unknown."""
+        """Ask an action to end. Return False if it is over or unknown."""
         k = self._keys
         word, _ = await self._client.run(
             "cancel_action",
@@ -150,7 +150,7 @@ def _readable(action_id: str, fields: Sequence[Any]) -> StoredAction | None:
     try:
         return _read(action_id, fields)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
-        # One that cannot be read, or that a later version wrote, must not hide the others.
+        # An action that cannot be read, or that a later version wrote, must not hide the others.
         logger.warning("action %s: its record cannot be read", action_id)
         return None
 

@@ -41,8 +41,8 @@ class DeclarationStore:
         return sorted((_decoded(name.decode(), raw) for name, raw in pairs), key=lambda one: one.source)
 
     async def put(self, declaration: Declaration) -> None:
-        """Replace the declaration of its source; forget a source that declares nothing. Raise ConflictError if there
-        are MAX_SOURCES others."""
+        """Replace the declaration of a source; remove a source that declares nothing. Raise ConflictError if there are
+        MAX_SOURCES others."""
         is_empty = not (declaration.constraints or declaration.calendars or declaration.definitions)
         word, _ = await self._client.run(
             "put_declaration",

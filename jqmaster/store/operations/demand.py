@@ -1,4 +1,4 @@
-"""Demand for workers: jobs that could start now, jobs that constraints hold back, and running ones."""
+"""Counts the demand for workers: jobs that could start now, jobs that constraints hold back, and running jobs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jqmaster.store.link.shard import Shard
 # The most lanes that one call counts, and the most jobs that it checks one by one because each has its own gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
-# The most running jobs that one call looks at, and that are looked at in all.
+# The most running jobs that one call reads, and that are read in all.
 RUNNING_PER_CALL: Final = 2_000
 MAX_RUNNING: Final = 100_000
 _ID_BYTES: Final = 16
@@ -41,7 +41,7 @@ class AskedQueue(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class DemandSeen:
     """Due jobs: `ready` counts those that constraints let start now, and `blocked` the others. Both are lower bounds
-    unless `is_exact`. `ready_since_ms`: since when the first of the former waits, None if it is not known."""
+    unless `is_exact`. `ready_since_ms`: the time since which the first of the former has waited; None: unknown."""
 
     now_ms: int
     ready: int
@@ -60,11 +60,11 @@ class DemandStore:
         self._keys = shard.keys
 
     async def names(self) -> list[str]:
-        """Return the names that have unfinished jobs, and perhaps some that had."""
+        """Return the names that have unfinished jobs, and perhaps some that recently had."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.names))
 
     async def look(self, queues: Sequence[AskedQueue]) -> DemandSeen:
-        """Count the jobs of these queues, and all running jobs: all that one bounded call reaches at one instant."""
+        """Count the jobs of these queues, and all running jobs, at one instant, as far as one bounded call reaches."""
         k = self._keys
         _, (now_ms, ready, blocked, is_exact, since_ms, running, beyond) = await self._client.run(
             "demand",
@@ -89,8 +89,8 @@ class DemandStore:
         )
 
     async def running(self) -> RunningJobs:
-        """Return the running jobs, counted in parts. Beyond the first part, renewed leases move jobs from one to
-        another, so the numbers may be off by a few."""
+        """Return the running jobs, counted in parts. Renewed leases move jobs from one part to another meanwhile, so
+        the numbers may be off by a few."""
         return await self._beyond(Counter(), 0)
 
     async def _beyond(self, counts: Counter[tuple[str, str]], from_rank: int) -> RunningJobs:

@@ -1,4 +1,4 @@
-"""Groups of failures as the store keeps them; lua/operations/add_failures.lua writes the groups."""
+"""The stored form of groups of failures. lua/operations/add_failures.lua writes them."""
 
 from collections.abc import Mapping
 from typing import Any, Final

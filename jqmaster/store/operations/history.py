@@ -1,4 +1,4 @@
-"""Counts by minute and by hour, and failures by group. Jobs never depend on them.
+"""Counts by minute and by hour, and failures by group. No job depends on them.
 
 All methods raise what `StoreClient.run` raises.
 """
@@ -32,7 +32,7 @@ MAX_PER_CALL: Final = 100
 MAX_GROUPS: Final = 500
 KEEP_GROUPS_MS: Final = 30 * 86_400_000
 KEEP_WORKERS_MS: Final = 600_000
-# A leader stores the next sample long before this is over.
+# The lifetime of a sample. A leader stores the next one long before it ends.
 BACKLOG_LIVES_MS: Final = 30_000
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
@@ -54,8 +54,8 @@ class CountedFailures:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of ready jobs, and the store time since which the first of them is known to wait; 0: not known.
-    `startable_since_ms`, `startable_job_id`: the same of the jobs that no limit holds back; 0 and empty: none is
+    """The number of ready jobs, and the store time since which the first of them has waited; 0: unknown.
+    `startable_since_ms`, `startable_job_id`: the same for the jobs that no limit holds back; 0 and empty: none is
     known."""
 
     ready: int
@@ -87,8 +87,8 @@ class HistoryStore:
     # --- adding
 
     async def add_counts(self, number: int, names: Sequence[tuple[str, NameCounts]]) -> bool:
-        """Add counts to the current minute and hour. `number` grows with each call of this master, also with those of
-        `add_failures`: a call that is repeated with its number counts once. False: this was such a repeat."""
+        """Add counts to the current minute and hour. `number` grows with each call of this master, including calls of
+        `add_failures`. A call that is repeated with the same number counts once; return False for such a repeat."""
         k = self._keys
         args: list[Arg] = [
             self._shard.now_arg, k.tag, number, self._max_names, OTHER, KEEP_MS["minute"], KEEP_MS["hour"],
@@ -173,7 +173,7 @@ class HistoryStore:
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
-            # Apart, since masters of 0.3 read two figures of a name and ignore what follows.
+            # A list of its own, because masters of 0.3 read two figures of each name and ignore further lists.
             {
                 name: [waiting.startable_since_ms, waiting.startable_job_id]
                 for name, waiting in backlog.names.items()
@@ -190,7 +190,7 @@ class HistoryStore:
     # --- reading
 
     async def now_ms(self) -> int:
-        """Store time."""
+        """Return the time of the store."""
         return await self._shard.now_ms()
 
     async def backlog(self) -> BacklogSample | None:
@@ -207,12 +207,12 @@ class HistoryStore:
             return None
 
     async def names(self) -> dict[str, int]:
-        """Return the names that were counted, and when they last were (store time, within some seconds)."""
+        """Return the counted names, and when each was last counted (store time, to within some seconds)."""
         flat = await self._client.command("ZRANGE", self._keys.counted_names, 0, -1, "WITHSCORES")
         return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
 
     async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
-        """Return the counts of one name (empty: all together) in each of these minutes or hours; None: nothing was
+        """Return the counts of one name (empty: of all together) in each of these minutes or hours; None: nothing was
         counted."""
         found: list[NameCounts | None] = []
         for page in pages(numbers, _VALUES_PER_READ):
@@ -227,7 +227,8 @@ class HistoryStore:
         return found
 
     async def sums(self, step: Step, numbers: Sequence[int]) -> dict[str, NameCounts]:
-        """Return, by name, what was counted in all of these minutes or hours; the empty name: all together."""
+        """Return, by name, the sums of the counts in these minutes or hours. The empty name has those of all
+        together."""
         found: dict[str, NameCounts] = {}
         for page in pages(numbers, _HASHES_PER_READ):
             hashes = await self._client.pipeline(
@@ -291,7 +292,7 @@ class HistoryStore:
     # --- ignoring
 
     async def ignore(self, group_id: str, ignore: Ignore, audit_entry: bytes) -> bool:
-        """Ignore a group of failures; False if there is none of this ID."""
+        """Ignore a group of failures. Return False if no group has this ID."""
         k = self._keys
         word, _ = await self._client.run(
             "ignore_failure",
@@ -301,7 +302,7 @@ class HistoryStore:
         return word == "ok"
 
     async def unignore(self, group_id: str, audit_entry: bytes) -> bool:
-        """Stop ignoring a group of failures; False if there is none of this ID."""
+        """Stop ignoring a group of failures. Return False if no group has this ID."""
         k = self._keys
         word, _ = await self._client.run(
             "unignore_failure",
@@ -311,7 +312,7 @@ class HistoryStore:
         return word != "unknown"
 
     async def _versions_of(self, worker_ids: Collection[str]) -> Mapping[str, str]:
-        """Return the versions of these workers, of those that are registered or were lately."""
+        """Return the versions of those of these workers that are registered, or were until recently."""
         unknown = [worker_id for worker_id in worker_ids if worker_id not in self._versions]
         if unknown:
             if len(self._versions) + len(unknown) > _VERSIONS_KEPT:
@@ -351,7 +352,7 @@ def _whole(ready: int, names: Sequence[Waiting]) -> Waiting:
 
 
 def _pack(c: NameCounts) -> bytes:
-    """Pack as lua/lib/operations/counts.lua has it."""
+    """Pack counts in the form of lua/lib/operations/counts.lua."""
     return codec.pack(
         [c.pushed, c.succeeded, c.failed, c.canceled, c.skipped, c.retried, c.wait.max_ms, c.run.max_ms, c.backlog,
          c.oldest_wait_ms, c.wait.span(), c.run.span(), c.discarded]
@@ -359,7 +360,7 @@ def _pack(c: NameCounts) -> bytes:
 
 
 def _add(counts: NameCounts, packed: Any) -> bool:
-    """Add the counts that a master packed; False, without adding any, if they cannot be read."""
+    """Add the counts that a master packed. If they cannot be read, add none and return False."""
     try:
         (
             pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs,
@@ -386,7 +387,7 @@ def _add(counts: NameCounts, packed: Any) -> bool:
 
 
 def _add_workers(found: dict[str, WorkerCounts], packed: bytes) -> None:
-    """Add what a master packed, except for workers whose counts cannot be read."""
+    """Add the counts that a master packed, except those of workers whose counts cannot be read."""
     try:
         parts = msgpack.unpackb(packed)
         for worker_id, (succeeded, failed, max_ms, runs, *_) in parts.items():

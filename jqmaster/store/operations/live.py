@@ -1,4 +1,4 @@
-"""Tells, in one round trip, whether anything changed that dashboards show."""
+"""Finds out, in one round trip, whether anything has changed that dashboards show."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -17,9 +17,9 @@ _MAX_ENTRIES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class LiveFingerprint:
-    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that changed since the last look, by the
-    audit log; `running_actions`: IDs of bulk actions under way; `news_of_actions`: IDs of those that began or ended
-    since."""
+    """A fingerprint: if two are equal, nothing has changed. `changed`: by the audit log, the kinds of objects that
+    changed since the last look. `running_actions`: IDs of bulk actions under way. `news_of_actions`: IDs of those that
+    began or ended since."""
 
     at_ms: int
     jobs: tuple[Any, ...]
@@ -35,8 +35,8 @@ class LiveFingerprint:
 
 
 class LiveStore:
-    """Watches one shard for one caller, and remembers what it saw last. `stale_ms`: silence after which a worker is not
-    fresh any more; `pace` has that of a master. Raises what `StoreClient.run` raises."""
+    """Watches one shard for one caller, and remembers the last look. `stale_ms`: the silence after which a worker is
+    no longer fresh; `pace` has that of a master. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client
@@ -76,12 +76,12 @@ class LiveStore:
         )
 
     def _reads(self) -> dict[str, list[tuple[Arg, ...]]]:
-        """Return the commands of a look, by what their replies tell."""
+        """Return the commands of a look, by the name of the fact that each replies."""
         k = self._keys
         worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         return {
             "time": [("TIME",)],
-            # The instant of the last look is good enough to tell the silent from the others.
+            # The instant of the last look is exact enough to find silent workers.
             "workers": [("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"), ("ZCARD", k.workers)],
             "masters": [
                 ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"), ("ZCARD", k.masters), ("GET", k.leader),
@@ -98,13 +98,13 @@ class LiveStore:
                 *(("ZCARD", k.index(state)) for state in INDEXED),
                 *(("ZRANGE", index, -1, -1) for index in sorted(map(k.finished, FINISHED))),
             ],
-            # Whenever a definition fires, another one is next, or the same one at another time.
+            # After a definition fires, another one is next, or the same one at another time.
             "definitions": [
                 ("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.definitions_due, k.definitions_due_on_days)
             ],
-            # Another event of the same millisecond does not change the score, but the number.
+            # Another event of the same millisecond changes the number, but not the score.
             "events": [("ZRANGE", k.events, -1, -1, "WITHSCORES"), ("ZCARD", k.events)],
-            # Shows a batch that is made, over or removed; the ends of its jobs show as changes of jobs.
+            # Changes when a batch is created, ends or is removed. The ends of its jobs count as changes of jobs.
             "batches": [
                 ("ZRANGE", k.batches, -1, -1, "WITHSCORES"), ("ZCARD", k.batches),
                 ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),

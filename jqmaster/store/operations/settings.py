@@ -21,7 +21,7 @@ class StoredSettings:
 
 
 class Versions(NamedTuple):
-    """The versions of what masters follow; 0: nobody has changed any."""
+    """The versions of the documents that masters follow; 0: nobody has changed any."""
 
     settings: int
     targets: int
@@ -36,13 +36,13 @@ class SettingsStore:
         self._key = shard.keys.settings
 
     async def versions(self) -> Versions:
-        """Return the versions by one command, because every master asks twice a second."""
+        """Return the versions, with one command, because every master asks twice a second."""
         found = await self._shard.client.command("HMGET", self._key, "version", "targets", "namespaces")
         return Versions(*(int(version or 0) for version in found))
 
     async def load(self) -> StoredSettings:
         """Read the settings. Raise DamagedError if the document cannot be read."""
-        # `jqmaster export` reads them too, with the rights of backups, which do not include HMGET.
+        # `jqmaster export` reads the settings, too, with the rights of backups, which do not include HMGET.
         flat = await self._shard.client.command("HGETALL", self._key)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         version, document = fields.get(b"version"), fields.get(b"document")
@@ -59,7 +59,7 @@ class SettingsStore:
     async def put(
         self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """Store settings, and return what is stored now; None if somebody changed them since `expected_version`.
+        """Store settings, and return the stored ones; None: somebody has changed them since `expected_version`.
 
         `is_access`: the change belongs in the access log.
         """

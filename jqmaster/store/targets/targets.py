@@ -16,7 +16,7 @@ from jqmaster.store.targets.documents import StoredTarget, decode_target, encode
 
 logger = logging.getLogger(__name__)
 
-# A master that no longer delivers leaves figures behind for this long.
+# How long the figures of a master stay after it stopped delivering.
 FIGURES_KEPT_MS: Final = 300_000
 
 
@@ -39,7 +39,7 @@ class TargetStore:
     async def load(self) -> StoredTargets:
         """Return all targets. One that cannot be read is reported and left out."""
         k = self._keys
-        # First the version: a change between both reads then causes another read.
+        # Read the version first, so that a change between both reads causes another read.
         version, documents = await self._client.pipeline(
             [("HGET", k.settings, "targets"), ("HGETALL", k.targets)]
         )
@@ -60,7 +60,7 @@ class TargetStore:
     async def put(
         self, name: str, present: StoredTarget | None, new: StoredTarget | None, audit_entry: bytes
     ) -> bool:
-        """Make, change or remove (`new` None) a target. Return False if it was changed since it was read. Raise
+        """Create, change or remove (`new` None) a target. Return False if it was changed since it was read. Raise
         ConflictError if there are already MAX_TARGETS."""
         k = self._keys
         word, _ = await self._client.run(
@@ -80,7 +80,7 @@ class TargetStore:
         return [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.names)]
 
     async def save_figures(self, master_id: str, figures: Mapping[str, Sequence[Any]]) -> None:
-        """Tell the other masters this master's figures, by target."""
+        """Store this master's figures by target, for the other masters."""
         if not figures:
             return
         await self._client.run(
@@ -90,7 +90,7 @@ class TargetStore:
         )
 
     async def figures(self, names: Sequence[str], master_ids: Sequence[str]) -> dict[str, list[Any]]:
-        """Return the figures of each target at each of these masters that has some."""
+        """Return, by target, the figures of each of these masters that has some."""
         wanted = [(name, master_id) for name in names for master_id in master_ids]
         replies = await self._client.pipeline(
             [("GET", self._keys.target_figures(name, master_id)) for name, master_id in wanted],

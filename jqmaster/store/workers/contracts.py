@@ -1,4 +1,4 @@
-"""Names that were ever served, and the contracts that workers reported for them."""
+"""The names that workers have ever served, and the contracts that they reported for these names."""
 
 import logging
 import struct
@@ -14,11 +14,11 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The most names that are remembered, those that were served last.
+# The most names that are remembered: those that were served last.
 MAX_NAMES: Final = 10_000
-# The most contracts that are kept of one name; the latest stay.
+# The most contracts of one name that are kept: the latest.
 MAX_CONTRACTS: Final = 10
-# How long a contract is kept that no worker reports again.
+# How long a contract is kept if no worker reports it again.
 LIFE_MS: Final = 30 * 86_400_000
 _NAMES_PER_CALL: Final = 100
 _NAMES_PER_READ: Final = 1_000
@@ -43,7 +43,7 @@ class ContractStore:
         self._keys = shard.keys
 
     async def declare(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
-        """Note that a worker serves these names, under these contracts."""
+        """Record that a worker serves these names, with these contracts."""
         for page in pages(names, _NAMES_PER_CALL):
             args: list[Arg] = [
                 self._shard.now_arg, self._keys.contracts_prefix, LIFE_MS, MAX_NAMES, MAX_CONTRACTS,
@@ -79,11 +79,11 @@ class ContractStore:
         return sorted(told, key=lambda one: (-one.reported_at_ms, one.digest)), served is not None
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return those of these names that were never served. If names were forgotten because there were too many of
-        them, the list is empty: nobody knows."""
+        """Return those of these names that were never served. If names were removed because there were too many,
+        return none, because the answer is unknown."""
         found: list[str] = []
         for page in pages(list(names), _NAMES_PER_READ):
-            # Not ZMSCORE, which store users that were set up for older releases may not run.
+            # Do not use ZMSCORE: the rights of store users of older releases lack it.
             count, *scores = await self._client.pipeline(
                 [
                     ("ZCARD", self._keys.served_names),

@@ -1,4 +1,4 @@
-"""Polls of workers that pull: what they ask for, and what they were given."""
+"""Polls of workers that pull, and the jobs that were claimed for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,8 @@ class PollReply:
 
 
 class NoPoll(Enum):
-    """The reason why a worker cannot poll: it is not registered, was cut off, is pushed to, or polled again later."""
+    """The reason why a worker cannot poll: it is not registered, is detached, is pushed to, or has opened a newer
+    poll."""
 
     UNKNOWN = "unknown"
     DETACHED = "detached"
@@ -58,8 +59,8 @@ class PollStore:
         self._times = times
 
     async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
-        """Let the leader claim for this poll, once. A repeat of an answered poll gets its offers at once, and so does a
-        poll after an answer that reached nobody."""
+        """Open a poll, for which the leader claims once. A repeat of an answered poll gets its offers at once. So does
+        a new poll if the previous answer did not arrive."""
         k = self._keys
         word, data = await self._client.run(
             "open_poll",
@@ -80,7 +81,7 @@ class PollStore:
         return self._reply(word, data)
 
     async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:
-        """Return the offers that the poll was given. Without offers it keeps waiting, unless it `ends`."""
+        """Return the offers that were claimed for the poll. Without offers, the poll keeps waiting unless it `ends`."""
         k = self._keys
         word, data = await self._client.run(
             "take_mail",
@@ -90,7 +91,7 @@ class PollStore:
         return self._reply(word, data)
 
     async def drop(self, worker_id: str, poll_id: str = "") -> None:
-        """End this poll (or the newest one): nobody waits for its answer, so its jobs go to the next poll."""
+        """End this poll (or the newest one), because nobody waits for its answer. Its jobs go to the next poll."""
         await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:
@@ -102,7 +103,7 @@ class PollStore:
         return [w for w, until_ms in zip(worker_ids, replies, strict=True) if until_ms in (b"0", None)]
 
     async def notify(self, worker_id: str) -> None:
-        """Have the master that holds this worker's poll, whichever it is, look for an answer to it."""
+        """Wake the master that holds this worker's poll, so that it reads the answer."""
         await self._client.publish(self._keys.wake_channel, encode(MailArrived(worker_id)))
 
     def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:
@@ -119,7 +120,7 @@ class PollStore:
             try:
                 offered = codec.decode_offered(record)
             except DamagedError:
-                continue  # nobody can run it; when its lease ends the leader sets it aside
+                continue  # nobody can run it; the leader sets it aside when its lease ends
             job = ClaimedJob(job_id.decode(), offered.token, offered.fence, offered.claimed)
             offers.append(
                 Offer(job, offered.not_after_ms, offered.started_at_ms + self._times.current.lease_ms)

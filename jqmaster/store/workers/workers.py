@@ -22,15 +22,15 @@ from jqmaster.store.link.wake import GateClosed, JobsReady, WorkersChanged
 
 logger = logging.getLogger(__name__)
 
-# A lease ends within a minute, but all masters may be away when it does.
+# How long an announced end stays recorded. A lease ends within a minute, but all masters may be down then.
 LEFT_NOTE_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election. `fence` is
-    the newest one given, 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims
-    with a later report than the heartbeat's."""
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch`: 0 before the first election. `fence`: the
+    newest one; 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims for which
+    the store has a later report than that of the heartbeat."""
 
     now_ms: int
     epoch: int
@@ -48,8 +48,8 @@ class HeartbeatReply:
 
     @property
     def is_renewed(self) -> bool:
-        """Return whether claims in neither `to_cancel` nor `lost` have a new lease. A detached worker keeps the rest of
-        its old lease."""
+        """Return whether claims that are neither in `to_cancel` nor in `lost` have a new lease. A detached worker
+        keeps the rest of its old leases."""
         return self.detached_by in (None, "silence")
 
 
@@ -64,7 +64,7 @@ class WorkerOwner:
 
 @dataclass(frozen=True, slots=True)
 class FleetSeen:
-    """All registered workers at one instant. `queues`: those of jobs that ask for labels."""
+    """All registered workers at one instant. `queues`: the queues of jobs that require labels."""
 
     workers: list[Worker]
     now_ms: int
@@ -72,10 +72,10 @@ class FleetSeen:
 
 
 class Commanded(Enum):
-    """The outcome of an operator's order."""
+    """The outcome of an operator's command."""
 
     NEW = "new"
-    SAME = "same"  # it was so already
+    SAME = "same"  # the command changed nothing
     DETACHED = "detached"
     UNKNOWN = "unknown"
 
@@ -104,16 +104,16 @@ class WorkerStore:
         *,
         former: str | None = None,
     ) -> tuple[int, int]:
-        """Make the worker known. Another one at its URL is detached, and the claims of that one are over if it is known
-        to have ended. Slots that an operator keeps for its node and labels replace its own. Return the store time and
-        the epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: as it
-        is now. Raise StoreUnavailableError also if the call reached the store so late that nobody waits for it, or that
-        another worker has registered at the URL since."""
+        """Register the worker. A former worker at its URL is detached; its claims end at once if it is known to have
+        ended. A slot rule for its node and labels replaces its own number of slots. Return the store time and the
+        epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: as it is
+        now. Raise StoreUnavailableError also if the call reached the store so late that nobody waits for it any more,
+        or that another worker has registered at the URL."""
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
-        # Ask for the store's own clock first: a connection may hold a command back and deliver it long after the worker
-        # has registered by another master.
+        # Read the store's clock first, because a connection may deliver a command long after the worker has registered
+        # at another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
         described: dict[str, Arg] = {
             "url": spec.url or "",
@@ -158,7 +158,7 @@ class WorkerStore:
         return now_ms, codec.epoch_number(epoch)
 
     async def owner(self, worker_id: str) -> WorkerOwner | None:
-        """Return the owner of a worker; None if the worker is not known or its record cannot be read."""
+        """Return the owner of a worker; None: the worker is unknown, or its record cannot be read."""
         owner, secret, names = await self._client.command(
             "HMGET", self._keys.worker(worker_id), "owner", "secret", "names"
         )
@@ -168,7 +168,8 @@ class WorkerStore:
             return None
 
     async def adopt(self, worker_id: str, *, expected: str, owner: str) -> bool:
-        """Give a worker to another owner; False if it is gone or no longer has the expected one."""
+        """Make another token the owner of a worker. Return False if the worker is gone or has another owner than
+        expected."""
         word, _ = await self._client.run("adopt_worker", (self._keys.worker(worker_id),), (expected, owner))
         return word == "ok"
 
@@ -187,7 +188,7 @@ class WorkerStore:
         k = self._keys
         answer: HeartbeatReply | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
-            # Only with the last call has the store seen all claims: until then a missing one proves nothing.
+            # The store has seen all claims only with the last call. Until then, a missing claim proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
                 self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else -1,
@@ -203,7 +204,7 @@ class WorkerStore:
             now_ms, epoch, draining, detached_by, to_cancel, lost, fence, max_jobs = data
             earlier = answer or HeartbeatReply(now_ms, 0, False, None, frozenset(), frozenset())
             answer = HeartbeatReply(
-                # The first call's time: what was renewed first ends first.
+                # Use the time of the first call, because the leases that were renewed first end first.
                 earlier.now_ms,
                 codec.epoch_number(epoch),
                 bool(draining),
@@ -216,8 +217,8 @@ class WorkerStore:
         return answer
 
     async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """Take back a worker that was detached for its silence; each (job ID, token, history entry) that it still holds
-        gets its entry. False: it was not detached, or was detached for good."""
+        """Let a worker that was detached for its silence continue. Write the entry of each (job ID, token, history
+        entry) that it still holds. Return False if it was not detached, or was detached for good."""
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -248,15 +249,15 @@ class WorkerStore:
     # --- commands of operators, each with its audit entry
 
     async def drain(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """Give the worker no more jobs; it finishes those that it runs."""
+        """Drain the worker: it gets no more jobs, and finishes those that it runs."""
         return await self._command("drain_worker", worker_id, audit_entry)
 
     async def resume(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """Give the worker jobs again."""
+        """Let the worker take jobs again."""
         return await self._command("resume_worker", worker_id, audit_entry)
 
     async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """Detach the worker for good: no more jobs, no more leases."""
+        """Detach the worker for good: it gets no more jobs, and its leases are not renewed."""
         return await self._command("detach_worker", worker_id, audit_entry)
 
     async def set_slots(
@@ -279,9 +280,9 @@ class WorkerStore:
     async def observe(
         self, worker_id: str, gate_id: str, remaining: int, for_ms: int, as_of_ms: int = 0
     ) -> bool:
-        """Note that another system still admits `remaining` thousandths at a gate, for `for_ms` from `as_of_ms` on
-        (0: now), the time of the observation or earlier. Return False if a later one is stored. Raise NotFoundError
-        if the worker is not registered."""
+        """Record that another system still admits `remaining` thousandths at a gate for `for_ms`, counted from
+        `as_of_ms`: the time of the observation or an earlier one (0: now). Return False if a later one is stored.
+        Raise NotFoundError if the worker is not registered."""
         k = self._keys
         word, _ = await self._client.run(
             "observe",
@@ -297,7 +298,7 @@ class WorkerStore:
         return True
 
     async def slot_rules(self) -> list[SlotRule]:
-        """Return the rules of slots, by node and labels. One that cannot be read is left out."""
+        """Return the slot rules, by node and labels, without those that cannot be read."""
         flat = await self._client.command("HGETALL", self._keys.slot_rules)
         rules = []
         for raw_id, raw in zip(flat[::2], flat[1::2], strict=True):
@@ -310,7 +311,8 @@ class WorkerStore:
         return sorted(rules, key=lambda rule: (rule.node_id, sorted(rule.labels.items())))
 
     async def add_slot_rule(self, rule: SlotRule) -> bool:
-        """Keep a rule for workers that register from now on; False: there is one for that node and these labels."""
+        """Add a slot rule for workers that register from now on. Return False if there is one for that node and these
+        labels."""
         if await self._client.command("HEXISTS", self._keys.slot_rules, rule.id):
             return False
         packed = codec.pack([rule.node_id, dict(rule.labels), rule.set_by, rule.set_at_ms])
@@ -318,7 +320,7 @@ class WorkerStore:
         return True
 
     async def drop_slot_rule(self, rule_id: str, audit_entry: bytes) -> bool:
-        """Remove a rule; False: there is none. Workers that are registered keep their slots."""
+        """Remove a slot rule. Return False if there is none. Registered workers keep their slots."""
         word, _ = await self._client.run(
             "drop_slot_rule",
             (self._keys.slot_rules, self._keys.audit),
@@ -340,8 +342,8 @@ class WorkerStore:
     # --- leaving
 
     async def announce_leave(self, worker_id: str) -> bool:
-        """Note that the worker's process is ending: it gets no more jobs, and the end of a lease does not
-        count as a loss. False: it is not registered."""
+        """Record that the worker's process is ending. The worker gets no more jobs, and the end of a lease does not
+        count as a loss. Return False if it is not registered."""
         word, _ = await self._client.run(
             "announce_leave", (self._keys.worker(worker_id),), (self._shard.now_arg, self._shard.wake_channel)
         )
@@ -349,8 +351,8 @@ class WorkerStore:
         return word == "ok"
 
     async def forget(self, worker_id: str) -> bool:
-        """Remove a worker; False when it was not known. Claims that it holds end with their leases. Whether it
-        announced its end is kept until then."""
+        """Remove a worker. Return False if it was unknown. Claims that it holds end with their leases. An announced
+        end stays recorded until then."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_worker",
@@ -361,8 +363,8 @@ class WorkerStore:
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Remove a worker that was silent for `silent_ms` and holds nothing. False: it was heard from meanwhile, or is
-        gone."""
+        """Remove a worker that has been silent for `silent_ms` and holds no claim. Return False if it has sent a
+        heartbeat since, or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_silent_worker",
@@ -372,8 +374,8 @@ class WorkerStore:
         return word == "ok"
 
     async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Detach a worker that was silent for `silent_ms`, until it asks to go on. False: it was heard from meanwhile,
-        or is gone."""
+        """Detach a worker that has been silent for `silent_ms`, until it asks to continue. Return False if it has sent
+        a heartbeat since, or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "detach_silent_worker",
@@ -417,8 +419,8 @@ class WorkerStore:
         return found.workers, found.now_ms
 
     async def fleet(self) -> FleetSeen:
-        """Return every registered worker, by age, and what else the leader has to know."""
-        # The known workers are usually all workers, so one round trip tells everything.
+        """Return every registered worker, by age, and the other facts that the leader needs."""
+        # The known workers are usually all workers, so one round trip is enough.
         known = self._known_ids
         flat, (seconds, microseconds), queues, *replies = await self._client.pipeline(
             [
@@ -463,7 +465,7 @@ class WorkerStore:
             flat, busy, score = replies[n * 3 : n * 3 + 3]
             fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat or ()), 2)}
             if "max_jobs" not in fields:
-                continue  # forgotten between the two reads
+                continue  # removed between the two reads
             try:
                 last_seen_ms = seen.get(worker_id) or int(float(score or 0))
                 workers.append(_worker(worker_id, fields, last_seen_ms, busy or 0))
