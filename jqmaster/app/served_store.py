@@ -8,7 +8,7 @@ from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.watch.store_health import StoreHealth
-from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.link.client import StoreClient
 
 

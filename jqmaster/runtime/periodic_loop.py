@@ -11,7 +11,7 @@ from jqmaster.lifecycle import BackgroundLoops
 
 RETRY_S: Final = 1.0
 
-# Does one round of work, and returns the seconds until the next one.
+# A function that does one round of work, and returns the seconds until the next one.
 Round = Callable[[], Awaitable[float]]
 
 

@@ -24,9 +24,9 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# How often to look at the other masters and at the names that have jobs, while there are targets.
+# How often to read the list of masters and the names that have jobs, while there are targets.
 ROUND_S: Final = 1.0
-# How often to look at the names of people's workers, which takes a read of each worker.
+# How often to read the names that people's workers serve, because each read covers all workers.
 WORKERS_EVERY_S: Final = 5.0
 FIGURES_EVERY_S: Final = 5.0
 # A pattern serves a name for this long after its last job, so that the next one finds a worker.

@@ -96,10 +96,10 @@ def outcome_of(target: HttpTarget, job: ClaimedJob, answer: TargetAnswer, now_ms
     """Return the report on an attempt. For DeliveryResult.AWAITING, the caller opens the challenge first."""
     end = answer.end
     if target.body is BodyForm.FIREWORQ and end.result is DeliveryResult.UNREACHABLE and end.wait_s is None:
-        # A host that is not there costs a retry. While its breaker keeps jobs from it, they lose none.
+        # A host that cannot be reached costs a retry. While its breaker is open, jobs wait and lose no retry.
         end = replace(end, result=DeliveryResult.FAILED)
     if target.body is BodyForm.FIREWORQ:
-        # The gateway shows what the endpoint said.
+        # The Fireworq gateway shows the message of the endpoint.
         message = end.said or end.detail
     else:
         message = f"{end.detail}: {end.said}" if end.said else end.detail

@@ -1,4 +1,5 @@
-"""The hosts that the requests of a target go to: the requests under way at each, and those that cannot be reached."""
+"""The hosts to which the requests of a target go: the requests under way at each, and the hosts that cannot be
+reached."""
 
 import contextlib
 from collections import Counter
@@ -9,7 +10,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.workers.breaker import Breaker, BreakerPolicy
 from jqmaster.live_value import LiveValue
 
-# Hosts with failures that are remembered.
+# The most hosts with failures that are remembered.
 MAX_BREAKERS: Final = 10_000
 
 

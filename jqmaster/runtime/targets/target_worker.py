@@ -55,7 +55,7 @@ RETRY_S: Final = 1.0
 # Requests end this much before the lease does, but not in its first three quarters, unless a heartbeat renews it.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
-# Calls that the store did not take for one of these reasons are repeated.
+# Calls that the store refused for one of these reasons are repeated.
 _PASSING: Final = (StoreUnavailableError, OutcomeUnknownError)
 
 ClaimId = tuple[str, str]
@@ -147,7 +147,7 @@ class TargetWorker:
     async def change(self, target: HttpTarget, names: tuple[str, ...], slots: int, share: Share) -> None:
         """Follow a change of the target. Requests that are under way end under the terms that they began with."""
         if target != self.target:
-            # The address may have been mended.
+            # The address may have been corrected.
             self._hosts.forget_failures()
         self.target, self._names, self._slots, self._share = target, names, slots, share
         if self._tenure is not None:
@@ -344,7 +344,8 @@ class TargetWorker:
         return min(room, 1) if breaker.is_half_open(now_s) else room
 
     def _until_change_s(self) -> float:
-        """Return the most seconds to wait for room: until the target is tried again, unless it is being tried."""
+        """Return how long to wait for room at most, in seconds: until the target is tried again, unless it is being
+        tried."""
         breaker = self._own_breaker()
         if breaker is None or breaker.open_s == 0.0 or breaker.is_probing:
             return POLL_S
@@ -411,7 +412,7 @@ class TargetWorker:
                 break
             await asyncio.sleep(RETRY_S)
         if len(batch) > 1:
-            # One of them is at fault, and the others count.
+            # One of the reports is at fault, and the others count.
             for outcome in batch:
                 await self._report(tenure, [outcome])
         else:
@@ -478,7 +479,7 @@ class TargetWorker:
             )
         except (AddressError, ValueError, JqmasterError) as exc:
             why = exc.detail if isinstance(exc, JqmasterError) else str(exc)
-            # It may quote the argument.
+            # The text may quote the argument.
             end = DeliveryEnd(
                 DeliveryResult.REJECTED, "the argument does not fit", code="invalid_argument", said=why
             )
@@ -494,7 +495,8 @@ class TargetWorker:
             return None
         with self._hosts.calling(origin):
             answer = await services.client.call(target, request)
-        # Only what was not sent is a failure of the host. Anything else may be the fault of one job.
+        # Only a request that was not sent counts as a failure of the host. Any other failure may be the fault of one
+        # job.
         if answer.end.result is DeliveryResult.UNREACHABLE:
             self._hosts.failed(origin, answer.end.detail)
         else:

@@ -9,12 +9,12 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.workers.workers import WorkerStore
 
-# A dispatcher with work claims every second, so an earlier check makes no sense.
+# A dispatcher with work claims every second, so a shorter time would cause false alarms.
 QUIET_S: Final = 3.0
 
 
 class Stall(NamedTuple):
-    """A lack of progress. `what`: the part that does not make progress, for people; `seconds`: since how long."""
+    """A lack of progress. `what`: the part that makes no progress, for people; `seconds`: how long it has lasted."""
 
     seconds: float
     what: str

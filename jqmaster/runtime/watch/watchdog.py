@@ -99,7 +99,7 @@ class Watchdog(PeriodicLoop):
         if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
             self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
         elif failing.is_of_link and now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
-            # Only then, because new connections help against nothing else, and break the calls under way.
+            # Replace the connections only in this case: it helps against nothing else, and breaks the calls under way.
             logger.error(
                 "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
                 failing.name,

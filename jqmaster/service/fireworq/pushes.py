@@ -42,7 +42,7 @@ class FireworqPush:
             "url": self.url,
             "payload": self.payload,
             "category": self.category,
-            # A job of another push that has the same number is another job.
+            # Another push with the same number must not count as a repeat of this one.
             "push": os.urandom(6).hex(),
         }
         return JobSpec(
@@ -108,7 +108,7 @@ class FireworqPushes:
                 return number
 
     def _next(self) -> int:
-        # A new ID has the instant and random bits.
+        # A new ID contains the instant and random bits, so choose a new one.
         bits = int(new_id().replace("-", ""), 16)
         self._last = max(self._last + 1, number_at(bits >> 80, bits >> 64))
         return self._last

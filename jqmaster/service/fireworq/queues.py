@@ -165,7 +165,7 @@ class FireworqQueues:
     async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
         """Create a routing of an import. Return False if the category has one. Raise NotFoundError if there is no such
         queue."""
-        # It may be a second old, because the import is the only one that matters, and reads once for many routings.
+        # A copy that is a second old is enough: the import reads it once for many routings.
         found = await self.all()
         if category in found.routings:
             return False
@@ -196,13 +196,13 @@ class FireworqQueues:
         target = stored.target
         fields = describe_target(target) | {
             "url": {"from_": target.url_from},
-            # Not as they are shown: hidden values do not follow a change of the hosts.
+            # Use the stored values, because hidden values of the shown form would be lost.
             "headers": target.headers,
             "secret": None,
             "allow_hosts": self._hosts,
         }
         demands = Precondition(match=frozenset({stored.etag}))
-        # Somebody who changed it meanwhile is met again in the next round.
+        # If somebody changed it meanwhile, the next round tries again.
         with contextlib.suppress(PreconditionFailedError):
             await self._targets.put(target.name, fields, who=who, demands=demands)
 

@@ -56,7 +56,7 @@ class IdentityDirectory:
 
     async def stop(self) -> None:
         await self._loops.stop()
-        with contextlib.suppress(JqmasterError):  # best effort: it says when a token was last used
+        with contextlib.suppress(JqmasterError):  # best effort: these are only times of last use
             await self._flush_uses()
 
     def wake(self) -> None:
@@ -79,7 +79,7 @@ class IdentityDirectory:
 
     async def reload_after_change(self) -> None:
         """Read a change that was just made here, if the store answers."""
-        with contextlib.suppress(JqmasterError):  # the change is made; the loop reads again
+        with contextlib.suppress(JqmasterError):  # the change is stored, and the loop reads it later
             await self.reload()
 
     @property

@@ -15,11 +15,11 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.store.constraints.why import WhyStore
 
-# The most jobs that are looked at, those first that have waited longest.
+# The most jobs that are read, beginning with those that have waited longest.
 MOST_EXAMINED: Final = 2_000
-# The most jobs that are explained, one for each group of jobs that wait for the same.
+# The most jobs that are explained: one for each group of jobs that wait for the same thing.
 MOST_EXPLAINED: Final = 12
-# The most jobs of a group that are asked about, if they start meanwhile.
+# The most jobs of a group that are tried one after another, because a job may start meanwhile.
 MOST_ASKED: Final = 3
 
 
@@ -75,8 +75,8 @@ class BacklogWhy:
         return sorted(found.values(), key=len, reverse=True)
 
     async def _causes(self, groups: Sequence[Sequence[Job]], access: ContentAccess) -> list[WaitCause]:
-        """Return for each group the cause for which it waits, unless the jobs that were asked about have started
-        meanwhile. The last jobs are asked about, because the first ones start first."""
+        """Return for each group the cause for which it waits, unless the jobs that were tried have started
+        meanwhile. The last jobs are tried, because the first ones start first."""
         found: dict[int, WaitCause] = {}
         for turn in range(1, MOST_ASKED + 1):
             asked = {

@@ -88,7 +88,7 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # By number of replicas, so that no push waits for more replicas than requested.
+        # By number of replicas: pushes that need the same number share calls, so that none waits for more replicas.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
         self._keys = IdempotencyKeys(acceptance.idempotency)
         self._checks = PushChecks(acceptance.checks)

@@ -1,4 +1,4 @@
-"""Idempotency keys: each stands for one job, whoever repeats the push."""
+"""Idempotency keys. Each stands for one job, however often the push is repeated."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Refuses a bulk before it is written, as far as a read of the store shows that it would be refused."""
+"""Refuses a bulk before it is written if a read of the store shows that it would be refused."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter

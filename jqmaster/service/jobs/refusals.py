@@ -16,7 +16,7 @@ def error_of(
 ) -> JqmasterError:
     """Return the error for the refused jobs, all for one reason. `refused`: by position; `numbers`: the index of each
     position in a bulk, None: the job was pushed alone. `others`: the outcome for the other jobs of the bulk."""
-    # Name a conflict that a repeat does not end before one that it may end.
+    # Prefer a conflict that no repeat can resolve, because the error has one code.
     first = min(refused.values(), key=attrgetter("may_pass"))
     errors = [
         FieldError(one.field_path if numbers is None else ("jobs", numbers[n], *one.field_path), one.rule)

@@ -244,7 +244,8 @@ class HealthService:
         for stored, usage in full[:MOST]:
             constraint = stored.constraint
             gate = None
-            # One constraint costs up to a thousand gates to look at, so only the values of the worst are told apart.
+            # One constraint may have a thousand gates to read, so only the values of the worst constraint are shown
+            # separately.
             if constraint.key is not None and not found:
                 gate = await self._crowded(constraint.name)
             found.append(_HeldGate(constraint.key, _full(stored, usage, gate)))
@@ -354,7 +355,7 @@ def _paused(stored: StoredConstraint, usage: Usage, access: ContentAccess) -> It
 def _jobs_of(
     matcher: Mapping[str, Any],
 ) -> tuple[Literal["name", "tag", "value", "matcher"], str, str]:
-    """Return which jobs a pause concerns: the kind, the name, tag or value, and the path of a value."""
+    """Return the jobs that a pause concerns: the kind, then the name, tag or value, and the path of a value."""
     field, op, value = matcher.get("field"), matcher.get("op"), matcher.get("value")
     if op == "eq" and field == "name":
         return "name", str(value), ""
@@ -405,7 +406,7 @@ def _dead(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentP
 
 
 def _newest_kind(groups: Sequence[GroupedFailures], now_ms: int) -> str:
-    """Return in words what is new about these failures; empty if nothing is."""
+    """Return, in words, the new facts about these failures; empty: there are none."""
     for group in groups:
         marks = group.marks(now_ms)
         if not marks:

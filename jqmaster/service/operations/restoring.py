@@ -110,7 +110,8 @@ class Restoring:
             raise
         await loading.clear(self._hold, keeps_mark=keeps_mark)
         await loading.load(self._hold, backup.records())
-        # A new mark, because these data differ from the original's since the backup, and its masters must notice.
+        # Write a new mark, because these data have diverged from the original since the backup, and masters of the
+        # original must notice that.
         await generation.mark(shard, new_id().replace("-", ""))
         restored = Restored(manifest, await shard.now_ms())
         await self._tell_risks(restored, on_risk)
@@ -140,7 +141,7 @@ class Restoring:
     async def _all_jobs(self) -> AsyncIterator[Job]:
         prefix = self._shard.keys.job_prefix.encode()
         async for page in loading.key_pages(self._shard):
-            # SCAN may give a key twice; within a page it does not.
+            # SCAN may return a key twice, but not within one page.
             ids = [key[len(prefix) :].decode() for key in page if key.startswith(prefix)]
             await self._hold.renew()
             for part in pages(ids, _JOBS_PER_READ):

@@ -123,7 +123,7 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(self._workers, worker_id)  # no script runs that would find out
+                await existing_worker(self._workers, worker_id)  # no script runs that would check this
             verdicts = await self._settlements.settle(worker_id, settlements)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
