@@ -181,7 +181,7 @@ class ShardServices:
 
     def _make_enqueue(self) -> EnqueueService:
         return EnqueueService(
-            self.stores.acceptance,
+            self.stores.new_jobs,
             self.constraints,
             admit=self.admit,
             reach=self.reach,
@@ -302,7 +302,7 @@ class ShardServices:
         )
         of_predecessors = PredecessorFollowUps(stores.predecessors, stores.records, constraints)
         of_webhooks = WebhookFollowUps(
-            stores.acceptance, stores.records, stores.results, constraints, prepare=self.messenger.prepare
+            stores.new_jobs, stores.records, stores.results, constraints, prepare=self.messenger.prepare
         )
         return FollowUps(
             stores.follow_ups, of_batches.kinds() | of_predecessors.kinds() | of_webhooks.kinds()
@@ -392,7 +392,7 @@ class ShardServices:
                 calendars=stores.calendars,
             ),
             NoticeSender(
-                stores.acceptance,
+                stores.new_jobs,
                 stores.records,
                 self.constraints,
                 Letters(shared.public_url, shared.settings.link_templates),

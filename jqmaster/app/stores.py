@@ -48,7 +48,7 @@ class Stores:
     """The stores of one shard, each with one role: first those along a job's path. A store that a single service
     uses is built with that service."""
 
-    acceptance: EnqueueStore
+    new_jobs: EnqueueStore
     due: TimerStore
     claims: ClaimStore
     leases: LeaseStore
@@ -95,7 +95,7 @@ class Stores:
     ) -> "Stores":
         records = RecordStore(shard)
         return cls(
-            acceptance=EnqueueStore(shard, tally),
+            new_jobs=EnqueueStore(shard, tally),
             due=TimerStore(shard, tally),
             claims=ClaimStore(shard, tally, times),
             leases=LeaseStore(shard, records, tally, times),

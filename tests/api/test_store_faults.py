@@ -449,7 +449,7 @@ async def test_a_push_whose_key_could_not_be_marked_is_unknown_and_its_repeat_no
         async def away(*args: object, **options: object) -> None:
             raise StoreUnavailableError("away", retry_after_s=1)
 
-        monkeypatch.setattr(master.shard.services.stores.acceptance.idempotency, "mark_accepted", away)
+        monkeypatch.setattr(master.shard.services.stores.new_jobs.idempotency, "mark_accepted", away)
         key = {"Idempotency-Key": "k"}
         status, problem = await api.call("POST", "/api/jobs", {"name": "work"}, **key)
         assert (status, problem["code"]) == (503, "outcome_unknown")

@@ -66,10 +66,10 @@ class Imported:
 
 
 class Importing:
-    """One import into the installation of these `parts`."""
+    """One import into an installation."""
 
-    def __init__(self, parts: Installation, *, without_results: bool) -> None:
-        self._parts = parts
+    def __init__(self, installation: Installation, *, without_results: bool) -> None:
+        self._installation = installation
         self._without_results = without_results
         self.done = Imported()
         self._to_seal: list[str] = []
@@ -89,7 +89,7 @@ class Importing:
 
     async def run(self, stream: IO[bytes], file: CheckedFile) -> Imported:
         """Import a file that was checked. Raise ConflictError, and what the stores raise."""
-        await self._parts.refuse_unserved()
+        await self._installation.refuse_unserved()
         stream.seek(0)
         # Fields that are not known were counted when the file was checked.
         unknown = Unknown(file.unknown.are_skipped)
@@ -111,11 +111,11 @@ class Importing:
         await self._import_dependents(stream, file.dependents, unknown)
         await self._import_people(people, unknown)
         for batch_id in self._to_seal:
-            await self._parts.batches.seal(batch_id)
+            await self._installation.batches.seal(batch_id)
         done = self.done
         after = {"new": dict(done.new), "there": dict(done.there), "left_out": len(done.left_out)}
         if done.new:
-            await self._parts.audit.write(
+            await self._installation.audit.write(
                 encode_entry(who=WHO, action="import", target=file.head.shard, before=None, after=after)
             )
         return done
@@ -139,57 +139,61 @@ class Importing:
             (self.done.new if outcome else self.done.there)[line.kind] += 1
 
     async def _put_setting(self, name: str, made: models.SettingDocument) -> bool:
-        if name in (await self._parts.settings_store.load()).values:
+        if name in (await self._installation.settings_store.load()).values:
             return False
-        await self._parts.settings.change({name: made.value}, WHO)
+        await self._installation.settings.change({name: made.value}, WHO)
         return True
 
     async def _put_constraint(self, name: str, made: ConstraintRequest) -> bool:
-        _, is_new = await self._parts.constraint_editor.put(
-            name, made.model_dump(), WHO, self._parts.access, _NEW
+        _, is_new = await self._installation.constraint_editor.put(
+            name, made.model_dump(), WHO, self._installation.access, _NEW
         )
         return bool(is_new)
 
     async def _put_calendar(self, name: str, made: Calendar) -> bool:
-        return await self._parts.calendar_editor.take_over(made, WHO)
+        return await self._installation.calendar_editor.take_over(made, WHO)
 
     async def _put_definition(self, name: str, made: tuple[DefinitionRequest, JobSpec]) -> bool:
         request, job = made
-        _, is_new = await self._parts.definition_editor.put(
-            name, request.model_dump(), job, who=WHO, access=self._parts.access,
-            most=self._parts.max_definitions, demands=_NEW,
+        _, is_new = await self._installation.definition_editor.put(
+            name, request.model_dump(), job, who=WHO, access=self._installation.access,
+            most=self._installation.max_definitions, demands=_NEW,
         )  # fmt: skip
         return bool(is_new)
 
     async def _put_notice(self, name: str, made: NoticeRequest) -> bool | str:
         if any("…" in (one.slack or "") or one.has_secret is not None for one in made.to):
             return "its destinations are secrets, which the export does not have: export with --with-secrets"
-        return bool(await self._parts.notice_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
+        return bool(
+            await self._installation.notice_editor.put(name, made.model_dump(), who=WHO, demands=_NEW)
+        )
 
     async def _put_target(self, name: str, made: TargetRequest) -> bool | str:
         is_hidden = "…" in made.headers.values() or "…" in str(made.url)
         if is_hidden or (made.has_secret and made.secret is None):
             return "its headers, its secret or its URL are not in the export: export with --with-secrets"
-        return bool(await self._parts.target_editor.put(name, made.model_dump(), who=WHO, demands=_NEW))
+        return bool(
+            await self._installation.target_editor.put(name, made.model_dump(), who=WHO, demands=_NEW)
+        )
 
     async def _put_fireworq_queue(self, name: str, made: FireworqQueue) -> bool:
-        return bool(await self._parts.fireworq.take_over_queue(made, WHO))
+        return bool(await self._installation.fireworq.take_over_queue(made, WHO))
 
     async def _put_fireworq_routing(self, category: str, made: models.FireworqRoutingDocument) -> bool:
-        return bool(await self._parts.fireworq.take_over_routing(category, made.queue_name, WHO))
+        return bool(await self._installation.fireworq.take_over_routing(category, made.queue_name, WHO))
 
     async def _put_slot_rule(self, rule_id: str, made: models.SlotRuleDocument) -> bool:
         rule = SlotRule(made.node_id, made.labels, made.max_jobs, made.set_by, made.set_at)
-        return bool(await self._parts.workers.add_slot_rule(rule))
+        return bool(await self._installation.workers.add_slot_rule(rule))
 
     async def _put_batch(self, batch_id: str, made: tuple[BatchSpec, models.BatchFacts]) -> bool | str:
         spec, facts = made
         if facts.is_sealed:
             self._to_seal.append(batch_id)
-        if await self._parts.batches.get(batch_id) is not None:
+        if await self._installation.batches.get(batch_id) is not None:
             return False
         try:
-            return bool(await self._parts.batches.put(spec, life_ms=self._parts.batch_life_ms))
+            return bool(await self._installation.batches.put(spec, life_ms=self._installation.batch_life_ms))
         except BatchRefused as refused:
             return {
                 "expired": "its expires_at is past",
@@ -217,7 +221,7 @@ class Importing:
         await self._import_jobs(jobs)
 
     async def _import_jobs(self, jobs: Sequence[ImportedJob]) -> None:
-        there = await self._parts.existing([job.spec.id for job in jobs])
+        there = await self._installation.existing([job.spec.id for job in jobs])
         chosen = []
         for job in jobs:
             spec, over = job.spec, set(job.facts.over)
@@ -245,7 +249,7 @@ class Importing:
                 chosen.append(job)
         if not chosen:
             return
-        outcomes = await self._parts.enqueue([job.spec for job in chosen])
+        outcomes = await self._installation.enqueue([job.spec for job in chosen])
         for job, outcome in zip(chosen, outcomes, strict=True):
             if outcome is Accepted.NEW:
                 self.done.new["job"] += 1
@@ -261,7 +265,7 @@ class Importing:
     async def _import_people(self, lines: Sequence[ExportLine], unknown: Unknown) -> None:
         """Import users and tokens with their secrets, those with admin rights first: from the first one on, everybody
         must log in."""
-        credentials = self._parts.credentials
+        credentials = self._installation.credentials
         known = await credentials.load()
         users = {user.name for user, _ in await credentials.users()}
         made: list[tuple[bool, ExportLine, StoredUser | StoredToken]] = []

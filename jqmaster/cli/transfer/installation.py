@@ -54,7 +54,7 @@ class Installation:
         tally, records = Tally(), RecordStore(shard)
         store, usage = ConstraintStore(shard), UsageStore(shard, records)
         self._cache = ConstraintCache(store)
-        self._acceptance = EnqueueStore(shard, tally)
+        self._new_jobs = EnqueueStore(shard, tally)
         self.settings_store = SettingsStore(shard)
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions
@@ -112,4 +112,4 @@ class Installation:
         return {job_id for job_id, count in zip(job_ids, found, strict=True) if count}
 
     async def enqueue(self, specs: Sequence[JobSpec]) -> list[Outcome]:
-        return await self._cache.under(lambda constraints: self._acceptance.enqueue(specs, constraints))
+        return await self._cache.under(lambda constraints: self._new_jobs.enqueue(specs, constraints))

@@ -68,7 +68,7 @@ class EnqueueService:
 
     def __init__(
         self,
-        acceptance: EnqueueStore,
+        new_jobs: EnqueueStore,
         constraints: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
@@ -80,7 +80,7 @@ class EnqueueService:
     ) -> None:
         """`admit` returns the number of replicas that a new job of a level needs, or refuses it. `admitted`: what it
         returns at present, for the levels that it does not refuse."""
-        self._acceptance = acceptance
+        self._new_jobs = new_jobs
         self._constraints = constraints
         self._admit = admit
         self._admitted = admitted or LiveValue({})
@@ -90,8 +90,8 @@ class EnqueueService:
         self._can_notify = can_notify
         # By number of replicas: pushes that need the same number share calls, so that none waits for more replicas.
         self._enqueues: dict[int, Coalescer[JobSpec, Outcome]] = {}
-        self._keys = IdempotencyKeys(acceptance.idempotency)
-        self._checks = PushChecks(acceptance.checks)
+        self._keys = IdempotencyKeys(new_jobs.idempotency)
+        self._checks = PushChecks(new_jobs.checks)
 
     async def start(self) -> None:
         """Nothing runs before the first call."""
@@ -251,7 +251,7 @@ class EnqueueService:
         try:
             with self._traced(specs):
                 outcomes = await self._constraints.under(
-                    lambda constraints: self._acceptance.enqueue(
+                    lambda constraints: self._new_jobs.enqueue(
                         specs, constraints, is_whole=True, replicas=replicas
                     )
                 )
@@ -310,13 +310,13 @@ class EnqueueService:
     def _new_coalescer(self, replicas: int) -> Coalescer[JobSpec, Outcome]:
         async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
             try:
-                return await self._acceptance.enqueue(
+                return await self._new_jobs.enqueue(
                     specs, self._constraints.current.constraint_set, replicas=replicas
                 )
             except StaleConstraints:
                 await self._constraints.reload()
             return await self._constraints.under(
-                lambda constraints: self._acceptance.enqueue(specs, constraints, replicas=replicas)
+                lambda constraints: self._new_jobs.enqueue(specs, constraints, replicas=replicas)
             )
 
         return Coalescer(

@@ -27,7 +27,7 @@ class NoticeSender:
 
     def __init__(
         self,
-        acceptance: EnqueueStore,
+        new_jobs: EnqueueStore,
         records: RecordStore,
         constraints: ConstraintCache,
         letters: Letters,
@@ -36,7 +36,7 @@ class NoticeSender:
         waiting: WaitingChallengeStore,
     ) -> None:
         self._waiting = waiting
-        self._acceptance = acceptance
+        self._new_jobs = new_jobs
         self._records = records
         self._constraints = constraints
         self._letters = letters
@@ -52,7 +52,7 @@ class NoticeSender:
         specs = self._deliveries(notice, letter, message, questions)
         await self._prepare()
         outcomes = await self._constraints.under(
-            lambda constraints: self._acceptance.enqueue(specs, constraints)
+            lambda constraints: self._new_jobs.enqueue(specs, constraints)
         )
         # If an ID is taken, this delivery was enqueued before.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)

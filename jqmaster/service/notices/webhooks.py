@@ -39,14 +39,14 @@ class WebhookFollowUps:
 
     def __init__(
         self,
-        acceptance: EnqueueStore,
+        new_jobs: EnqueueStore,
         records: RecordStore,
         results: ResultStore,
         constraints: ConstraintCache,
         *,
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
-        self._acceptance = acceptance
+        self._new_jobs = new_jobs
         self._records = records
         self._results = results
         self._constraints = constraints
@@ -74,7 +74,7 @@ class WebhookFollowUps:
             return tuple(failed)
         await self._prepare()
         outcomes = await self._constraints.under(
-            lambda constraints: self._acceptance.enqueue(list(specs.values()), constraints)
+            lambda constraints: self._new_jobs.enqueue(list(specs.values()), constraints)
         )
         # If an ID is taken, this delivery was enqueued before, when the job had not run again and still had its result.
         return [

@@ -33,7 +33,7 @@ CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}
 async def held_up(master: Master, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Block every enqueue at the store."""
     free = asyncio.Event()
-    store = master.shard.services.stores.acceptance
+    store = master.shard.services.stores.new_jobs
     enqueue = store.enqueue
 
     async def late(*args: Any, **options: Any) -> Any:
