@@ -266,7 +266,7 @@ def _waits(given: Mapping[str, str], status: int) -> "Iterator[tuple[Unit, float
 
 
 def _drafts(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
-    # Several policies are told in a list, and all of them apply.
+    # A list has several policies, and all of them apply.
     for policy in re.split(r",\s*(?=\")", given.get("ratelimit", "")):
         parts = {name: float(number) for name, number in _DRAFT.findall(policy)}
         remaining = parts.get("r", parts.get("remaining"))

@@ -81,7 +81,7 @@ def release_signals() -> None:
 
 
 def end_copy() -> NoReturn:
-    """End a process that a handler forked and that returned from the handler: two processes would go on as one
+    """End a process that a handler forked and that returned from the handler. Otherwise two processes would run as one
     worker."""
     logger.error(
         "a handler forked this process and returned in it; it ends here, unreported: end such a process with os._exit"
@@ -94,8 +94,7 @@ def _in_child() -> None:
     global known_pid  # noqa: PLW0603  one process, one number
     for one in list(_renewables):
         one.renew()
-    # Set this last: a second thread that comes here renews everything once more, rather than use what is not renewed
-    # yet.
+    # Set this last. A second thread then renews everything again, and never uses an object that is not renewed yet.
     known_pid = os.getpid()
 
 

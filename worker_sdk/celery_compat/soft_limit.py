@@ -25,7 +25,7 @@ def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
         try:
             limit.end()
         except SoftTimeLimitExceeded:
-            # The exception came at the very end, while the limit was being removed. Remove it again.
+            # The exception was raised at the very end, while the limit was being removed. Remove the limit again.
             limit.end()
             raise
 

@@ -275,7 +275,7 @@ class _OpenInDjango:
     began_s: float
     lease_ms: int
     is_direct: bool
-    # In a TestCase, the transaction goes on after its callbacks have run.
+    # In a TestCase, the transaction continues after its callbacks have run.
     is_over: bool = False
 
     def push(self) -> None:

@@ -240,7 +240,7 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the body as it came, still compressed if it is."""
+    """Yield the body as received, without decompressing it."""
     try:
         async for part in answer.aiter_raw():
             yield part

@@ -88,7 +88,7 @@ class BlockingClient:
             self._connection = None
 
     def __del__(self) -> None:
-        # Pushers of tasks are replaced while threads may use them: nobody else closes their connections.
+        # Pushers of tasks are replaced while threads may use them, so their connections are closed here.
         if getattr(self, "_connection", None) is not None:
             self.close()
 

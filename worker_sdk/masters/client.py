@@ -50,7 +50,7 @@ class MasterClient:
         await self._http.close()
 
     def disown(self) -> None:
-        """Make no more calls, in a forked process."""
+        """Make no more calls, because this is a forked process."""
         self._http.disown()
 
     def drop_idle(self) -> None:

@@ -13,7 +13,7 @@ from worker_sdk.masters.store_affinity import HEADER, StoreAffinity
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
-# A Retry-After makes nobody wait for longer than this.
+# The longest wait that a Retry-After can cause.
 MAX_RETRY_AFTER_S: Final = 60.0
 # How long a master is asked last after it was silent, because a call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0

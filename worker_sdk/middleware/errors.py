@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Exceptions that say how a job goes on, not that something is wrong.
+# Exceptions that decide how a job continues, and report no fault.
 ORDERS: Final = (Defer, Retry, Discard, Fail)
 _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canceled"})
 

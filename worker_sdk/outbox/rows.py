@@ -121,6 +121,6 @@ def body_of(job: Mapping[str, Any], key_ttl_s: float | None) -> bytes:
         # The time counts from the enqueue, not from a push that an outage may delay.
         kept["run_at"] = iso(datetime.now(UTC) + timedelta(seconds=delay))
     if key_ttl_s is not None and "key" not in kept:
-        # A master knows an ID only as long as it keeps the job, and a repeat may come later.
+        # A master knows an ID only as long as it keeps the job, and a repeat may arrive after that.
         kept["key"], kept["key_ttl"] = kept["id"], key_ttl_s
     return sendable(kept)

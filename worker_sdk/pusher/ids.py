@@ -8,7 +8,7 @@ from typing import Final
 
 from worker_sdk import forked
 
-# A number that grows with each ID follows the milliseconds; its lower part is behind the variant.
+# After the milliseconds comes a number that grows with each ID. Its lower part follows the variant bits.
 COUNT_BITS: Final = 26
 _LOWER_BITS: Final = 14
 _LOWER: Final = (1 << _LOWER_BITS) - 1

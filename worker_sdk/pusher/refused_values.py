@@ -31,7 +31,7 @@ _Path = Sequence[Any]
 
 
 def _walk(fields: Any) -> Iterator[tuple[_Path, Any]]:
-    """Yield each value with its path, as far as a walk is worth it."""
+    """Yield each value with its path, up to a limit."""
     left: list[tuple[_Path, Any]] = [((), fields)]
     for _ in range(_MOST_STEPS):
         if not left:

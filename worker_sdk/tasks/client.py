@@ -59,7 +59,7 @@ class OwnPushers:
 
 
 process_pushers: Final = ProcessPushers()
-# Stands for every other client, in tests.
+# Replaces every other client, in tests.
 substitutes: Final[list["Pushers"]] = []
 
 

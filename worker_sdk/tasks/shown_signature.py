@@ -47,7 +47,7 @@ class WithParametersOfTask:
             copy = task.shown_methods[self._name] = self._copy_for(task)
         bound = MethodType(copy, calls)
         if calls is task:
-            # The next look-up does not come here.
+            # The next look-up finds the attribute directly.
             task.__dict__[self._name] = bound
         return bound
 
@@ -68,7 +68,7 @@ class WithParametersOfTask:
 
 
 class _SignatureOfCall:
-    """Has the signature of one method of one task. Python looks for it behind `__wrapped__`."""
+    """Has the signature of one method of one task. Python finds it through `__wrapped__`."""
 
     def __init__(self, task: ShownTask, returned: Callable[[], Any]) -> None:
         self._task = task

@@ -56,7 +56,7 @@ class KeptBatches:
         return found
 
     def view(self, batch_id: str, runs: Iterable[Run]) -> dict[str, Any]:
-        """Return a batch as a master shows it, as far as the kit knows it."""
+        """Return a batch as a master shows it, with the facts that the kit knows."""
         batch = self.known(batch_id)
         members = [run for run in runs if run.job.get("batch") == batch_id]
         states = ("succeeded", "discarded", "failed", "canceled", "skipped")

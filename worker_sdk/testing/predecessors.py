@@ -71,8 +71,7 @@ class KeptPredecessors:
         self._known_as[job_id] = known_id
 
     def ended(self, run: Run) -> list[Run]:
-        """Let the dependents of a job that is over go on. Return those that were released or skipped, also over several
-        steps."""
+        """Release or skip the dependents of a job that has ended. Return them, including indirect ones."""
         changed: list[Run] = []
         # This list grows during the loop.
         over = [run]

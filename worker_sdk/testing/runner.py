@@ -79,7 +79,7 @@ class Runner:
         handler = self.worker.handler_of(run.job)
         await self.worker.astart()
         argument, ctx = self._begin_all([run], handler)
-        # This is the asyncio task of the test, which goes on after the job.
+        # This is the asyncio task of the test, which continues after the job.
         mark = running_job.set(ctx)
         try:
             if handler.is_coroutine:
@@ -113,7 +113,7 @@ class Runner:
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
-        # An attempt that got its callback goes on.
+        # An attempt that got its callback continues.
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()

@@ -23,7 +23,7 @@ def not_after_s(file: Path) -> float | None:
 
 
 def _not_after_s(der: bytes) -> float:
-    """Walk to Validity in RFC 5280: version, serial number, algorithm and issuer come before it."""
+    """Skip the fields before Validity (RFC 5280): version, serial number, algorithm and issuer."""
     _, pos, _ = _head(der, 0)  # Certificate
     _, pos, _ = _head(der, pos)  # TBSCertificate
     tag, _, end = _head(der, pos)

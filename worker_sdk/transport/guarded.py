@@ -171,7 +171,7 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # The request itself is answered. The input after it is ignored: nobody agreed to its protocol.
+            # Answer the request itself, and ignore the input after it, because no change of the protocol was agreed.
             self._is_deaf = True
             return
         except httptools.HttpParserInvalidMethodError:
@@ -239,7 +239,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_request_line(self, version: str) -> None:
         """Refuse other protocols, more than one blank, and line ends before the line."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first request line is at the beginning. Pipelined ones are behind bodies whose end only the parser knows.
+        # The first request line is at the beginning. Those of pipelined requests come after bodies, whose ends only the
+        # parser knows.
         found = self._line.find(line, self._line_end)
         if found < 0 or (self._line_end == 0 and found > 0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")

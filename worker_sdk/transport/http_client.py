@@ -35,7 +35,7 @@ class NotSentError(Exception):
 
 
 class NoAnswerError(Exception):
-    """Something of the request may have been sent, and no valid answer came back."""
+    """A part of the request may have been sent, and no valid answer was received."""
 
 
 class TooLargeAnswerError(NoAnswerError):
@@ -347,7 +347,7 @@ class _Connection(asyncio.BaseProtocol):
 
     @property
     def has_response_begun(self) -> bool:
-        """Return whether anything came in answer to the last request."""
+        """Return whether any byte of the answer to the last request has arrived."""
         return self._received > 0
 
     async def exchange(self, head: bytes, body: bytes, timeout_s: float) -> HttpAnswer:
@@ -407,7 +407,8 @@ class _Connection(asyncio.BaseProtocol):
                     self._transport.resume_reading()
 
     def enter(self, reserved: int) -> None:
-        """Go on reading: there is room for what came of the body. The time of the call goes on, too."""
+        """Continue reading, because there is room for the part of the body that has arrived. The time of the call
+        continues, too."""
         if self._limited is not None:
             self._limited.is_waiting = False
             self._limited.reserved += reserved

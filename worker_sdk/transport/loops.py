@@ -26,7 +26,7 @@ class PerLoop(dict[asyncio.AbstractEventLoop, T]):
         self._of_parent: dict[asyncio.AbstractEventLoop, T] = {}
         forked.renew_in_child(self)
 
-    # Each equals only itself, whatever it holds: `forked` keeps a set of those that it renews.
+    # Objects are compared by identity, because `forked` keeps a set of those that it renews.
     __eq__ = object.__eq__
 
     def __hash__(self) -> int:  # type: ignore[override]

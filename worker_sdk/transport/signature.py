@@ -28,8 +28,8 @@ _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
 _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
 _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
-# OpenSSL looks the algorithm up for each new object, but not for a copy. That was a third of a signature's time where
-# calls come one by one, because the processor's caches hold other things by then.
+# OpenSSL looks up the algorithm for each new object, but not for a copy. Where calls come one by one, so that the
+# processor's caches are cold, this took a third of the time of a signature.
 _SHA256: Final = hashlib.sha256()
 
 

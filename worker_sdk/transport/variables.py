@@ -22,7 +22,7 @@ CLIENT_NAMES: Final = frozenset(
         "WORKER_LOG_LEVEL", "WORKER_PULL", "WORKER_URL",
     }
 )  # fmt: skip
-# Read by the composition of containers, and by the tests and tools of the repository.
+# Read by docker-compose.yml, and by the tests and tools of the repository.
 _NAMES_OF_TOOLS: Final = frozenset(
     {
         "ADMIN_TOKEN", "BATCHES", "CONFORMANCE", "FUZZ_EXAMPLES", "GENERATORS", "HYPOTHESIS", "ITERATION_ROWS",
@@ -35,7 +35,7 @@ _PATTERNS: Final = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
     re.ASCII,
 )
-# Names that people write for others.
+# Variables that are set by people, for other programs.
 _OTHER_WORDS: Final = {
     "CAFILE": "CLIENT_CAFILE",
     "CERTFILE": "CLIENT_CERTFILE",

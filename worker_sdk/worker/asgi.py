@@ -228,7 +228,7 @@ def _cancel_target(route: str) -> str | None:
 def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
-        # Join the values of a repeated field: nothing accepts the result.
+        # Join the values of a repeated field. No check accepts the result, so a repeated field is refused.
         fields[name] = fields[name] + b", " + value if name in fields else value
     return fields
 

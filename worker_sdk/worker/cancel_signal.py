@@ -22,7 +22,7 @@ class CancelSignal:
                 break
     """
 
-    # These are class attributes until one is needed: every job gets a signal, and most are never looked at.
+    # These are class attributes until one is needed, because every job gets a signal, and most signals are never used.
     _is_set = False
     _event: "threading.Event | None" = None
     _waiters: "list[asyncio.Future[None]] | None" = None

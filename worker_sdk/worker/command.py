@@ -125,7 +125,7 @@ def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, tot
     with selectors.DefaultSelector() as selector:
         for one in (guard.stdout, guard.stderr, outcome):
             selector.register(one, selectors.EVENT_READ)
-        # The outcome comes when nothing holds the outputs any more, except processes that escaped.
+        # The outcome is known when no process holds the outputs any more, except processes that escaped.
         while outcome in {key.fileobj for key in selector.get_map().values()}:
             now = now_s()
             if kill_s is None and (now >= end_s or ctx.cancelled):
@@ -170,7 +170,7 @@ class _Output:
             self._lines.feed(piece)
 
     def drain(self, fd: int) -> None:
-        """Take what is there, without waiting."""
+        """Read the available bytes, without waiting."""
         os.set_blocking(fd, False)
         with contextlib.suppress(BlockingIOError):
             while piece := os.read(fd, 65536):

@@ -79,7 +79,7 @@ def supervise(leader: int) -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    # Do not use `poll`: it would reap the leader, and the number of its group could be another group's by then.
+    # Do not use `poll`: it would reap the leader, and another group could then get the same number.
     while os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         ready, _, _ = select.select([0, woken], [], [])
         if woken in ready:

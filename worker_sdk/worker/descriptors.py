@@ -43,7 +43,7 @@ class Descriptors:
         self._note(is_short=not is_enough)
 
     def note_failure(self) -> None:
-        """Note that something could not be opened: the next heartbeat looks again."""
+        """Record that no descriptor was free. The next heartbeat checks again."""
         self._note(is_short=True)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Descriptors:
 
 
 def is_for_want_of_descriptors(exc: BaseException) -> bool:
-    """Return whether this exception, or one behind it, says that no descriptor was free."""
+    """Return whether this exception, or one of its causes, says that no descriptor was free."""
     found: BaseException | None = exc
     for _ in range(_MOST_CAUSES):
         if found is None:

@@ -32,7 +32,7 @@ def give_way() -> None:
             "zombies: start it under an init (docker run --init)"
         )
         return
-    # Signals that come before the other program takes them would be lost: they wait.
+    # Block signals until the other program handles them. Otherwise they would be lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     sys.stdout.flush()
     sys.stderr.flush()

@@ -106,7 +106,7 @@ class GatheredCalls:
         if len(waiting) >= gather.max:
             self._flush(run.name)
         elif not self._is_to_look:
-            # The jobs of a push come one after the other: look once, after the last of them.
+            # The jobs of a push arrive one after another, so check once, after the last one.
             self._is_to_look = True
             self._loop.call_soon(self._look)
 
@@ -179,7 +179,7 @@ class GatheredCalls:
             self._ended(call, None, exc)
             raise
         except BaseException as exc:
-            # See HandlerCalls: whatever a handler raises, the worker goes on.
+            # See HandlerCalls: the worker continues, whatever a handler raises.
             self._ended(call, None, exc)
         else:
             self._ended(call, value, None)

@@ -126,7 +126,7 @@ class HandlerCalls:
     def _context_of(self, run: JobRun) -> Context:
         """Return the context of a gathered run, from any thread."""
         ctx: Context = run.__dict__.get("ctx") or run.__dict__.setdefault("ctx", self._new_context(run))
-        # A stop sets `stopping` before it looks for the context, so one of the two sees the other.
+        # A stop sets `stopping` before it reads the context, so one of the two sees the other.
         if run.stopping is not None:
             ctx.cancelled.set()
         return ctx
@@ -150,8 +150,8 @@ class HandlerCalls:
             self._endings.end(run, None, exc)
             raise
         except BaseException as exc:
-            # Whatever a handler raises, it has failed, and the worker goes on. The loop would end on sys.exit and on
-            # KeyboardInterrupt.
+            # A handler that raises anything has failed, and the worker continues. Without this, sys.exit and
+            # KeyboardInterrupt would end the loop.
             self._endings.end(run, None, exc)
         else:
             self._endings.end(run, value, None)

@@ -13,6 +13,6 @@ def touch() -> None:
     """Set the file's time to now, if `JQMASTER_HEALTH_FILE` names one. Called after each heartbeat that was
     answered."""
     if path := os.environ.get(VARIABLE):
-        # Best effort: heartbeats go on even if the disk is full.
+        # Best effort: heartbeats continue even if the disk is full.
         with contextlib.suppress(OSError):
             Path(path).touch(mode=0o600)

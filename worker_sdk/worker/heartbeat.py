@@ -147,7 +147,8 @@ class Heartbeat:
                 if self.is_leaving and member is not None and wait_s is not None:
                     self._announce_leave(member)
             except Exception:
-                # This thread keeps the leases alive: whatever is wrong with an answer, the next one may be right.
+                # This thread keeps the leases alive, so it ignores every fault of an answer: the next answer may be
+                # valid.
                 logger.exception("the heartbeat failed")
                 wait_s = None
             if wait_s is None:
@@ -200,7 +201,7 @@ class Heartbeat:
 
     def _beat(self, member: Registered, tries: int) -> float | None:
         """Send a heartbeat. Return the seconds until the next one; None if there was no answer."""
-        # Read the time before the claims: an offer that is not among them had not been taken up by then.
+        # Read the time before the claims. An offer that is not among them had not been accepted at that time.
         as_of_ms = self._clock.earliest_ms(now_s())
         # Take the reports before reading the claims: a claim that is not among them is over.
         reports = self._reports.take()
@@ -422,7 +423,7 @@ class Heartbeat:
 
     def _not_answered(self, member: Registered, tries: int, what: str) -> float | None:
         """Return the result of `_beat` for a heartbeat without a useful answer, and log it from time to time. A worker
-        that merely hears nothing goes on until its leases end; one that knows that it was detached does not."""
+        that gets no answer continues until its leases end. A worker that knows that it is detached stops."""
         # The second failure in a row, and then one a minute.
         if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
             self._complained_s = now_s()
@@ -430,7 +431,8 @@ class Heartbeat:
         return None if self._asked is None else self._ask_again(member)
 
     def _ask_again(self, member: Registered) -> float:
-        """Return the seconds until the next question. If no question is left, give up all jobs."""
+        """Return the seconds until the next question whether the worker may continue. If no question is left, give up
+        all jobs."""
         assert self._asked is not None
         if self._asked < self._questions:
             return self._question_pause_s

@@ -86,7 +86,7 @@ class IsolatedProcess:
         return self._process.pid
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the outcome, or None if it has not come yet. Pass on the reports that have come meanwhile. Raise
+        """Return the outcome, or None if it is not known yet. Pass on the reports that have arrived meanwhile. Raise
         ProcessDiedError."""
         try:
             if not self._is_sent:
@@ -155,7 +155,7 @@ class IsolatedProcess:
             self._process.stdin.close()
 
     def close(self) -> None:
-        """End and reap the process, whatever it does."""
+        """Kill the process if necessary, and reap it."""
         self._reap()
         self._socket.close()
         if self._output is not None:

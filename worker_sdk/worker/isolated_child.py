@@ -37,7 +37,7 @@ def main(fd: int) -> None:
     escape_unencodable()
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
-    # The socket closes when the worker ends, however it dies: then nobody holds the lease of this job any more.
+    # The socket closes when the worker ends in any way. Then the lease of this job is not renewed any more.
     reports = ParentReports(connection)
     threading.Thread(target=reports.listen, daemon=True).start()
     pid = os.getpid()
@@ -51,7 +51,7 @@ def main(fd: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     reports.send(data)
-    # Threads that the handler left behind must not delay the end.
+    # Threads of the handler that still run must not delay the end.
     os._exit(0)
 
 
@@ -79,7 +79,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         if (checkpoint := ctx.take_unsaved()) is not None:
-            # The next attempt goes on from there.
+            # The next attempt continues from there.
             with contextlib.suppress(CheckpointNotSaved):
                 reports.save("", checkpoint).result()
         fields = outcomes.of_exception(handler, exc, ctx.attempt)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from worker_sdk import forked
 
-# The longest line that masters keep, unless they are told otherwise.
+# The longest line that masters keep by default.
 MAX_LINE_CHARS: Final = 16_000
 # An output without line feeds is cut into lines of this length.
 MAX_LINE_BYTES: Final = 64 * 1024

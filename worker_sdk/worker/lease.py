@@ -10,7 +10,7 @@ from typing import Final
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
-# A monotonic clock that goes on while the machine sleeps, as leases do.
+# A monotonic clock that also counts while the machine sleeps, as leases do.
 now_s: Callable[[], float] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")
@@ -40,7 +40,8 @@ class StoreClock:
         if self._bounds is not None:
             old_low, old_high = self._bounds_at(received_s, self._bounds)
             is_set_back = high < old_low
-            # Disjoint bounds mean that the store's clock was set, or that another store answers: begin anew.
+            # Disjoint bounds mean that the store's clock was set, or that another store answers. Start again with the
+            # new bounds.
             if max(low, old_low) <= min(high, old_high):
                 low, high = max(low, old_low), min(high, old_high)
         # Set this before the bounds: whoever reads the new time must find the fence that goes with it. If fences went
@@ -76,5 +77,5 @@ class StoreClock:
 
 
 def margin_s(lease_s: float) -> float:
-    """Return how long before the end of its lease a job is stopped, so that it has really ended by then."""
+    """Return how long before the end of its lease a job is stopped, so that it has ended when the lease ends."""
     return min(MAX_MARGIN_S, lease_s * 0.1)

@@ -105,7 +105,7 @@ class LogSender:
         self._task = self._loop.create_task(self._pump(), name="jq-logs")
 
     async def stop(self, timeout_s: float) -> None:
-        """Send what is there, for at most `timeout_s`."""
+        """Send the remaining lines, for at most `timeout_s`."""
         self._is_stopping = True
         self._is_hurried.set()
         try:
@@ -179,7 +179,7 @@ class LogSender:
                 if len(self._held) < MAX_LINES_PER_CALL:
                     await self._gathered()
             with self._lock:
-                # A line that comes after this wakes the loop again.
+                # A line that is written after this wakes the loop again.
                 self._is_woken = bool(self._held)
             if self._held:
                 self._wake.set()
@@ -234,7 +234,7 @@ class LogSender:
             entry: dict[str, Any] = {"seq": seq, "at": int(at_s * 1000), "level": level, "text": text}
             if log is not last:
                 sent.setdefault(log.job_id, set()).add(log)
-                # The entries behind it are of the same claim.
+                # The entries after it are of the same claim.
                 last = log
                 entry["job_id"], entry["token"] = log.job_id, log.token
             # Pack the maps one by one: thousands of them at a time would keep the garbage collector busy.

@@ -65,7 +65,7 @@ class LoopWatch:
                 self._named_runs(),
             )
         if not self._loop.is_running():
-            # It has ended, and handlers that did not stop go on in their threads.
+            # The worker has ended, and handlers that did not stop continue in their threads.
             self._asked_s = None
         elif self._asked_s is None:
             self._asked_s = now

@@ -148,7 +148,7 @@ class Node:
                     handler.gather.max,
                     config.max_jobs,
                 )
-        # Do this first: a job may come as soon as the worker is registered.
+        # Do this first, because a job may arrive as soon as the worker is registered.
         await self._assembly.start()
         if self._logs is not None:
             self._logs.start()
@@ -183,7 +183,7 @@ class Node:
         )
         if self._server is not None:
             await self._server.start()
-        # Do this last: a registration proves the address, which must be served by then.
+        # Do this last, because a registration proves the address, which must be served at that time.
         self._start_beating(self.url)
 
     def _start_pulling(self) -> None:

@@ -111,7 +111,7 @@ def failure(
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
     """Return the report that replaces `fields`, whose encoding raised `exc`."""
-    # best effort: looking into the value has failed once, and may fail again.
+    # best effort: this value has raised before, and may raise again.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
             exc = explained(exc, fields)
@@ -178,7 +178,7 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
     if isinstance(exc, SealError):
-        # Further attempts, here or elsewhere, would most likely fail as well: people have to bring the key.
+        # Further attempts, here or elsewhere, would probably fail, too, until somebody adds the key.
         return undecodable(_text(exc))
     if isinstance(exc, UnsendableResultError):
         return failure(_text(exc), should_retry=False, error=_describe(exc.__cause__ or exc))

@@ -74,7 +74,7 @@ class OutputReader:
 
     @staticmethod
     def _read_from(fd: int, own_fd: int, lines: OutputLines) -> bool:
-        """Read once; return whether more may come."""
+        """Read once, and return whether there may be more."""
         try:
             piece = os.read(fd, _PIECE_BYTES)
         except BlockingIOError:

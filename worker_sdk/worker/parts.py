@@ -126,7 +126,7 @@ def encode_parts(job_id: str, token: str, first: int, values: list[bytes]) -> by
 
 
 def _taken(waiting: deque[_WaitingPart]) -> list[_WaitingPart]:
-    """Take the parts of the next call: at least one, and no more than it should carry."""
+    """Take the parts of the next call: at least one, up to the limit of a call."""
     parts = [waiting.popleft()]
     size = len(parts[0].value)
     while waiting and len(parts) < MAX_PARTS_PER_CALL and size + len(waiting[0].value) <= MAX_BYTES_PER_CALL:

@@ -17,7 +17,7 @@ MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
 # Progress is for people: by itself it causes no heartbeat sooner than this after the previous one.
 PROGRESS_EVERY_S: Final = 1.0
-# The last progress of a job that ends does so, but no more often than this.
+# The last progress of a job that ends is sent at once, but not more often than this.
 LAST_EVERY_S: Final = 0.05
 # The rest goes with the next heartbeat, which follows at once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024

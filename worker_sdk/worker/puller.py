@@ -29,7 +29,7 @@ _MAX_REFUSED: Final = 1_000
 
 
 class _GivenUpError(Exception):
-    """The worker drains, or registers anew, while a call waits for jobs."""
+    """The worker drains, or registers again, while a call waits for jobs."""
 
 
 class Puller:
@@ -75,7 +75,7 @@ class Puller:
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-puller")
 
     async def stop(self) -> None:
-        """Take no more jobs, and hand back those that came meanwhile."""
+        """Take no more jobs, and hand back those that have arrived meanwhile."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -105,7 +105,7 @@ class Puller:
                 # Another master may have the answer. Wait only after all were asked.
                 wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
             except Exception:
-                # This loop must not end, because jobs come in only through it.
+                # This loop must not end, because it is the only source of jobs.
                 logger.exception("asking for jobs failed")
                 self._tries += 1
                 wait_s = pause_s(self._tries, None)
@@ -201,7 +201,7 @@ class Puller:
             return 0.0
         logger.warning("%d jobs are given back: %s", len(refused), refused[0][1])
         self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
-        # Pause, because the jobs may come again at once.
+        # Pause, because the master may offer the jobs again at once.
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:

@@ -129,7 +129,7 @@ class WorkerRegistration:
 
     def _note_rejection(self, answer: MasterAnswer, hint: str, sent_s: float) -> None:
         """Give up if a worker that was never registered keeps being refused because of its token. A worker that was
-        registered before goes on trying: somebody may be replacing its token."""
+        registered before keeps trying, because somebody may be replacing its token."""
         if answer.status not in (401, 403) or self._was_registered:
             self._rejected_since_s = None
             return

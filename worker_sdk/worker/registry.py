@@ -82,7 +82,7 @@ class Registry:
         return sorted(self._handlers)
 
     def contracts(self) -> dict[str, Mapping[str, Any]]:
-        """Return the contracts that masters are told, by name."""
+        """Return the contracts for masters, by name."""
         contracts = {}
         for name, handler in self._handlers.items():
             if contract := handler.contract() if callable(handler.contract) else handler.contract:

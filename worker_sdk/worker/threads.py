@@ -93,5 +93,5 @@ class HandlerThreads:
             self._outstanding -= 1
             try:
                 done(value, error)
-            except Exception:  # the endings behind it in the queue must still be delivered
+            except Exception:  # later endings in the queue must still be delivered
                 logger.exception("an ending could not be taken")
