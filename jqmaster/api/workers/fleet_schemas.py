@@ -1,4 +1,4 @@
-"""What people see of workers, and what operators ask of them."""
+"""HTTP models of workers for people, and of the commands of operators."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What the checks of the store find."""
+"""The findings of the checks of the store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

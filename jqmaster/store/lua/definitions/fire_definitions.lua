@@ -7,7 +7,7 @@
 --   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
 --   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
 --   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, 1 if it has days, end of
---   the new clock with its facts about a calendar (optional)], …]) [+ number(of its definition, from 1) verdict(fires;
+--   the new clock with its facts about a calendar, optional], …]) [+ number(of its definition, from 1) verdict(fires;
 --   queued: the instant was queued before and fires now; manual: fires at now_ms, apart from the schedule; backfill:
 --   fires if the instant certainly started no job; backfill_forgotten: fires also if that is unknown; missed; skipped)
 --   reason instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua; empty: none) digest
