@@ -92,7 +92,7 @@ def _listing(master: MasterCalls) -> _Lister:
         try:
             scopes = (await master.get("/api/session"))["scopes"]
         except CallRefusedError:
-            # The master says why when a tool is called.
+            # The master gives the reason when a tool is called.
             scopes = ["read", "operate"]
         return types.ListToolsResult(
             tools=[_described(tool) for tool in TOOLS.values() if tool.scope in scopes]

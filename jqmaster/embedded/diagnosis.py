@@ -16,7 +16,7 @@ _TAIL_BYTES = 16 * 1024
 # With less free space than this, a disk counts as full: a server without room for its data often lacks room for the log
 # line, too.
 _FULL_BELOW_BYTES = 1024 * 1024
-# The exit status of a server that ends by itself because of an error after which it cannot go on.
+# The exit status of a server that ends itself after a fatal error.
 _ENDED_ITSELF = 1
 
 # The first line that matches decides; the words are those of Redis 7.0 to Valkey 9.
@@ -78,7 +78,7 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
             continue
         for line in reversed(lines):
             if any(sign in line for sign in signs):
-                # Data that could not be written at all leaves no hole: the server cuts it off.
+                # Data that could not be written leaves no hole, because the server truncates the file.
                 is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
                 return EndDiagnosis(cause, _message(line), leaves_doubt=was_serving and is_hole)
     if free_bytes(directory) < _FULL_BELOW_BYTES:

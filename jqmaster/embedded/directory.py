@@ -57,7 +57,7 @@ class DataDirectory:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
-        # Files of a server that serves no clients: see `EmbeddedValkey`.
+        # Files of a private server, which serves no clients: see `EmbeddedValkey`.
         self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
         self._master_lock: int | None = None

@@ -92,7 +92,7 @@ class AppendOnlyFiles:
 
     def _damage_without_manifest(self, *, expects_data: bool) -> str:
         if (self._data_dir / "appendonly.aof").exists():
-            return ""  # from Redis before 7.0: the server takes it over, with a manifest
+            return ""  # from Redis before 7.0: the server converts it, and writes a manifest
         if self._holds_data():
             return (
                 f"{self.directory.name}/{MANIFEST} is gone, and without it the files beside it are not read"
@@ -118,7 +118,7 @@ class AppendOnlyFiles:
 
     @staticmethod
     def _named(manifest: str) -> list[str]:
-        """Return the files in the order in which they are read, without those that are about to be deleted."""
+        """Return the files in the order in which the server reads them, without those that it is about to delete."""
         return [name for name, _, kind in _NAMED.findall(manifest) if kind != "h"]
 
 

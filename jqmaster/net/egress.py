@@ -67,7 +67,7 @@ class Target:
 
     @property
     def is_address(self) -> bool:
-        """Return whether the host is an address itself, and no name."""
+        """Return whether the host is an address and not a name."""
         return ":" in self.host or self.host.replace(".", "").isdigit()
 
 

@@ -41,7 +41,7 @@ def cut_field(data: bytes, field: str) -> tuple[bytes | None, bytes]:
     """Cut a field out of a map with two members. Return its value (None: the map has another shape) and the remaining
     map.
 
-    The value is not checked. Errors in the map are left to the code that reads the remaining map.
+    The value is not checked. Errors in the map are found by the code that reads the remaining map.
     """
     try:
         header = map_header(data, 0)

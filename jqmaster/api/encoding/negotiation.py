@@ -11,7 +11,7 @@ from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 Fields = Mapping[bytes, bytes]
 # An absent Accept.
 ANY: Final = b"*/*"
-# More of a field decides nothing. Answers are remembered by fields, so these must be short.
+# The longest part of a field that is read. The results are cached by fields, so these must be short.
 MAX_FIELD_BYTES: Final = 1024
 _NAMED: Final = 2
 

@@ -172,7 +172,7 @@ def _claim_of(raw: msgspec.Raw) -> _Entry[str | bytes]:
     try:
         claim = _CLAIM.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # Nobody knows to which claim the entries behind it belong.
+        # It is unknown to which claim the later entries belong.
         claim = _Claim("", "")
     return _Entry(0, 0, "", job_id=claim.job_id, token=claim.token)
 

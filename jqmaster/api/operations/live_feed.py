@@ -34,7 +34,7 @@ SILENT_S: Final = 5.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# One caller may take one in this many places, and a few places even if there are not many.
+# One caller may hold one of this many places, and at least a few.
 SHARES: Final = 4
 LEAST_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.
@@ -45,9 +45,9 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class LiveSign(NamedTuple):
-    """An event that only tells the client to fetch again. The store reports other masters' changes at the next look.
-    `part`: the part of a look that shows the change. `subject`: the kind of entries in the audit log that tell of it;
-    empty: none."""
+    """An event after which the client fetches again. Changes of other masters appear at the next look at the store.
+    `part`: the part of a look that shows the change. `subject`: the kind of audit entries that record it; empty:
+    none."""
 
     name: str
     part: Callable[[LiveFingerprint], object] | None = None

@@ -284,7 +284,7 @@ def _outcomes(call: Call, body: bytes) -> tuple[list[Outcome], dict[int, Jqmaste
     """Return the results of a call, and by index what is wrong with the others: a bad one must not keep the jobs of its
     neighbours from ending."""
     limit = call.services.live.current.max_result_bytes
-    # Most reports are short, and tell of successes only.
+    # Most reports are short, and have successes only.
     if (
         len(body) <= SHORT_REPORT_BYTES
         and (usual := usual_successes(body, call.limits.scan))

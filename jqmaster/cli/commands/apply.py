@@ -255,7 +255,7 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # Two deploys of the same source do not conflict: the slower deploy finds its own document already written.
+        # Two deploys of the same source do not conflict: the slower one finds its own document stored already.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)

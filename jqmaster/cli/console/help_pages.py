@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-# Names until 0.1.
+# Names of commands until release 0.1.
 _FORMER_NAMES: Final = {"token": "tokens", "user": "users"}
 
 

@@ -106,7 +106,7 @@ async def _beat(watchdog: LoopWatchdog | None, is_watched: bool, environment: Ma
 
 
 def _is_watched(environment: Mapping[str, str]) -> bool:
-    """Return whether systemd expects keep-alive messages of this process, and not only of its parent
+    """Return whether systemd expects keep-alive messages from this process, and not only from its parent
     (sd_watchdog_enabled(3))."""
     if not environment.get("WATCHDOG_USEC", "").isdecimal():
         return False

@@ -23,7 +23,7 @@ class EndingCalendar:
 
     @classmethod
     def of(cls, calendar: Calendar, definitions: Sequence[str], today: date) -> "EndingCalendar | None":
-        """Return None for a calendar that nobody uses, or that goes on long enough."""
+        """Return None for a calendar that no definition uses, or whose holidays are known for long enough."""
         until = calendar.covers_until
         if until is None or not definitions or until - today > RENEW_BEFORE:
             return None

@@ -435,7 +435,7 @@ class WeightRule(LimitKind[Weight | None], Explained):
 
 
 class Observation(GateCloser):
-    """The room that another system said that it has until an instant. It is not part of a constraint."""
+    """The room that another system reported, until an instant. It is not part of a constraint."""
 
     name = "observed"
 

@@ -44,7 +44,7 @@ def _reserving(constraint: Constraint) -> Iterator[Constraint]:
 
 
 def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constraint:
-    """Return the limit for jobs that none of these reservations is meant for."""
+    """Return the limit for jobs to which none of these reservations applies."""
     reserved = sum(one.concurrency for one in chosen)
     # The digest does not depend on numbers: when they change, the slots in use still count.
     matchers = repr([one.matcher.document for one in chosen])

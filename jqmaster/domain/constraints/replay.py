@@ -176,7 +176,7 @@ class _Counted:
 
 
 def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int) -> Iterable[_Delay]:
-    """Do what `_delays` does for a constraint that counts units."""
+    """The same as `_delays`, for a constraint that counts units."""
     running, window = _Counted(limits.concurrency), _Counted(limits.rate.limit if limits.rate else None)
     last = 0.0
     for run in runs:

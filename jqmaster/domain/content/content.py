@@ -117,8 +117,8 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that replaces error texts; None if they are shown. SDKs put an exception's text
-        into `error.message`, so redacting that redacts its copies too.
+        """Return the text that replaces error texts; None: they are shown. SDKs copy an exception's text into
+        `error.message`, so redacting that field also redacts the copies.
         """
         if self.redactor.meets("error", ("message",)):
             return REDACTED

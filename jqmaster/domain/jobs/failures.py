@@ -22,8 +22,8 @@ MORE_FACTOR: Final = 2
 LEAST_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
-# Why a group is no longer ignored: its time is over, a new version of workers has it, it came back after a
-# day without failures, or it has far more failures an hour.
+# The reason why a group is no longer ignored: its time is over, workers of a new version have it, it recurred after a
+# day without failures, or it has far more failures per hour.
 Changed = Literal["time", "version", "regressed", "more"]
 
 
