@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.domain.constraints.constraint import Mode, gate_id
 from jqmaster.domain.constraints.gate_check import Rate
-from jqmaster.domain.constraints.turns import TurnWeight, WeightedTurns
+from jqmaster.domain.constraints.turns import ProportionalTurns, TurnShare
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
@@ -263,10 +263,10 @@ async def test_fair_holds_inside_one_claim_over_several_names(constraints: Const
     assert len(y) == 2
 
 
-@pytest.mark.parametrize("fair", [True, WeightedTurns((TurnWeight("y", 2),), 1)])
+@pytest.mark.parametrize("fair", [True, ProportionalTurns((TurnShare("y", 2),), 1)])
 @pytest.mark.parametrize("at_once", [1, 3])
 async def test_the_jobs_of_one_key_start_by_age_whatever_their_names(
-    constraints: ConstrainedWorld, fair: bool | WeightedTurns, at_once: int
+    constraints: ConstrainedWorld, fair: bool | ProportionalTurns, at_once: int
 ) -> None:
     await constraints.limit(key="argument", fair=fair)
     names = "abcd"
