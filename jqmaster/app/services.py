@@ -1,6 +1,7 @@
 """Build the services of a shard for the API's handlers."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
@@ -108,11 +109,10 @@ class RequestServices:
 
     def bundle(self) -> Services:
         """Return all services for the handlers."""
-        shared, services, stores, clock = self._shared, self._services, self._stores, self._shared.clock
+        services, stores, clock = self._services, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
-        return Services(
-            live=shared.live,
+        return self._of_process()(
             enqueue=services.enqueue,
             reach=services.reach,
             jobs=services.jobs,
@@ -159,25 +159,33 @@ class RequestServices:
             declarations=stores.declarations,
             audit=audit,
             audit_writer=audit_writer,
-            identity=self._identity,
             masters=self.masters,
             stats=self.stats,
             timeline=services.timeline,
             health=self._make_health(constraints),
             demand=self._make_demand(),
-            agent_turns=AgentTurns(clock),
             failures=self._make_failures(),
+            breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
+            store_time_ms=services.store_time_ms,
+            traffic=traffic,
+            metrics=self._make_metrics(constraints, traffic),
+        )
+
+    def _of_process(self) -> partial[Services]:
+        """Return the bundle with the parts that say which process and which namespace serve."""
+        shared = self._shared
+        return partial(
+            Services,
+            live=shared.live,
+            identity=self._identity,
+            agent_turns=AgentTurns(shared.clock),
+            search_turns=SearchTurns(),
             master_id=shared.master_id,
-            store_id=services.link.mark,
+            store_id=self._services.link.mark,
             prefix=shared.prefix,
             admit_url=self._admit_url,
             condition=self._readiness.condition,
-            breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
-            store_time_ms=services.store_time_ms,
             openapi=PublishedDocument(_openapi_document),
-            search_turns=SearchTurns(),
-            traffic=traffic,
-            metrics=self._make_metrics(constraints, traffic),
         )
 
     def _make_failures(self) -> FailureServices:
