@@ -26,6 +26,7 @@ from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.runtime.duties.reaper import Reaper
 from jqmaster.runtime.duties.repair import RepairLoop
+from jqmaster.runtime.duties.shard_look import FollowedDuty, ShardLook
 from jqmaster.runtime.duties.sweeper import Sweeper
 from jqmaster.runtime.duties.timeline_keeper import TimelineKeeper
 from jqmaster.runtime.leadership.leader import Leader
@@ -36,6 +37,7 @@ from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit_export import AuditExportStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
+from jqmaster.store.operations.looks import Look, LookStore
 
 
 class LeaderDuties:
@@ -95,7 +97,7 @@ class LeaderDuties:
             on_stale=leader.step_down,
         )
         self._reaper = self._make_reaper()
-        self._detector = self._make_detector()
+        self.detector = self._make_detector()
         self._sweeper = Sweeper(
             leadership,
             self._stores.retention,
@@ -108,37 +110,32 @@ class LeaderDuties:
             leadership, self._stores.history, services.tally, shared.clock, on_stale=leader.step_down
         )
         self.bulk = self._make_bulk_actions()
+        self._quarantine = self._make_quarantine()
+        self._expiry = self._make_constraint_expiry()
+        self._notices = self._make_notice_loop()
+        self._log_keeper = self._make_log_keeper()
+        self.look = self._make_look()
 
     def components(self) -> Sequence[Component]:
         """Return the duties in the order of need."""
         return [
             self.dispatcher,
             self.keeper,
-            ConstraintExpiry(
-                self._services.constraint_editor,
-                self._shared.clock,
-                who=f"master {self._shared.master_id}",
-                store_time_ms=self._services.store_time_ms,
-                on_stale=self._leader.step_down,
-            ),
+            self._expiry,
             self.promoter,
             self.definitions,
             self.events,
             # First, because follow-ups and notices wait for it.
             self._services.messenger,
             self.follow_ups,
-            NoticeLoop(
-                self._leadership,
-                self._services.notice_evaluation(),
-                self._shared.clock,
-                on_stale=self._leader.step_down,
-            ),
+            self._notices,
             self.challenges,
-            self._make_quarantine(),
+            self._quarantine,
             self._reaper,
-            self._detector,
+            self.detector,
             self._sweeper,
-            *self._make_log_duties(),
+            self._log_keeper,
+            *self._make_log_archiver(),
             RepairLoop(
                 self._repair,
                 self._shared.clock,
@@ -150,6 +147,8 @@ class LeaderDuties:
             self.bulk,
             *self._make_exporter(),
             *self._make_gateway_hosts(),
+            # After the duties that it begins.
+            self.look,
             # It starts last and stops first, so that a new leader elsewhere is notified at once of writes of this
             # process.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
@@ -262,7 +261,7 @@ class LeaderDuties:
             end_of_lead=services.timeline.end_of_lead,
             on_stale=self._leader.step_down,
         )
-        self._detector.on_look = keeper.look
+        self.detector.on_look = keeper.look
         return keeper
 
     def _make_bulk_actions(self) -> BulkActions:
@@ -280,21 +279,94 @@ class LeaderDuties:
             on_stale=self._leader.step_down,
         )
 
-    def _make_log_duties(self) -> list[Component]:
-        policies, clock = self._shared.policies, self._shared.clock
-        archiving = self._services.log_archiving()
-        keeper = LogKeeper(
+    def _make_constraint_expiry(self) -> ConstraintExpiry:
+        return ConstraintExpiry(
+            self._services.constraint_editor,
+            self._shared.clock,
+            who=f"master {self._shared.master_id}",
+            store_time_ms=self._services.store_time_ms,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_notice_loop(self) -> NoticeLoop:
+        return NoticeLoop(
+            self._leadership,
+            self._services.notice_evaluation(),
+            self._shared.clock,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_log_keeper(self) -> LogKeeper:
+        policies = self._shared.policies
+        return LogKeeper(
             self._leadership,
             self._stores.logs,
-            clock,
+            self._shared.clock,
             retention_ms=policies.log_retention_ms,
-            wait_ms=policies.log_archive_wait_ms if archiving else None,
+            wait_ms=policies.log_archive_wait_ms if self._shared.settings.log_archive_url else None,
             figures=self._services.figures.archive,
             on_stale=self._leader.step_down,
         )
+
+    def _make_log_archiver(self) -> list[Component]:
+        archiving = self._services.log_archiving()
         if archiving is None:
-            return [keeper]
-        return [keeper, LogArchiver(self._leadership, archiving, clock, on_stale=self._leader.step_down)]
+            return []
+        return [LogArchiver(self._leadership, archiving, self._shared.clock, on_stale=self._leader.step_down)]
+
+    def _make_look(self) -> ShardLook:
+        constraints, mail = self._services.constraints, self._shared.mail
+        stale_ms = self._shared.policies.stale_ms
+
+        def is_other_edition(look: Look) -> bool:
+            known = constraints.current
+            return look.edition != (known.version, known.constraint_set.edition, known.settled_edition)
+
+        def until_silent_ms(look: Look) -> int:
+            return max(-1, stale_ms.current - look.silent_ms) if look.workers else -1
+
+        return ShardLook(
+            self._leadership,
+            LookStore(self._services.link),
+            self.grace,
+            self._shared.clock,
+            duties=[
+                FollowedDuty(self.promoter, lambda look: look.jobs),
+                FollowedDuty(
+                    self.keeper,
+                    lambda look: 0 if is_other_edition(look) else look.gates,
+                    lambda look: look.has_changed_gates or look.has_counted_gates,
+                ),
+                FollowedDuty(
+                    self._expiry,
+                    lambda look: 0 if is_other_edition(look) else -1,
+                    lambda _: self._expiry.has_found,
+                ),
+                FollowedDuty(self.definitions, lambda look: look.definitions),
+                FollowedDuty(self.events, lambda look: look.event_groups),
+                FollowedDuty(self.follow_ups, lambda look: look.batches, lambda look: look.has_follow_ups),
+                FollowedDuty(self._notices, polls=lambda look: look.has_notices or mail is not None),
+                FollowedDuty(self.challenges, lambda look: look.callbacks),
+                FollowedDuty(self._quarantine, polls=lambda look: look.has_suspects),
+                FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
+                # It counts the rounds in which a worker is silent, so they keep their pace.
+                FollowedDuty(
+                    self.detector,
+                    until_silent_ms,
+                    lambda look: (
+                        look.workers != self.detector.known
+                        or (look.workers > 0 and look.silent_ms >= stale_ms.current)
+                    ),
+                ),
+                FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
+                FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),
+                FollowedDuty(self._sampler, polls=lambda look: look.is_ready or self._sampler.has_found),
+                FollowedDuty(self.bulk, polls=lambda look: look.has_actions),
+            ],
+            on_look=self.dispatcher.take_look,
+            lease_s=self._shared.policies.lease_s,
+            on_stale=self._leader.step_down,
+        )
 
     def _make_gateway_hosts(self) -> list[Component]:
         gateway = self._services.fireworq

@@ -21,6 +21,7 @@ from jqmaster.runtime.watch.progress import ProgressWatch
 from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.leadership.masters import BeatAnswer
 from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 
@@ -56,6 +57,7 @@ class ServedShard:
             describe=describe,
             pace=shared.policies.pace,
             duty_faults=services.duty_faults,
+            on_answer=self._take_answer,
         )
         self._sharding = Sharding(
             services.stores.masters, link.client, shared.clock, pace=shared.policies.pace
@@ -130,6 +132,10 @@ class ServedShard:
             route=self._router.route,
         )
         return self._duties.components()
+
+    def _take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
+        self._router.take_answer(answer, sent_at_s)
+        self._watchdog.take_mark(answer.mark)
 
     def _present_dispatcher(self) -> Dispatcher | None:
         duties = self.duties

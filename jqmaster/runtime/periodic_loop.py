@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final
 
@@ -10,6 +11,9 @@ from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 
 RETRY_S: Final = 1.0
+# A duty that follows the looks makes a round at least this often.
+LONGEST_REST_S: Final = 300.0
+_SAME_INSTANT_S: Final = 0.01
 
 # A function that does one round of work, and returns the seconds until the next one.
 Round = Callable[[], Awaitable[float]]
@@ -64,6 +68,9 @@ class PeriodicLoop:
     async def _pause(self, seconds: float) -> None:
         await sleep_to_tick(self._clock, seconds)
 
+    async def _pause_after_failure(self, seconds: float) -> None:
+        await self._pause(seconds)
+
     def _retry_after_s(self) -> float:
         """Return the pause after a round that failed."""
         return self._retry_s
@@ -95,8 +102,9 @@ class PeriodicLoop:
                     if not isinstance(exc, self._expected):
                         raise
                     self._failed(exc, complaint)
-                    wait_s = self._retry_after_s() if retry_s is None else retry_s
-                await self._pause(wait_s)
+                    await self._pause_after_failure(self._retry_after_s() if retry_s is None else retry_s)
+                else:
+                    await self._pause(wait_s)
 
         self._loops.spawn(role, run)
 
@@ -105,7 +113,14 @@ class LeaderLoop(PeriodicLoop):
     """Base of the duties of one leadership: they end with it.
 
     A round raises StaleEpochError once the store knows a newer leadership; then the loop calls `on_stale` and ends.
+
+    A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then a round that returns less than
+    `poll_s` begins the next one by itself. Otherwise a look begins it, or a message, or at the latest `rest_s`, in case
+    that looks miss something.
     """
+
+    poll_s: ClassVar[float] = math.inf
+    rest_s: ClassVar[float] = LONGEST_REST_S
 
     def __init__(
         self,
@@ -118,6 +133,29 @@ class LeaderLoop(PeriodicLoop):
     ) -> None:
         super().__init__(name, clock, complaint=complaint, retry_s=retry_s)
         self._on_stale = on_stale
+        self._follows_looks = False
+        # The pause that is under way.
+        self._began_pause_s = 0.0
+        self._pausing: asyncio.Timeout | None = None
+
+    def follow_looks(self) -> None:
+        """Leave it to the looks at the shard to begin rounds."""
+        self._follows_looks = True
+
+    def begin_within(self, seconds: float) -> None:
+        """Begin the next round by then. A round that is under way goes on."""
+        pausing = self._pausing
+        if pausing is None or pausing.expired():
+            return
+        at_s = asyncio.get_running_loop().time() + seconds
+        planned_s = pausing.when()
+        # Both instants come from the same one of the store, read at different times.
+        if planned_s is None or at_s < planned_s - _SAME_INSTANT_S:
+            pausing.reschedule(at_s)
+
+    def poll(self) -> None:
+        """Begin the next round `poll_s` after the end of the last one."""
+        self.begin_within(max(0.0, self._began_pause_s + self.poll_s - asyncio.get_running_loop().time()))
 
     def _is_over(self, error: Exception) -> bool:
         if isinstance(error, StaleEpochError):
@@ -125,11 +163,42 @@ class LeaderLoop(PeriodicLoop):
             return True
         return False
 
+    async def _pause(self, seconds: float) -> None:
+        if self._follows_looks:
+            await self._rest(seconds if seconds < self.poll_s else max(seconds, self.rest_s))
+        else:
+            await self._sleep(seconds)
+
+    async def _pause_after_failure(self, seconds: float) -> None:
+        if self._follows_looks:
+            await self._rest(seconds)
+        else:
+            await self._sleep(seconds)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Pause as a duty that does not follow the looks."""
+        await super()._pause(seconds)
+
+    async def _rest(self, seconds: float) -> None:
+        """Pause until a message, until `begin_within`, and at most `seconds`."""
+        self._began_pause_s = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(seconds) as self._pausing:
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._pausing = None
+        self._woken()
+
+    def _woken(self) -> None:
+        # A message that comes during the round begins another one.
+        self._wake.clear()
+
 
 class WokenLoop(LeaderLoop):
     """Base of the duties that messages wake: `wake` begins the next round at once."""
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         await wait_for_event(self._wake, seconds)
-        # A message that comes during the round begins another one.
-        self._wake.clear()
+        self._woken()

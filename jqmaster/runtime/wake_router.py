@@ -7,12 +7,15 @@ from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.due_loop import DueLoop
+from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.promoter import Promoter
+from jqmaster.runtime.duties.shard_look import ShardLook
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.workers.polls import HeldPolls
+from jqmaster.store.leadership.masters import BeatAnswer
 from jqmaster.store.link.wake import (
     BulkActionsChanged,
     ConstraintsChanged,
@@ -33,6 +36,7 @@ from jqmaster.store.link.wake import (
     WakeMessage,
     WorkersChanged,
 )
+from jqmaster.store.operations.settings import Versions
 
 # Lost messages of other kinds do no harm, because the next poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
@@ -75,6 +79,12 @@ class WokenDuties(Protocol):
     @property
     def bulk(self) -> BulkActions: ...
 
+    @property
+    def detector(self) -> FailureDetector: ...
+
+    @property
+    def look(self) -> ShardLook: ...
+
 
 class WakeRouter:
     """Passes each wake-up message to the components of this process that it concerns.
@@ -109,13 +119,19 @@ class WakeRouter:
             case LeaderResigned() | MasterDemoted():
                 self._leader.wake(message)
             case _:
-                if self.duties and self._leader.leadership:
-                    self._route_to_duties(self.duties, message)
+                duties = self.duties
+                if duties and self._leader.leadership:
+                    if duties.look.is_quiet:
+                        duties.look.stir()
+                    self._route_to_duties(duties, message)
 
     def _route_to_duties(self, duties: WokenDuties, message: WakeMessage) -> None:
         match message:
-            case JobsReady() | QueueOpened() | SlotsFreed() | WorkersChanged() | PollOpened():
+            case JobsReady() | QueueOpened() | SlotsFreed() | PollOpened():
                 duties.dispatcher.wake(message)
+            case WorkersChanged():
+                duties.dispatcher.wake(message)
+                duties.detector.wake()
             case JobDelayed():
                 duties.promoter.wake()
                 duties.challenges.wake()
@@ -129,6 +145,11 @@ class WakeRouter:
                 duties.follow_ups.wake()
             case BulkActionsChanged():
                 duties.bulk.wake()
+
+    def take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
+        """Tell those who follow the store what the answer to a heartbeat says."""
+        self._settings.take_versions(Versions(*answer.versions))
+        self._identity.take_version(answer.identity, answer.now_ms, sent_at_s)
 
     def on_gap(self) -> None:
         """Wake all components that may have missed a message while nobody listened."""

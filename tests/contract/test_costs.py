@@ -5,6 +5,7 @@ commit.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from jqmaster.api.http import endpoint
+from jqmaster.config import Settings
 from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.paths import parse_path
+from jqmaster.runtime.duties import repair
 from jqmaster.runtime.targets.deliveries import TargetDeliveries
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.keys import Keys
@@ -259,6 +262,52 @@ async def test_round_trips_of_a_lone_job(monkeypatch: pytest.MonkeyPatch) -> Non
     # Claims go with the write that makes them possible. The rest come from the dispatcher's clock, once a second.
     assert trips.count(["enqueue", "claim"]) >= 0.9 * jobs
     assert_at_most("round trips of a lone job, until it is settled", len(trips) / jobs, 2.3)
+
+
+# By the number of workers: the commands and the round trips of an idle master in a second.
+IDLE_COSTS: dict[int, tuple[float, float]] = {0: (35, 6), 1: (80, 8)}
+IDLE_FOR_S = 8.0
+
+
+@pytest.mark.req("S6")
+@pytest.mark.parametrize("workers", IDLE_COSTS)
+async def test_an_idle_master_asks_the_store_little(
+    workers: int, round_trips: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look at the shard, one heartbeat, and the renewal of the lock replace a question for each duty."""
+    # A new leader checks the whole store, once.
+    monkeypatch.setattr(repair, "BEGINS_AFTER_S", 3600.0)
+    server = StoreServer()
+    with started(server):
+        # The times of a user's installation.
+        times = {
+            name: Settings.model_fields[name].default
+            for name in ("lease_ms", "offer_ms", "heartbeat_interval_s", "worker_stale_s", "leader_ttl_s")
+        }
+        async with contextlib.AsyncExitStack() as stack:
+            master, _ = await stack.enter_async_context(master_on(server.url, **times))
+            for _ in range(workers):
+                worker = Worker(master.server.url)
+                worker.handler("work")(_done)
+                await stack.enter_async_context(worker.running())
+            duties = master.shard.duties
+            assert duties
+            is_settled = (lambda: duties.dispatcher.is_idle) if workers else (lambda: duties.look.is_quiet)
+            await wait_until(is_settled, what="nothing happens")
+            redis = admin_of(master.shard.services.link.client)
+            await redis.config_resetstat()
+            round_trips.clear()
+            # The cost of a second shows only with time.
+            await asyncio.sleep(IDLE_FOR_S)
+            trips, found = round_trips["all"], await redis.info("commandstats")
+            commands = sum(
+                stats["calls"]
+                for name, stats in found.items()
+                if name.removeprefix("cmdstat_") not in NO_COST
+            )
+            most_commands, most_trips = IDLE_COSTS[workers]
+            assert_at_most(f"commands a second with {workers} workers", commands / IDLE_FOR_S, most_commands)
+            assert_at_most(f"round trips a second with {workers} workers", trips / IDLE_FOR_S, most_trips)
 
 
 async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

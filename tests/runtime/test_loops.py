@@ -26,8 +26,8 @@ pytestmark = pytest.mark.req("M1")
 ROOT = Path(__file__).parents[2]
 # Without these a master cannot do its work. All others are side loops.
 VITAL = {
-    "ConstraintKeeper", "FailureDetector", "Membership", "Promoter", "Quarantine", "Reaper", "StoreHealth",
-    "SubLeader", "Watchdog",
+    "ConstraintKeeper", "FailureDetector", "Membership", "Promoter", "Quarantine", "Reaper", "ShardLook",
+    "StoreHealth", "SubLeader", "Watchdog",
 }  # fmt: skip
 VITAL_FILES = {
     "jqmaster/embedded/supervisor.py", "jqmaster/runtime/duties/dispatcher.py",

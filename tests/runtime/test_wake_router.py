@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jqmaster.runtime.wake_router import WakeRouter
+from jqmaster.store.leadership.masters import BeatAnswer
 from jqmaster.store.link.wake import (
     WORDS,
     BulkActionsChanged,
@@ -31,7 +32,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (JobsReady(), "dispatcher.wake"),
     (QueueOpened("work\t{}"), "dispatcher.wake"),
     (SlotsFreed("w", 1), "dispatcher.wake"),
-    (WorkersChanged(), "dispatcher.wake"),
+    (WorkersChanged(), "dispatcher.wake detector.wake"),
     (PollOpened("w", 100), "dispatcher.wake"),
     (JobDelayed(), "promoter.wake challenges.wake"),
     (ConstraintsChanged(), "keeper.wake"),
@@ -55,6 +56,7 @@ OF_THE_LEADER = {
     "follow_ups",
     "bulk",
     "challenges",
+    "detector",
 }
 
 
@@ -73,6 +75,9 @@ class Duties:
     def __init__(self, called: list[str]) -> None:
         for name in OF_THE_LEADER:
             setattr(self, name, Part(name, called))
+        look: Any = Part("look", called)
+        look.is_quiet = False
+        self.look = look
 
 
 def router_of(called: list[str], *, leads: bool) -> WakeRouter:
@@ -104,11 +109,29 @@ def test_where_this_process_does_not_lead_no_duty_is_woken(message: WakeMessage,
     assert called == ([] if route.split(".", maxsplit=1)[0] in OF_THE_LEADER else [route])
 
 
+@pytest.mark.parametrize(("message", "route"), ROUTES, ids=str)
+def test_a_message_for_a_duty_ends_the_quiet_of_the_looks(message: WakeMessage, route: str) -> None:
+    called: list[str] = []
+    router = router_of(called, leads=True)
+    duties: Any = router.duties
+    duties.look.is_quiet = True
+    router.route(message)
+    is_for_duties = route.split(".", maxsplit=1)[0] in OF_THE_LEADER
+    assert called == [*(["look.stir"] if is_for_duties else []), *route.split()]
+
+
 def test_after_a_gap_everyone_looks_for_himself() -> None:
     called: list[str] = []
     router_of(called, leads=True).on_gap()
     assert sorted(called) == sorted(
-        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake", "definitions.wake",
+        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "detector.wake", "promoter.wake", "keeper.wake",
+         "definitions.wake",
          "events.wake", "follow_ups.wake", "challenges.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip
+
+
+def test_the_answer_to_a_heartbeat_reaches_settings_and_identity() -> None:
+    called: list[str] = []
+    router_of(called, leads=False).take_answer(BeatAnswer(1, (2, 3, 4), 5, "mark"), 5.0)
+    assert called == ["settings.take_versions", "identity.take_version"]

@@ -10,12 +10,16 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
+# The pause after a sample without ready jobs, unless a look finds some: even then, each minute has samples.
+IDLE_SAMPLE_S: Final = 10.0
 
 
 class BacklogSampler(LeaderLoop):
     """Component of one leadership."""
 
     is_vital = False
+    poll_s = SAMPLE_S
+    rest_s = IDLE_SAMPLE_S
 
     def __init__(
         self,
@@ -38,12 +42,15 @@ class BacklogSampler(LeaderLoop):
         self._tally = tally
         # The last sample; None before the first.
         self.newest: BacklogSample | None = None
+        # Whether the last sample found ready jobs. Only the next one shows that they are gone.
+        self.has_found = False
 
     async def _round(self) -> float:
         backlog = await self._history.sample_backlog()
         await self._history.put_backlog(self._epoch, backlog)
         self._count(backlog)
         self.newest = backlog
+        self.has_found = backlog.whole.ready > 0
         return SAMPLE_S
 
     def _count(self, backlog: BacklogSample) -> None:

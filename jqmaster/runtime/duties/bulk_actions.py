@@ -58,6 +58,7 @@ class BulkActions(LeaderLoop):
     """
 
     is_vital = False
+    poll_s = POLL_S
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class BulkActions(LeaderLoop):
         super()._failed(error, complaint)
         self._under_way.clear()
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         tasks = [
             asyncio.ensure_future(sleep_to_tick(self._clock, seconds)),
             asyncio.create_task(self._wake.wait()),
@@ -107,6 +108,9 @@ class BulkActions(LeaderLoop):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _woken(self) -> None:
+        """Leave the message to the round, which does more after one."""
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""

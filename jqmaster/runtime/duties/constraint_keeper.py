@@ -34,6 +34,9 @@ class ConstraintKeeper(WokenLoop):
     """
 
     is_vital = True
+    poll_s = POLL_MS / 1000
+    # It also removes empty lanes.
+    rest_s = PRUNE_EVERY_S
 
     def __init__(
         self,
@@ -94,7 +97,9 @@ class ConstraintKeeper(WokenLoop):
             return 0
         if await self._prune():
             return 0
-        poll_ms = int(until_tick_s(self._clock.monotonic_s(), POLL_MS / 1000) * 1000)
+        poll_ms = POLL_MS
+        if not self._follows_looks:
+            poll_ms = int(until_tick_s(self._clock.monotonic_s(), POLL_MS / 1000) * 1000)
         return poll_ms if next_ms < 0 else min(poll_ms, next_ms)
 
     async def _prune(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import TICK_S, Clock
 from jqmaster.domain.workers.assignment import MOST_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
@@ -30,12 +30,17 @@ from jqmaster.store.link.wake import (
     WakeMessage,
     WorkersChanged,
 )
+from jqmaster.store.operations.looks import Look
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
 # How often to check without a message, because messages can be lost.
 POLL_S: Final = 1.0
+# The same if looks at the shard tell what there is.
+LOOKED_POLL_S: Final = 3.0
+# A look that is older says nothing.
+LOOK_LIVES_S: Final = 10.0
 # How long pushes under way may take to end before the lead is given up.
 FINISH_WITHIN_S: Final = 0.5
 
@@ -91,6 +96,9 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
+        self._poll_s = POLL_S
+        # When a look found no ready jobs.
+        self._idle_at_s = float("-inf")
         # Sets of names that had no more ready jobs at their last claim.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
@@ -138,6 +146,22 @@ class Dispatcher:
             case JobsReady():
                 self._became_ready()
         self._wake_if_useful()
+
+    def take_look(self, look: Look) -> None:
+        """Take a look at the shard. While jobs are ready, or workers may have changed, poll every `POLL_S`, because
+        messages may have been lost. Otherwise poll less often, and claim nothing."""
+        now_s = self._clock.monotonic_s()
+        self._poll_s = LOOKED_POLL_S
+        self._idle_at_s = float("-inf") if look.is_ready else now_s
+        is_known = self._fleet.all_heard(look.workers, look.now_ms - look.silent_ms)
+        if (look.is_ready or not is_known) and now_s - self._refreshed_at_s >= POLL_S - TICK_S:
+            self._wants_refresh = True
+            self._wake.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether the last look found no ready jobs."""
+        return self._clock.monotonic_s() - self._idle_at_s < LOOK_LIVES_S
 
     def _wake_if_useful(self) -> None:
         """Begin a round, unless the names of every worker are known to have no ready jobs. Otherwise each lone job
@@ -229,8 +253,8 @@ class Dispatcher:
                 logger.warning("cannot dispatch: %s", exc.detail)
                 await self._clock.sleep(0.2)
                 continue
-            poll_in_s = max(0.0, self._refreshed_at_s + POLL_S - self._clock.monotonic_s())
-            wait_s = min(poll_in_s, self._fleet.next_change_s() or POLL_S)
+            poll_in_s = max(0.0, self._refreshed_at_s + self._poll_s - self._clock.monotonic_s())
+            wait_s = min(poll_in_s, self._fleet.next_change_s() or self._poll_s)
             # Not `wait_for_event`: each lone job waits here.
             try:
                 async with asyncio.timeout(wait_s):
@@ -239,12 +263,17 @@ class Dispatcher:
                 pass
 
     async def _round(self) -> None:
-        if self._wants_refresh or self._clock.monotonic_s() - self._refreshed_at_s >= POLL_S:
+        now_s = self._clock.monotonic_s()
+        if not self._wants_refresh and self.is_idle and self._fleet.is_empty:
+            # The look would have found workers.
+            self._refreshed_at_s = now_s
+        if self._wants_refresh or now_s - self._refreshed_at_s >= POLL_S:
             self._wants_refresh = False
             seen = await self._workers.fleet()
             self._fleet.refresh(seen.workers, seen.now_ms, seen.queues)
             self._refreshed_at_s = self._clock.monotonic_s()
-            self._became_ready()  # the message may have been lost, so poll
+            if not self.is_idle:
+                self._became_ready()  # the message may have been lost, so poll
             # Forget sets of names that nobody runs any more.
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
         while not self._is_stopping and (wanted := self._wanted_claims()):

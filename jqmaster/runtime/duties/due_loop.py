@@ -8,8 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.leadership.leadership import Leadership
 
-# A script that adds an entry wakes the loop. Without a message, the loop looks this often, so that a step of the
-# store's clock, or a lost message, delays no entry by more than this.
+# A script that adds an entry wakes the loop. Without a message, and without the looks at the shard, it looks this
+# often, so that a step of the store's clock, or a lost message, delays no entry by more than this.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 
@@ -19,6 +19,7 @@ class DueLoop(WokenLoop):
     milliseconds until the next entry is due; None if no entry is known."""
 
     is_vital = False
+    poll_s = POLL_S
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class FailureDetector(LeaderLoop):
     silence counts as a missed ping."""
 
     is_vital = True
+    poll_s = POLL_S
 
     def __init__(
         self,
@@ -67,12 +68,20 @@ class FailureDetector(LeaderLoop):
         self._on_detached = on_detached
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
+        # How many workers the last round found.
+        self.known = -1
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
         # Called with the registered workers and the store time of each look.
         self.on_look: Callable[[Sequence[Worker], int], None] = lambda workers, now_ms: None
 
+    def wake(self) -> None:
+        # Rounds that count pings without an answer keep their pace.
+        if not self._missed:
+            super().wake()
+
     async def _round(self) -> float:
         workers, now_ms = await self._workers.all_with_time()
+        self.known = len(workers)
         self._grace.look(workers, now_ms)
         self.on_look(workers, now_ms)
         silent = [

@@ -121,6 +121,8 @@ class Fleet:
         self._registered: set[tuple[str, ...]] | None = None
         self._read_at_s = 0.0
         self._store_time_ms = 0
+        # All workers were heard at this store time or later.
+        self._all_heard_ms = 0
         # The ID of a worker that gets no new jobs, so that it can run a suspect alone.
         self.reserved: str | None = None
 
@@ -154,6 +156,19 @@ class Fleet:
             for member in members.values()
             if self._master_id and member.worker.companion_of == self._master_id
         ]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._members
+
+    def all_heard(self, workers: int, heard_ms: int) -> bool:
+        """Note that all registered workers, of which there are so many, were heard at this store time or later. Return
+        False if some of them are silent, or others than those known here."""
+        now_ms = self._now_ms(self._clock.monotonic_s())
+        if workers != len(self._members) or (workers and heard_ms < now_ms - self._stale_ms.current):
+            return False
+        self._all_heard_ms = heard_ms
+        return True
 
     def add_queues(self, names: Collection[str]) -> None:
         """Add the queues among these names, which the store may not have reported yet."""
@@ -204,7 +219,11 @@ class Fleet:
         return [
             m.worker
             for m in members
-            if not m.worker.is_detached and m.worker.is_fresh(now_ms, self._stale_ms.current)
+            if not m.worker.is_detached
+            and (
+                m.worker.is_fresh(now_ms, self._stale_ms.current)
+                or self._all_heard_ms >= now_ms - self._stale_ms.current
+            )
         ]
 
     def note_run_alone(self, member: Member, job_id: str) -> None:
@@ -233,13 +252,13 @@ class Fleet:
         )
 
     def _is_available(self, member: Member, now_s: float) -> bool:
-        worker = member.worker
+        worker, since_ms = member.worker, self._now_ms(now_s) - self._stale_ms.current
         return (
             not (worker.is_draining or worker.is_detached)
             and member.paused_until_s <= now_s
             # Most breakers are closed.
             and (member.breaker.open_s == 0.0 or member.breaker.admits(now_s))
-            and worker.last_seen_ms >= self._now_ms(now_s) - self._stale_ms.current
+            and (worker.last_seen_ms >= since_ms or self._all_heard_ms >= since_ms)
         )
 
     def candidates(

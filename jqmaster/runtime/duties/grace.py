@@ -40,9 +40,9 @@ class Grace:
     A grace period of `grace_s` begins with the leadership, after an outage of the store, after a change of its
     clock, and after many workers fell silent at once. Otherwise one outage would run every long job twice.
 
-    Callers that query the store in rounds do so through `ask`, and sleep through `pause`. The master's own delays
-    do not count as an outage, otherwise a busy master would never reclaim anything. After a delay as long as
-    `trust_s`, however, another master may have led; that counts as an election.
+    The caller that queries the store in rounds does so through `ask`, and tells its pauses by `pause` or `slept`. The
+    master's own delays do not count as an outage, otherwise a busy master would never reclaim anything. After a delay
+    as long as `trust_s`, however, another master may have led; that counts as an election.
     """
 
     def __init__(self, clock: Clock, policy: LiveValue[GracePolicy]) -> None:
@@ -95,10 +95,15 @@ class Grace:
 
     async def pause(self, seconds: float) -> None:
         seconds = until_tick_s(self._clock.monotonic_s(), seconds)
-        self._meant_s += seconds
-        if self._is_away:
-            self._away_s += seconds
+        self.slept(seconds, seconds)
         await self._clock.sleep(seconds)
+
+    def slept(self, meant_s: float, took_s: float) -> None:
+        """Count a pause between two requests, which may have ended early."""
+        meant_s = min(meant_s, took_s)
+        self._meant_s += meant_s
+        if self._is_away:
+            self._away_s += meant_s
 
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
         """Check whether many workers fell silent at once. `workers`: all registered ones."""

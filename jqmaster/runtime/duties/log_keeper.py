@@ -23,6 +23,7 @@ class LogKeeper(LeaderLoop):
     no archive."""
 
     is_vital = False
+    poll_s = POLL_S
 
     def __init__(
         self,

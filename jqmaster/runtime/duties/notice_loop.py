@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.service.notices.evaluation import NoticeEvaluation
+from jqmaster.service.notices.evaluation import POLL_S, NoticeEvaluation
 from jqmaster.store.leadership.leadership import Leadership
 
 RETRY_S: Final = 2.0
@@ -15,6 +15,7 @@ class NoticeLoop(LeaderLoop):
     """Component of one leadership."""
 
     is_vital = False
+    poll_s = POLL_S
 
     def __init__(
         self,

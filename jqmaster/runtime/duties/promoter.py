@@ -17,6 +17,7 @@ class Promoter(WokenLoop):
     """Component of one leadership. `on_ready` is called when jobs became ready, `on_stale` under a newer epoch."""
 
     is_vital = True
+    poll_s = POLL_MS / 1000
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class Promoter(WokenLoop):
         """Promote due jobs. Return the milliseconds, counted from the call, until the next ones are due."""
         while True:
             self._asked_at_s = self._clock.monotonic_s()
-            poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)
+            poll_ms = POLL_MS
+            if not self._follows_looks:
+                poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)
             expects_some = self._due_at_s is not None and self._asked_at_s >= self._due_at_s
             due = await self._due.come_due(self._epoch, expects_some=expects_some)
             self._due_at_s = None if due.next_ms < 0 else self._asked_at_s + due.next_ms / 1000

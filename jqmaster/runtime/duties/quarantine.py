@@ -29,6 +29,7 @@ class Quarantine(LeaderLoop):
     others. `polls_here`: whether the open poll of a worker that pulls is at this master."""
 
     is_vital = True
+    poll_s = POLL_S
 
     def __init__(
         self,

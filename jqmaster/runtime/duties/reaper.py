@@ -66,9 +66,11 @@ class ReaperPolicy:
 
 
 class Reaper(LeaderLoop):
-    """Component of one leadership. Its reads of the store also inform `grace` about outages."""
+    """Component of one leadership. Its reads of the store inform `grace` about outages, unless it follows the looks at
+    the shard, which do so."""
 
     is_vital = True
+    poll_s = POLL_S
 
     def __init__(
         self,
@@ -93,7 +95,10 @@ class Reaper(LeaderLoop):
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     async def _round(self) -> float:
-        now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
+        if self._follows_looks:
+            now_ms, expired, next_ms = await self._leases.expired_leases()
+        else:
+            now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
         if self._grace.was_set_back:
             # Leases were set by the earlier clock, so they would last too long now. Live workers renew theirs anyway.
             await self._leases.shorten_leases(self._epoch)
@@ -102,7 +107,7 @@ class Reaper(LeaderLoop):
             await self._reap(now_ms, reapable)
         return min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         await self._grace.pause(seconds)
 
     async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:

@@ -1,6 +1,6 @@
 """Remove finished jobs and results after their retention, in bounded steps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -9,6 +9,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.jobs.retention import Retention, RetentionStore
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look
 
 POLL_S: Final = 1.0
 # The pause after a round that found nothing, so that an idle store is queried less often.
@@ -25,6 +26,7 @@ class Sweeper(LeaderLoop):
     jobs go to the archive."""
 
     is_vital = False
+    poll_s = IDLE_POLL_S
 
     def __init__(
         self,
@@ -62,6 +64,23 @@ class Sweeper(LeaderLoop):
             if not left:
                 break
         return POLL_S if found_some else IDLE_POLL_S
+
+    def due_ms(self, look: Look) -> int:
+        """Return the milliseconds until a job or result is past its retention; -1: there is none yet."""
+        dues = [limits.ms - passed_ms for limits, _, passed_ms in self._finished(look)]
+        dues = [ms for ms in (*dues, look.results) if ms > 0]
+        return min(dues, default=-1)
+
+    def has_some(self, look: Look) -> bool:
+        """Return whether some are, or there are too many. Some of them may be needed by others."""
+        return look.results == 0 or any(
+            passed_ms >= limits.ms or count > limits.most for limits, count, passed_ms in self._finished(look)
+        )
+
+    def _finished(self, look: Look) -> Iterator[tuple[Retention, int, int]]:
+        retention = self._retention.current
+        for state, (count, passed_ms) in look.finished.items():
+            yield retention[state], count, passed_ms
 
     def _begin_again(self, retention: Mapping[JobState | None, Retention]) -> None:
         """Check jobs again that were kept long ago, because they may not be needed any more."""

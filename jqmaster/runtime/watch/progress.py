@@ -63,7 +63,7 @@ class ProgressWatch:
         """Return the time without an answered claim although jobs and workers wait. An empty claim counts as an
         answer: jobs that constraints hold back do not stall."""
         dispatcher, now_s = self._dispatcher(), self._clock.monotonic_s()
-        if dispatcher is None or now_s - dispatcher.claimed_at_s < QUIET_S:
+        if dispatcher is None or dispatcher.is_idle or now_s - dispatcher.claimed_at_s < QUIET_S:
             self._idle_since_s = None
             return NO_STALL
         ready = await self.unclaimed_jobs()

@@ -15,6 +15,8 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+# How long a mark counts that came with the answer to a heartbeat.
+TOLD_LIVES_S: Final = 1.5
 # The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
 # is the classic cause of a queue that stands still without an error.
 REBUILD_AFTER_S: Final = 10.0
@@ -53,6 +55,13 @@ class Watchdog(PeriodicLoop):
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
         self._serving_since_s: float | None = None
+        # The mark that was told last, and when.
+        self._told: tuple[str | None, float] = (None, float("-inf"))
+
+    def take_mark(self, mark: str | None) -> None:
+        """Take the mark that the data have now; None: they have none."""
+        self._told = mark, self._clock.monotonic_s()
+        self._is_own(mark)
 
     async def _round(self) -> float:
         # Check the loops first and without the store, because their cause may make the following steps fail, too.
@@ -67,14 +76,19 @@ class Watchdog(PeriodicLoop):
 
     async def _is_store_serving(self) -> bool:
         """Return whether the store serves its own data. An outage of the store is not a stall of this master."""
-        try:
-            mark = await generation.read(self._shard)
-        except JqmasterError:
-            return False
-        if mark != self._mark:
-            self._fail(generation.CHANGED)
-            return False
-        return True
+        mark, told_at_s = self._told
+        if self._clock.monotonic_s() - told_at_s > TOLD_LIVES_S:
+            try:
+                mark = await generation.read(self._shard)
+            except JqmasterError:
+                return False
+        return self._is_own(mark)
+
+    def _is_own(self, mark: str | None) -> bool:
+        if mark == self._mark:
+            return True
+        self._fail(generation.CHANGED)
+        return False
 
     async def _look_at_progress(self, serving_s: float) -> None:
         # The time of an outage of the store does not count, because no round could succeed then.

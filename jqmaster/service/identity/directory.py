@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from jqmaster.clock import Clock, until_tick_s, wait_for_event
+from jqmaster.clock import TICK_S, Clock, until_tick_s, wait_for_event
 from jqmaster.domain.identity.access import (
     ConfiguredTokens,
     Principal,
@@ -62,6 +62,15 @@ class IdentityDirectory:
     def wake(self) -> None:
         """Make the loop read again, because somebody changed something."""
         self._woken.set()
+
+    def take_version(self, version: int, now_ms: int, read_at_s: float) -> None:
+        """Take the version that was in the store at `now_ms`, and no earlier than `read_at_s` by this process's clock.
+        Read what has changed."""
+        if version != self._directory.version:
+            self._woken.set()
+        elif read_at_s > self._read_at_s:
+            self._directory = replace(self._directory, now_ms=now_ms)
+            self._read_at_s = read_at_s
 
     async def reload(self) -> None:
         """Read the changes of tokens and users."""
@@ -135,9 +144,13 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            self._woken.clear()
-            with contextlib.suppress(JqmasterError):  # the loop tries again, and old copies are not trusted
-                await self.reload()
+            # Unless the answers to this master's heartbeats tell the version.
+            if self._woken.is_set() or self._clock.monotonic_s() - self._read_at_s >= POLL_S - TICK_S:
+                self._woken.clear()
+                with contextlib.suppress(
+                    JqmasterError
+                ):  # the loop tries again, and old copies are not trusted
+                    await self.reload()
             await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     async def _note_uses(self) -> None:

@@ -18,14 +18,16 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.operations.settings_catalog import CATALOG, RUNTIME, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.operations.settings import SettingsStore, StoredSettings
+from jqmaster.store.operations.settings import SettingsStore, StoredSettings, Versions
 from worker_sdk.transport.suggestions import suggestion
 
 logger = logging.getLogger(__name__)
 
-# A message announces each change. If it is lost, this interval still ensures that a change takes effect within a
-# second.
+# A message announces each change. If it is lost, the answer to a heartbeat of this master tells of it within a second.
+# While no heartbeat is answered, the store is asked this often.
 POLL_S: Final = 0.5
+# How long an answer counts.
+ANSWERED_S: Final = 2.0
 # The most repeats, each because somebody changed the settings meanwhile.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
@@ -76,6 +78,7 @@ class LiveSettings:
         self._namespaces_version = 0
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
+        self._was_told = False
         self._loops = BackgroundLoops("settings", is_vital=True)
 
     @property
@@ -116,6 +119,13 @@ class LiveSettings:
     def wake(self) -> None:
         """Make the loop read the store again, because settings have changed."""
         self._wake.set()
+
+    def take_versions(self, versions: Versions) -> None:
+        """Take the versions that are in the store now. Read what has changed."""
+        self._was_told = True
+        # Compare for inequality, because a restored store may have a lower version.
+        if versions != (self.version, self.targets_version, self._namespaces_version):
+            self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
         """Change settings. They are in force here on return, and at the other masters within a second. None
@@ -163,9 +173,11 @@ class LiveSettings:
 
     async def _watch(self) -> None:
         while True:
-            await wait_for_event(self._wake, until_tick_s(asyncio.get_running_loop().time(), POLL_S))
-            self._wake.clear()
-            await self._look()
+            was_told, self._was_told = self._was_told, False
+            pause_s = until_tick_s(asyncio.get_running_loop().time(), ANSWERED_S if was_told else POLL_S)
+            if await wait_for_event(self._wake, pause_s) or not self._was_told:
+                self._wake.clear()
+                await self._look()
 
     async def _look(self) -> None:
         try:

@@ -32,7 +32,8 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# The leader finds jobs that become due later than this without a message, because it checks every second.
+# The leader finds jobs that become due later than this without a message, because it looks at the shard every second
+# while there are workers.
 SOON_MS: Final = 2000
 
 # The most predecessors in one call.

@@ -40,13 +40,24 @@ class MasterRegistry:
         return next((m for m in self.seen if m.record.id == master_id), None)
 
 
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change.
+    `versions`: those of settings, targets and namespaces. `mark`: see `generation`; None: it is gone."""
+
+    now_ms: int
+    versions: tuple[int, int, int]
+    identity: int
+    mark: str | None
+
+
 class MasterStore:
     """Masters of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    async def beat(self, record: MasterRecord) -> None:
+    async def beat(self, record: MasterRecord) -> BeatAnswer:
         """Send a heartbeat; the first one registers the master. Remove masters that have been silent for
         `FORGET_MS`."""
         k = self._shard.keys
@@ -63,13 +74,14 @@ class MasterStore:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
             fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
         info = codec.pack(fields)
-        _, (removed,) = await self._shard.client.run(
+        _, (removed, now_ms, versions, identity, mark) = await self._shard.client.run(
             "beat_master",
-            (k.masters, k.master_info),
+            (k.masters, k.master_info, k.settings, k.identity, k.generation),
             (self._shard.now_arg, record.id, info, FORGET_MS, MAX_MASTERS),
         )
         if removed:
             logger.info("%d masters forgotten: they have been silent for too long", removed)
+        return BeatAnswer(now_ms, (versions[0], versions[1], versions[2]), identity, mark.decode() or None)
 
     async def forget(self, master_id: str) -> None:
         """Unregister a master that shuts down in order."""

@@ -36,7 +36,7 @@ class SettingsStore:
         self._key = shard.keys.settings
 
     async def versions(self) -> Versions:
-        """Return the versions, with one command, because every master asks twice a second."""
+        """Return the versions, with one command, because masters whose heartbeats get no answer ask twice a second."""
         found = await self._shard.client.command("HMGET", self._key, "version", "targets", "namespaces")
         return Versions(*(int(version or 0) for version in found))
 

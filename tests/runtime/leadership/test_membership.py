@@ -8,7 +8,7 @@ from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.membership import Membership
-from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.leadership.masters import BeatAnswer, MasterStore
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 
@@ -21,12 +21,14 @@ class Joining:
         self.clock = ManualClock(tied=lambda s: world.pass_ms(round(s * 1000)))
         self.store = MasterStore(world.shard)
         self.faults: dict[str, str] = {}
+        self.answers: list[tuple[BeatAnswer, float]] = []
         self.membership = Membership(
             self.store,
             self.clock,
             pace=LiveValue(PACE),
             describe=self._describe,
             duty_faults=lambda: self.faults,
+            on_answer=lambda answer, sent_at_s: self.answers.append((answer, sent_at_s)),
         )
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
@@ -108,3 +110,12 @@ async def test_each_beat_tells_what_fails_now(joining: Joining) -> None:
         found = (await joining.store.look()).get("me")
         assert found is not None
         assert found.record.duty_faults == faults
+
+
+@pytest.mark.req("S6")
+async def test_each_answer_is_passed_on_with_the_time_at_which_the_beat_was_sent(joining: Joining) -> None:
+    answers, clock = joining.answers, joining.clock
+    assert [(answer.now_ms, sent_s) for answer, sent_s in answers] == [(joining.world.now_ms, clock.now_s)]
+    await clock.pass_s(PACE.beat_s)
+    assert len(answers) == 2
+    assert answers[1][1] == pytest.approx(answers[0][1] + PACE.beat_s)

@@ -23,6 +23,7 @@ class Rounds:
 
     last_round_s: float
     claimed_at_s: float
+    is_idle: bool = False
 
 
 class Leading:
@@ -131,3 +132,14 @@ async def test_what_keeps_jobs_from_workers_is_no_stall(leading: Leading, reason
     if reason == "push":
         member.pushes = 1
     assert await leading.after_s(20) == 0
+
+
+@pytest.mark.req("S6")
+async def test_the_store_is_not_asked_while_the_looks_find_no_ready_jobs(leading: Leading) -> None:
+    await leading.world.worker(url=URL)
+    await leading.world.enqueue()
+    assert leading.rounds
+    leading.rounds.is_idle = True
+    assert await leading.after_s(60) == 0
+    leading.rounds.is_idle = False
+    assert await leading.after_s(60) > 0

@@ -8,6 +8,7 @@ from jqmaster.lifecycle import BackgroundLoops, LoopFailures, running
 from jqmaster.runtime.watch.progress import Stall
 from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.store.health import generation
+from jqmaster.store.link.shard import Shard
 from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
@@ -240,3 +241,35 @@ async def test_loops_report_to_the_master_that_started_them_also_those_of_a_late
         await wait_until(mine.longest, what="the failure is known")
         clock.jump(3.0)
         await wait_until(lambda: mine.longest() == (3.0, "reaper.run", "RuntimeError: again", False))
+
+
+@pytest.mark.req("S6")
+async def test_a_mark_that_was_just_told_is_not_read_again(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read = generation.read
+
+    async def counted(shard: Shard) -> str | None:
+        reads.append(1)
+        return await read(shard)
+
+    monkeypatch.setattr(generation, "read", counted)
+    mark = await generation.mark(watching.world.shard, "mark")
+    for _ in range(3):
+        watching.watchdog.take_mark(mark)
+        watching.round_s = watching.clock.now_s
+        await watching.clock.pass_s(1)
+    assert reads == []
+    # Nobody tells any more.
+    await watching.clock.pass_s(2)
+    assert reads != []
+
+
+@pytest.mark.req("S6")
+@pytest.mark.parametrize("mark", [None, "another mark"])
+async def test_another_mark_that_is_told_ends_the_process_at_once(
+    watching: Watching, mark: str | None
+) -> None:
+    watching.watchdog.take_mark(mark)
+    assert "generation mark" in watching.failures[0]

@@ -7,10 +7,11 @@ import pytest
 
 from jqmaster.domain.operations.master import MasterRecord, SeenMaster
 from jqmaster.errors import StaleEpochError
+from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.leadership import masters as registry
 from jqmaster.store.leadership.leadership import Demotion, Leadership
-from jqmaster.store.leadership.masters import FORGET_MS, MasterStore
+from jqmaster.store.leadership.masters import FORGET_MS, BeatAnswer, MasterStore
 from tests.support.store import StoreWorld
 
 ENTRY = encode_entry(who="me", action="act", target="master-1", before={"epoch": 1}, after=None)
@@ -260,3 +261,26 @@ async def test_an_entry_with_malformed_faults_is_left_out(
     packed = msgpack.packb(info | {"duty_faults": faults})
     await world.shard.client.command("HSET", world.shard.keys.master_info, "m1", packed)
     assert (await masters.look()).seen == []
+
+
+@pytest.mark.req("S6")
+async def test_the_answer_to_a_beat_tells_what_every_master_follows(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    k, redis = world.shard.keys, world.redis
+    before = await masters.beat(record("m1"))
+    assert (before.now_ms, before.versions, before.identity) == (world.now_ms, (0, 0, 0), 0)
+    assert before.mark == await generation.read(world.shard)
+    await redis.hset(k.settings, mapping={"version": 3, "targets": 4, "namespaces": 6})
+    await redis.hset(k.identity, "version", 5)
+    await generation.mark(world.shard, "mark")
+    assert await masters.beat(record("m1")) == BeatAnswer(
+        world.now_ms, (3, 4, 6), 5, await generation.read(world.shard)
+    )
+    # A master with such a store must still be able to say that it lives.
+    for key in (k.settings, k.identity):
+        await redis.delete(key)
+        await redis.set(key, "of a wrong type")
+    answer = await masters.beat(record("m1"))
+    assert (answer.versions, answer.identity) == ((0, 0, 0), 0)
+    await redis.delete(k.settings, k.identity)

@@ -1,11 +1,14 @@
 #!lua flags=allow-oom
--- Records the heartbeat of a master with facts about it. Removes masters that have been silent for long.
--- KEYS masters:zset master_info:hash
+-- Records the heartbeat of a master with facts about it. Removes masters that have been silent for long. Returns the
+-- versions of settings, targets, namespaces and identity, which every master follows, and the mark of the data.
+-- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string
 -- ARGV now_ms master_id info forget_ms max_masters
--- REPLY ok:removed
+-- REPLY ok:removed,now_ms,[settings version,targets version,namespaces
+--   version],identity version,mark(empty: it is gone)
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
-local masters_key, info_key = KEYS[1], KEYS[2]
+-- include lib/reading.lua
+local masters_key, info_key, settings_key, identity_key, generation_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
@@ -25,4 +28,7 @@ for at = 1, #oldest, 2 do
     removed = removed + 1
   end
 end
-return {'ok', removed}
+local versions = reading.try('HMGET', settings_key, 'version', 'targets', 'namespaces') or {}
+local numbers = {tonumber(versions[1] or 0), tonumber(versions[2] or 0), tonumber(versions[3] or 0)}
+return {'ok', removed, now_ms, numbers, tonumber(reading.try('HGET', identity_key, 'version') or 0),
+  reading.try('GET', generation_key) or ''}

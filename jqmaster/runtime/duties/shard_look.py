@@ -1,0 +1,137 @@
+"""Look at the shard, and begin the duties that have something to do."""
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look, LookStore
+
+# The pause between two looks while jobs run, while workers or jobs are there, and the most on a quiet shard.
+BUSY_S: Final = 0.5
+USUAL_S: Final = 1.0
+QUIET_S: Final = 5.0
+# The share by which pauses differ, so that many shards do not look at the same moment.
+_JITTER: Final = 0.1
+
+
+def _not_due(look: Look) -> int:
+    return -1
+
+
+def _rests(look: Look) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedDuty:
+    """A duty, and what begins its rounds. `due_ms`: milliseconds until it has something to do by time; -1: nothing is
+    known. `polls`: whether it has to look for itself, every `poll_s`."""
+
+    duty: LeaderLoop
+    due_ms: Callable[[Look], int] = _not_due
+    polls: Callable[[Look], bool] = _rests
+
+
+class ShardLook(LeaderLoop):
+    """Component of one leadership: one read of the store for all duties, instead of one for each.
+
+    It looks every half second while jobs run, every second while there are workers or anything waits, and up to every
+    `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the
+    store's clock made due, waits for the next look. `on_look`: gets each look. Each look also informs `grace` about
+    outages of the store.
+    """
+
+    is_vital = True
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        store: LookStore,
+        grace: Grace,
+        clock: Clock,
+        *,
+        duties: Sequence[FollowedDuty],
+        on_look: Callable[[Look], None],
+        lease_s: LiveValue[float],
+        on_stale: Callable[[], None],
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(
+            "shard_look", clock, complaint="cannot look at the shard", on_stale=on_stale, retry_s=BUSY_S
+        )
+        self._store = store
+        self._read = functools.partial(store.look, leadership.epoch)
+        self._grace = grace
+        self._duties = duties
+        self._on_look = on_look
+        self._lease_s = lease_s
+        self._rng = rng or random.Random()  # noqa: S311 - spreads looks, guards nothing
+        self._is_first = True
+        self._has_failed = False
+        self._quiet_s = USUAL_S
+        # Whether the next look is further away than usual.
+        self.is_quiet = False
+        for one in duties:
+            one.duty.follow_looks()
+        self.follow_looks()
+
+    def stir(self) -> None:
+        """Look soon, and then often for a while, because something happened."""
+        self._quiet_s, self.is_quiet = USUAL_S, False
+        self.begin_within(BUSY_S)
+
+    async def _round(self) -> float:
+        look = await self._grace.ask(self._read, lambda look: look.now_ms)
+        self._on_look(look)
+        # After an outage, the data may be older than what the duties know.
+        was_away, self._has_failed = self._has_failed, False
+        for one in self._duties:
+            if was_away:
+                one.duty.begin_within(0.0)
+                continue
+            if (due_ms := one.due_ms(look)) >= 0:
+                one.duty.begin_within(due_ms / 1000)
+            if one.polls(look):
+                one.duty.poll()
+        return self._until_next_s(look)
+
+    def _failed(self, error: Exception, complaint: str) -> None:
+        super()._failed(error, complaint)
+        self._has_failed = True
+        # The duties look for themselves, and report what they miss.
+        for one in self._duties:
+            one.duty.poll()
+
+    def _until_next_s(self, look: Look) -> float:
+        if look.leases >= 0 or look.has_suspects:
+            self._quiet_s = pause_s = BUSY_S
+        elif look.workers or look.is_ready or look.waits:
+            self._quiet_s = pause_s = USUAL_S
+        else:
+            pause_s = self._quiet_s
+            self._quiet_s = min(QUIET_S, 2 * pause_s)
+        # A new lease is seen long before it could end.
+        pause_s = min(pause_s, self._lease_s.current / 3)
+        self.is_quiet = pause_s > USUAL_S
+        if self._is_first:
+            self._is_first = False
+            return pause_s * self._rng.random()
+        return pause_s * (1 - _JITTER * self._rng.random())
+
+    async def _pause(self, seconds: float) -> None:
+        await self._paused(seconds)
+
+    async def _pause_after_failure(self, seconds: float) -> None:
+        await self._paused(seconds)
+
+    async def _paused(self, seconds: float) -> None:
+        began_s = self._clock.monotonic_s()
+        await self._rest(seconds)
+        self._grace.slept(seconds, self._clock.monotonic_s() - began_s)

@@ -1,0 +1,11 @@
+-- Reads that must not stop at a key of a wrong type.
+local reading = (function()
+  -- Returns the reply to a command; nil if it was refused.
+  local function try(...)
+    local found = redis.pcall(...)
+    if type(found) == 'table' and found.err then return nil end
+    return found
+  end
+
+  return {try = try}
+end)()

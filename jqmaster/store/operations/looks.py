@@ -1,0 +1,129 @@
+"""Looks of the leader at its shard: what is due, and what waits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.jobs.job import FINISHED, JobState
+from jqmaster.store.link.scripts import ScriptCall, load
+from jqmaster.store.link.shard import Shard
+
+# With more names that have jobs, or had some within the last minute, some jobs count as ready.
+MANY_NAMES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a shard. All times are milliseconds until an instant, by the store's clock: 0: it has come; -1: there
+    is none.
+
+    `jobs`: until a job is ready by its time, or expires. `leases`, `callbacks`: until a lease ends, or the wait for a
+    callback. `gates`: until a gate opens by time. `results`: until a result is discarded.
+
+    `has_…`: whether there is any. `is_ready`: whether jobs are ready. `workers`: how many are registered;
+    `silent_ms`: for how long the longest silent of them was not heard. `edition`: version, edition, and edition in
+    force of the constraints. `mark`: see `generation`. `finished`: by final state, how many jobs there are, and how
+    long ago the first of them ended.
+    """
+
+    now_ms: int
+    jobs: int
+    leases: int
+    callbacks: int
+    definitions: int
+    event_groups: int
+    batches: int
+    gates: int
+    results: int
+    has_follow_ups: bool
+    has_suspects: bool
+    has_changed_gates: bool
+    has_counted_gates: bool
+    has_actions: bool
+    has_notices: bool
+    has_logs: bool
+    is_ready: bool
+    workers: int
+    silent_ms: int
+    edition: tuple[int, int, int]
+    mark: str
+    finished: Mapping[JobState, tuple[int, int]]
+
+    @property
+    def waits(self) -> bool:
+        """Return whether there is work that is not due at a known time."""
+        return (
+            self.has_follow_ups
+            or self.has_suspects
+            or self.has_changed_gates
+            or self.has_counted_gates
+            or self.has_actions
+            or self.has_notices
+        )
+
+
+class LookStore:
+    """Looks at one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._states: Final = sorted(FINISHED)
+        k = shard.keys
+        due = (
+            k.scheduled, k.retrying, k.expiring, k.running, k.awaiting_callback, k.definitions_due,
+            k.definitions_due_on_days, k.event_groups, k.batches_due, k.gates_due, k.results,
+            *map(k.finished, self._states),
+        )  # fmt: skip
+        waiting = (
+            k.follow_ups, k.suspects, k.reopened, k.counted, k.running_actions, k.notices, k.notice_states,
+            k.log_times, k.log_waits,
+        )  # fmt: skip
+        self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, k.generation, *due, *waiting)
+        self._due_keys = len(due)
+
+    async def look(self, epoch: str) -> Look:
+        """Look at the shard as the leader of `epoch`. Raise StaleEpochError."""
+        call = ScriptCall(
+            load("look_at_shard"), self._keys, (self._shard.now_arg, epoch, MANY_NAMES, self._due_keys)
+        )
+        ((_, data),) = await self._shard.client.run_all([call])
+        return self._read(data)
+
+    def _read(self, data: Sequence[Any]) -> Look:
+        now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled, mark = data
+
+        def until(*at: int) -> int:
+            return min((max(0, firsts[n] - now_ms) for n in at if firsts[n] >= 0), default=-1)
+
+        follow_ups, suspects, reopened, counted, actions, notices, states, log_times, log_waits = map(
+            bool, waiting
+        )
+        first_state = len(firsts) - len(self._states)
+        return Look(
+            now_ms,
+            jobs=until(0, 1, 2),
+            leases=until(3),
+            callbacks=until(4),
+            definitions=until(5, 6),
+            event_groups=until(7),
+            batches=until(8),
+            gates=until(9),
+            results=until(10),
+            has_follow_ups=follow_ups,
+            has_suspects=suspects,
+            has_changed_gates=reopened,
+            has_counted_gates=counted,
+            has_actions=actions,
+            has_notices=notices or states,
+            has_logs=log_times or log_waits,
+            is_ready=bool(is_ready),
+            workers=workers,
+            silent_ms=silent_ms,
+            edition=(version, edition, settled),
+            mark=mark.decode(),
+            finished={
+                state: (counts[n], now_ms - firsts[n])
+                for n, state in enumerate(self._states, first_state)
+                if counts[n]
+            },
+        )

@@ -1,0 +1,258 @@
+"""A look at the shard begins the duties that have something to do, and looks seldom where nothing happens."""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.workers.silence import CrowdRules
+from jqmaster.errors import StaleEpochError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties.grace import Grace, GracePolicy
+from jqmaster.runtime.duties.shard_look import BUSY_S, QUIET_S, USUAL_S, FollowedDuty, ShardLook
+from jqmaster.runtime.periodic_loop import WokenLoop
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look, LookStore
+from tests.support import real_time
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.req("S6"), real_time.LOOPS]
+
+NOTHING = Look(
+    0, jobs=-1, leases=-1, callbacks=-1, definitions=-1, event_groups=-1, batches=-1, gates=-1, results=-1,
+    has_follow_ups=False, has_suspects=False, has_changed_gates=False, has_counted_gates=False, has_actions=False,
+    has_notices=False, has_logs=False, is_ready=False, workers=0, silent_ms=-1, edition=(0, 0, 0), mark="m",
+    finished={},
+)  # fmt: skip
+LONG_S = 3600.0
+
+
+class Counting(WokenLoop):
+    """A duty that counts its rounds. `pause_s`: what each of them returns."""
+
+    is_vital = False
+    poll_s = 0.05
+    rest_s = LONG_S
+
+    def __init__(self) -> None:
+        super().__init__(
+            "counting", SystemClock(), complaint="cannot count", on_stale=lambda: None, retry_s=0.01
+        )
+        self.rounds = 0
+        self.pause_s = self.poll_s
+        self.failure: Exception | None = None
+
+    async def _round(self) -> float:
+        self.rounds += 1
+        if self.failure:
+            raise self.failure
+        return self.pause_s
+
+    async def resting(self, rounds: int) -> float:
+        """Return for how long it rests after so many rounds."""
+
+        def rest_s() -> float | None:
+            if self.rounds != rounds or self._pausing is None:
+                return None
+            until_s = self._pausing.when()
+            assert until_s is not None
+            return round(until_s - self._began_pause_s, 3)
+
+        return await wait_until(rest_s, what=f"a rest after {rounds} rounds")
+
+
+class ScriptedStore:
+    """Answers looks."""
+
+    def __init__(self) -> None:
+        self.now = NOTHING
+        self.failure: Exception | None = None
+
+    async def look(self, epoch: str) -> Look:
+        if self.failure:
+            raise self.failure
+        return self.now
+
+
+class Looking:
+    def __init__(self) -> None:
+        self.store = ScriptedStore()
+        self.taken: list[Look] = []
+        self.stale = 0
+        self.duty = Counting()
+        self.lease_s = LiveValue(60.0)
+        clock = SystemClock()
+        self.grace = Grace(clock, LiveValue(GracePolicy(17, 5, CrowdRules(5000, 0.3, 3))))
+        self.look = ShardLook(
+            Leadership("1:n", "m"),
+            cast(LookStore, self.store),
+            self.grace,
+            clock,
+            duties=[FollowedDuty(self.duty, lambda look: look.jobs, lambda look: look.has_logs)],
+            on_look=self.taken.append,
+            lease_s=self.lease_s,
+            on_stale=self._on_stale,
+            rng=random.Random(1),
+        )
+
+    def _on_stale(self) -> None:
+        self.stale += 1
+
+    async def sees(self, **fields: Any) -> float:
+        """Make one look at a shard with these fields; return the pause after it."""
+        self.store.now = replace(NOTHING, **fields)
+        return await self.look._round()
+
+
+@pytest.fixture
+async def looking() -> AsyncIterator[Looking]:
+    one = Looking()
+    yield one
+    await one.look.stop()
+    await one.duty.stop()
+
+
+async def test_pauses_double_on_a_quiet_shard_and_differ_from_shard_to_shard(looking: Looking) -> None:
+    pauses_s = [await looking.sees() for _ in range(5)]
+    # The first one is random, so that shards that were opened together do not look together.
+    for found_s, most_s in zip(pauses_s, (USUAL_S, 2.0, 4.0, QUIET_S, QUIET_S), strict=True):
+        assert found_s <= most_s
+    assert all(found_s >= 0.9 * most_s for found_s, most_s in zip(pauses_s[1:], (2, 4, 5, 5), strict=True))
+    assert len(set(pauses_s)) == 5
+    assert looking.look.is_quiet
+
+
+@pytest.mark.parametrize(
+    ("fields", "most_s"),
+    [
+        ({"workers": 1, "silent_ms": 10}, USUAL_S),
+        ({"is_ready": True}, USUAL_S),
+        ({"has_follow_ups": True}, USUAL_S),
+        ({"has_counted_gates": True}, USUAL_S),
+        ({"leases": 900}, BUSY_S),
+        ({"leases": 0}, BUSY_S),
+        ({"has_suspects": True}, BUSY_S),
+    ],
+)
+async def test_a_shard_with_workers_or_work_is_looked_at_often(
+    looking: Looking, fields: dict[str, Any], most_s: float
+) -> None:
+    for _ in range(4):
+        await looking.sees()
+    for _ in range(2):
+        assert 0.9 * most_s <= await looking.sees(**fields) <= most_s
+        assert not looking.look.is_quiet
+    # Quiet begins anew.
+    assert await looking.sees() <= USUAL_S
+
+
+async def test_a_new_lease_is_seen_before_it_could_end(looking: Looking) -> None:
+    looking.lease_s.current = 1.5
+    assert max([await looking.sees() for _ in range(6)]) <= 0.5
+
+
+async def test_a_message_ends_the_quiet(looking: Looking) -> None:
+    for _ in range(4):
+        await looking.sees()
+    await looking.look.start()
+    await wait_until(lambda: len(looking.taken) == 5 and looking.look._pausing, what="a quiet pause")
+    looking.look.stir()
+    assert not looking.look.is_quiet
+    await wait_until(lambda: len(looking.taken) == 6, timeout_s=QUIET_S - 1, what="a look after the message")
+
+
+async def test_a_duty_rests_until_a_look_finds_it_due(looking: Looking) -> None:
+    duty = looking.duty
+    await duty.start()
+    assert await duty.resting(1) == LONG_S
+    await looking.sees(jobs=-1)
+    assert await duty.resting(1) == LONG_S
+    await looking.sees(jobs=60_000)
+    assert await duty.resting(1) < 61
+    # A nearer instant counts, a later one does not.
+    await looking.sees(jobs=30_000)
+    await looking.sees(jobs=50_000)
+    assert await duty.resting(1) < 31
+    await looking.sees(jobs=0)
+    assert await duty.resting(2) == LONG_S
+
+
+async def test_a_duty_that_knows_what_is_due_needs_no_look(looking: Looking) -> None:
+    duty = looking.duty
+    duty.pause_s = 0.0
+    await duty.start()
+    await wait_until(lambda: duty.rounds > 2)
+
+
+async def test_a_message_begins_a_round_at_once(looking: Looking) -> None:
+    duty = looking.duty
+    await duty.start()
+    await duty.resting(1)
+    duty.wake()
+    assert await duty.resting(2) == LONG_S
+
+
+async def test_a_duty_with_work_that_has_no_instant_polls_at_its_own_pace(looking: Looking) -> None:
+    duty = looking.duty
+    await duty.start()
+    await duty.resting(1)
+    await looking.sees(has_logs=True)
+    assert await duty.resting(2) == LONG_S
+    assert duty.poll_s < USUAL_S
+
+
+async def test_a_round_that_failed_is_repeated_without_a_look(looking: Looking) -> None:
+    duty = looking.duty
+    duty.failure = StoreUnavailableError("away")
+    await duty.start()
+    await wait_until(lambda: duty.rounds > 2)
+    duty.failure = None
+    await wait_until(lambda: duty._pausing is not None and duty._pausing.when(), what="it rests")
+
+
+async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_after_it(
+    looking: Looking,
+) -> None:
+    duty, away = looking.duty, StoreUnavailableError("away")
+    await duty.start()
+    await duty.resting(1)
+    looking.look._failed(away, "cannot look")
+    assert await duty.resting(2) == LONG_S
+    looking.look._failed(away, "cannot look")
+    assert await duty.resting(3) == LONG_S
+    # The data may be older than what the duty knew.
+    await looking.sees()
+    assert await duty.resting(4) == LONG_S
+    await looking.sees()
+    assert await duty.resting(4) == LONG_S
+
+
+async def test_a_look_under_a_newer_epoch_ends_the_leadership(looking: Looking) -> None:
+    looking.store.failure = StaleEpochError()
+    await looking.look.start()
+    await wait_until(lambda: looking.stale == 1)
+
+
+async def test_looks_tell_of_an_outage(looking: Looking) -> None:
+    """The reaper does not ask the store while nothing is due."""
+    looking.grace._until_s = 0.0
+    assert looking.grace.is_over
+    looking.store.failure = StoreUnavailableError("away")
+    await looking.look.start()
+    await wait_until(lambda: looking.grace._away_s > 1.0, what="an outage")
+    looking.store.failure = None
+    await wait_until(lambda: looking.taken, what="a look")
+    assert not looking.grace.is_over
+
+
+async def test_a_step_of_the_clock_is_noticed_with_the_next_look(looking: Looking) -> None:
+    looking.grace._until_s = 0.0
+    await looking.sees(now_ms=1_000_000)
+    await looking.sees(now_ms=1_000_010)
+    assert looking.grace.is_over
+    await looking.sees(now_ms=1_000_010 - 60_000)
+    assert not looking.grace.is_over
+    assert looking.grace.was_set_back
