@@ -233,6 +233,8 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
   proxy.
 * **Keys**: `?` lists the shortcuts. `/` finds a job by ID or name, `g` and a letter opens a page, and `j`, `k`, `x` and
   `Enter` work in lists.
+* **Command palette**: `Ctrl K` opens whatever you name, acts on the object of the page, and understands sentences such as
+  `pause mail.send 45m because the provider is down`.
 * **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. The UI follows your
   browser until you choose.
 * **Problems**: the Overview lists what is wrong until it is over. You can acknowledge a problem, which hides it until it

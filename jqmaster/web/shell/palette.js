@@ -1,43 +1,190 @@
-/** The command palette (Ctrl K): pages, actions, and whatever the queue has under the typed name. */
-import { get, may, post } from "../core/api.js";
+/** The command palette (Ctrl K): pages, actions, what the queue has under the typed name, and what can be done on this page. */
 import { titleOf } from "../batches/parts.js";
+import { PauseDialog } from "../constraints/pause_dialog.js";
+import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
-import { PauseDialog } from "../constraints/pause_dialog.js";
 import { setPref } from "../core/prefs.js";
-import { go } from "../core/router.js";
+import { go, useRoute } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Dialog, attempt, toast } from "../ui/dialogs.js";
+import { nameToPause, presentActs, presentPausable, sentence } from "./palette_acts.js";
+import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
-
-/** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
+/** @typedef {import("../core/api.js").Session} Session */
+/** @typedef {import("./palette_acts.js").Command} Command */
+/** @typedef {import("./palette_acts.js").Pausable} Pausable */
+/** @typedef {import("./palette_index.js").Entry} Entry */
 
 const TYPING_MS = 200;
 const MOST = 6;
-const EVENTS_READ = 100;
+/** How long Enter waits for what a slow master finds. */
+const PATIENCE_MS = 5_000;
 const JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** The words for the kinds of what exists. */
+const KINDS = /** @type {const} */ ({
+  name: "job.name",
+  batch: "batches.batch",
+  constraint: "palette.constraint",
+  definition: "palette.definition",
+  calendar: "calendars.name",
+  worker: "job.worker",
+  event: "events.event",
+});
 
 /**
- * @param {{entries: {page: import("../core/router.js").PageName}[], session: import("../core/api.js").Session, onHelp: () => void, onClose: () => void}} props
+ * @param {{entries: {page: import("../core/router.js").PageName}[], session: Session, onHelp: () => void, onClose: () => void}} props
  */
 export function Palette({ entries, session, onHelp, onClose }) {
   const id = useId();
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const [found, setFound] = useState(/** @type {Command[]} */ ([]));
-  const [pausing, setPausing] = useState(/** @type {string | null} */ (null));
+  const [pausing, setPausing] = useState(/** @type {Pausable | null} */ (null));
+  const [isWaiting, setWaiting] = useState(false);
+  const hasMoved = useRef(false);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const route = useRoute();
   const wanted = text.trim();
+  const index = useIndex(session.who ?? "");
+  const here = usePresent(route, session, setPausing);
+  const { found, of } = useFound(wanted);
+  useEffect(() => setAt(0), [wanted]);
+  const lower = wanted.toLowerCase();
+  const local = search(index?.entries ?? [], wanted, MOST);
+  const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
+  const remote = (of === wanted ? found.entries : []).filter((one) => !known.has(`${one.kind} ${one.id}`));
+  const things = wanted ? [...local, ...remote].sort((a, b) => fitOf(a, lower) - fitOf(b, lower)) : [];
+  const isNamed = things.length > 0 && fitOf(/** @type {Entry} */ (things[0]), lower) === 0;
+  const spoken = sentence(wanted, {
+    entries: index?.entries ?? [],
+    present: presentPausable(route) ?? here.pausable,
+    session,
+    onPause: setPausing,
+  });
+  /** @type {Command[]} */
+  const fixed = [
+    ...here.commands,
+    ...entries.map(({ page }) => ({
+      key: `page ${page}`,
+      kind: t("palette.page"),
+      label: t(`nav.${page}`),
+      act: () => go(page),
+    })),
+    ...(may(session, "push") ? [sending()] : []),
+    ...settings(onHelp),
+  ].filter((command) => command.label.toLowerCase().includes(lower));
+  const told = things.flatMap((one) => commandsOf(one, session, setPausing));
+  const jobs = of === wanted ? found.jobs : [];
+  // An exact name comes before everything else that contains it.
+  const commands = wanted
+    ? [...spoken, ...(isNamed ? [...told, ...fixed] : [...fixed, ...told]), ...jobs, searchJobs(wanted)]
+    : fixed;
+  const chosen = Math.min(at, commands.length - 1);
+  // A name that is not there yet may still come. Enter waits for it, and is never faster than the answer.
+  const isSure =
+    hasMoved.current ||
+    !wanted ||
+    isNamed ||
+    spoken.length > 0 ||
+    JOB_ID.test(wanted) ||
+    (index !== null && (index.isWhole || of === wanted));
+  const run = (/** @type {Command | undefined} */ command) => {
+    setWaiting(false);
+    if (!command) return;
+    if (!command.keepsOpen) onClose();
+    void command.act();
+  };
   useEffect(() => {
-    setAt(0);
-    if (!wanted) return setFound([]);
+    if (isWaiting && isSure) run(commands[chosen]);
+  }, [isWaiting, isSure]);
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    const timer = setTimeout(() => run(commands[chosen]), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, [isWaiting]);
+  useEffect(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  if (pausing !== null)
+    return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing) return;
+    const step = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
+    if (step) {
+      hasMoved.current = true;
+      setAt((chosen + step + commands.length) % commands.length);
+    } else if (event.key === "Enter") {
+      if (isSure) run(commands[chosen]);
+      else setWaiting(true);
+    } else return;
+    event.preventDefault();
+  };
+  const type = (/** @type {FieldEvent} */ event) => {
+    hasMoved.current = false;
+    setWaiting(false);
+    setText(event.target.value);
+  };
+  const point = (/** @type {number} */ place) => {
+    hasMoved.current = true;
+    setAt(place);
+  };
+  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
+    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
+      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
+    <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
+    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
+      (
+        command,
+        place,
+      ) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place)}>
+        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`,
+    )}</ul></div><//>`;
+}
+
+/** @param {string} who @returns {import("./palette_index.js").Index | null} */
+function useIndex(who) {
+  const [index, setIndex] = useState(() => knownIndex(who));
+  useEffect(() => {
+    const aborter = new AbortController();
+    loadIndex(who, aborter.signal).then(setIndex, () => {});
+    return () => aborter.abort();
+  }, [who]);
+  return index;
+}
+
+/**
+ * @param {import("../core/router.js").Route} route
+ * @param {Session} session
+ * @param {(pausable: Pausable) => void} onPause
+ */
+function usePresent(route, session, onPause) {
+  const [commands, setCommands] = useState(/** @type {Command[]} */ ([]));
+  const [pausable, setPausable] = useState(/** @type {Pausable | null} */ (null));
+  useEffect(() => {
+    const aborter = new AbortController();
+    const found = presentActs(route, session, onPause, setPausable, aborter.signal);
+    found.then(setCommands, () => {});
+    return () => aborter.abort();
+  }, [route.page, route.query["id"], route.query["name"]]);
+  return { commands, pausable };
+}
+
+/**
+ * @param {string} wanted
+ * @returns {{found: {entries: Entry[], jobs: Command[]}, of: string}} What the master finds, and for which text.
+ */
+function useFound(wanted) {
+  const [state, setState] = useState({
+    found: { entries: /** @type {Entry[]} */ ([]), jobs: /** @type {Command[]} */ ([]) },
+    of: "",
+  });
+  useEffect(() => {
+    if (!wanted) return undefined;
     const aborter = new AbortController();
     const timer = setTimeout(() => {
-      search(wanted, session, setPausing, aborter.signal).then(
-        (commands) => {
-          if (!aborter.signal.aborted) setFound(commands);
-        },
+      ask(wanted, aborter.signal).then(
+        (found) => setState({ found, of: wanted }),
         () => {},
       );
     }, TYPING_MS);
@@ -46,54 +193,16 @@ export function Palette({ entries, session, onHelp, onClose }) {
       aborter.abort();
     };
   }, [wanted]);
-  const sending = {
-    key: "send",
-    kind: t("palette.action"),
-    label: t("events.send"),
-    act: () => go("events", { send: "*" }),
-  };
-  const fixed = [
-    ...entries.map(({ page }) => ({
-      key: `page ${page}`,
-      kind: t("palette.page"),
-      label: t(`nav.${page}`),
-      act: () => go(page),
-    })),
-    ...(may(session, "push") ? [sending] : []),
-    ...settings(onHelp),
-  ].filter((command) => command.label.toLowerCase().includes(wanted.toLowerCase()));
-  /** @type {Command[]} */
-  const commands = wanted ? [...fixed, ...found, searchJobs(wanted)] : fixed;
-  const chosen = Math.min(at, commands.length - 1);
-  const run = (/** @type {Command | undefined} */ command) => {
-    if (!command) return;
-    if (!command.keepsOpen) onClose();
-    void command.act();
-  };
-  useEffect(() => {
-    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
-  if (pausing !== null)
-    return html`<${PauseDialog} target=${{ job_name: pausing }} what=${t("pause.what.name", { name: visible(pausing) })} onClose=${onClose} />`;
-  const press = (/** @type {KeyboardEvent} */ event) => {
-    if (event.isComposing) return;
-    const step = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
-    if (step) setAt((chosen + step + commands.length) % commands.length);
-    else if (event.key === "Enter") run(commands[chosen]);
-    else return;
-    event.preventDefault();
-  };
-  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette">
-    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
-      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(/** @type {FieldEvent} */ e) => setText(e.target.value)} onKeyDown=${press} />
-    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
-      (
-        command,
-        place,
-      ) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => setAt(place)}>
-        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`,
-    )}</ul></div><//>`;
+  return state;
 }
+
+/** @returns {Command} */
+const sending = () => ({
+  key: "send",
+  kind: t("palette.action"),
+  label: t("events.send"),
+  act: () => go("events", { send: "*" }),
+});
 
 /** @param {string} text @returns {Command} */
 const searchJobs = (text) => ({
@@ -122,116 +231,77 @@ function settings(onHelp) {
 
 /**
  * @param {string} text
- * @param {import("../core/api.js").Session} session
- * @param {(name: string) => void} onPause
  * @param {AbortSignal} signal
- * @returns {Promise<Command[]>} What the queue has under this text.
+ * @returns {Promise<{entries: Entry[], jobs: Command[]}>} What the index may lack: names and batches beyond those it holds, and jobs.
  */
-async function search(text, session, onPause, signal) {
-  const mayOperate = may(session, "operate");
-  const fits = (/** @type {(string | null | undefined)[]} */ ...parts) =>
-    parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, batches, workers, constraints, definitions, calendars, events, jobs] = await Promise.all([
+async function ask(text, signal) {
+  const [names, batches, definitions, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
-    get("api/workers", {}, signal),
-    get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
-    get("api/calendars", {}, signal),
-    get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal),
   ]);
-  return [
-    ...names.names.slice(0, MOST).flatMap(({ name }) => [
-      {
-        key: `name ${name}`,
-        kind: t("job.name"),
-        label: visible(name),
-        act: () => go("names", { name }),
-      },
-      ...(mayOperate
-        ? [
-            {
-              key: `pause ${name}`,
-              kind: t("palette.action"),
-              label: `${t("constraints.pause")} ${visible(name)}…`,
-              act: () => onPause(name),
-              keepsOpen: true,
-            },
-          ]
-        : []),
-    ]),
-    ...batches.batches.map((one) => ({
-      key: `batch ${one.id}`,
-      kind: t("batches.batch"),
-      label: visible(titleOf(one)),
-      hint: visible(one.id),
-      act: () => go("batches", { id: one.id }),
-    })),
-    ...constraints.constraints
-      .filter((one) => fits(one.name, one.reason))
-      .slice(0, MOST)
-      .map((one) => ({
-        key: `constraint ${one.name}`,
-        kind: t("palette.constraint"),
-        label: visible(one.name),
-        act: () => go("constraints", { name: one.name }),
-      })),
-    ...definitions.definitions.map(({ name }) => ({
-      key: `definition ${name}`,
-      kind: t("palette.definition"),
-      label: visible(name),
-      act: () => go("definitions", { name }),
-    })),
-    ...calendars.calendars
-      .filter((one) => fits(one.name, one.country))
-      .slice(0, MOST)
-      .map(({ name }) => ({
-        key: `calendar ${name}`,
-        kind: t("calendars.name"),
-        label: visible(name),
-        act: () => go("calendars", { name }),
-      })),
-    ...[...new Set(events.events.map((event) => event.event_type))]
-      .filter((type) => fits(type))
-      .slice(0, MOST)
-      .map((type) => ({
-        key: `event ${type}`,
-        kind: t("events.event"),
-        label: visible(type),
-        act: () => go("events", { type }),
-      })),
-    ...workers.workers
-      .filter((one) => fits(one.id, one.node_id, one.version))
-      .slice(0, MOST)
-      .flatMap((one) => [
-        {
-          key: `worker ${one.id}`,
-          kind: t("job.worker"),
-          label: visible(one.node_id || one.id),
-          hint: visible(one.id),
-          act: () => go("workers", { id: one.id }),
-        },
-        ...(mayOperate && one.state === "fresh"
-          ? [
-              {
-                key: `drain ${one.id}`,
-                kind: t("palette.action"),
-                label: `${t("workers.drain")} ${visible(one.node_id || one.id)}`,
-                hint: visible(one.id),
-                act: () => drain(one.id),
-              },
-            ]
-          : []),
-      ]),
-    ...jobs.jobs.slice(0, MOST).map((job) => ({
+  return {
+    entries: [
+      ...names.names.map(({ name }) => entry("name", name)),
+      ...batches.batches.map((one) => entry("batch", one.id, { label: titleOf(one), hint: one.id })),
+      ...definitions.definitions.map(({ name }) => entry("definition", name)),
+    ],
+    jobs: jobs.jobs.slice(0, MOST).map((job) => ({
       key: `job ${job.id}`,
       kind: t("nav.job"),
       label: visible(job.name),
       hint: `${t(`state.${job.state}`)} · …${visible(job.id).slice(-10)}`,
       act: () => go("job", { id: job.id }),
     })),
+  };
+}
+
+/**
+ * @param {Entry} one
+ * @param {Session} session
+ * @param {(pausable: Pausable) => void} onPause
+ * @returns {Command[]} What can be done with it; first, to open it.
+ */
+function commandsOf(one, session, onPause) {
+  /** @type {Record<Entry["kind"], () => void>} */
+  const opens = {
+    name: () => go("names", { name: one.id }),
+    batch: () => go("batches", { id: one.id }),
+    constraint: () => go("constraints", { name: one.id }),
+    definition: () => go("definitions", { name: one.id }),
+    calendar: () => go("calendars", { name: one.id }),
+    worker: () => go("workers", { id: one.id }),
+    event: () => go("events", { type: one.id }),
+  };
+  /** @type {Command[]} */
+  const commands = [
+    {
+      key: `${one.kind} ${one.id}`,
+      kind: t(KINDS[one.kind]),
+      label: one.label,
+      ...(one.hint && { hint: one.hint }),
+      act: opens[one.kind],
+    },
   ];
+  if (!may(session, "operate")) return commands;
+  if (one.kind === "name")
+    commands.push({
+      key: `pause ${one.id}`,
+      kind: t("palette.action"),
+      label: `${t("constraints.pause")} ${one.label}…`,
+      act: () => onPause(nameToPause(one.id)),
+      keepsOpen: true,
+    });
+  if (one.isFresh)
+    commands.push({
+      key: `drain ${one.id}`,
+      kind: t("palette.action"),
+      label: `${t("workers.drain")} ${one.label}`,
+      ...(one.hint && { hint: one.hint }),
+      act: () => drain(one.id),
+    });
+  return commands;
 }
 
 /** @param {string} id Of a worker. */

@@ -1,0 +1,171 @@
+/** What the palette does: sentences such as "pause mail.send 30 min because the provider is down", and acts on the object of the page. */
+import { endPause } from "../constraints/pause_dialog.js";
+import { get, may, post } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { admits } from "../core/states.js";
+import { visible } from "../core/text.js";
+import { attempt, toast } from "../ui/dialogs.js";
+import { endOf } from "../ui/durations.js";
+import { durationText, nowMs } from "../ui/formats.js";
+
+/** @typedef {import("../core/api.js").Session} Session */
+/** @typedef {import("../core/router.js").Route} Route */
+/** @typedef {import("../constraints/pause_dialog.js").PauseTarget} PauseTarget */
+/** @typedef {{target: PauseTarget, what: string}} Pausable */
+/** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
+
+/** `Pause NAME DURATION because REASON`. Without a name, the object of the page is meant. */
+const PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
+/** The same in Japanese: `NAME を 30 分 一時停止 (理由)`. */
+const PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
+
+/** @param {string} name @returns {Pausable} */
+export const nameToPause = (name) => ({
+  target: { job_name: name },
+  what: t("pause.what.name", { name: visible(name) }),
+});
+
+/** @param {string} name @returns {Pausable} */
+const constraintToPause = (name) => ({
+  target: { constraint: name },
+  what: t("pause.what.constraint", { name: visible(name) }),
+});
+
+/**
+ * @param {string} text As it was typed.
+ * @param {{entries: import("./palette_index.js").Entry[], present: Pausable | null, session: Session, onPause: (pausable: Pausable) => void}} options
+ * @returns {Command[]} What a sentence says; nothing for other texts.
+ */
+export function sentence(text, { entries, present, session, onPause }) {
+  if (!may(session, "operate")) return [];
+  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  if (!said) return [];
+  const [, rest = "", reason = ""] = said;
+  const words = rest.trim().replace(/\s*を\s*/, " ");
+  const [first = "", ...others] = words.split(/\s+/);
+  const named = entries.find(
+    (one) =>
+      (one.kind === "name" || one.kind === "constraint") && one.id.toLowerCase() === first.toLowerCase(),
+  );
+  const what = named
+    ? named.kind === "name"
+      ? nameToPause(named.id)
+      : constraintToPause(named.id)
+    : present;
+  const lasts = named ? others.join(" ") : words;
+  if (what && !lasts) return [asking(what, onPause)];
+  const end = endOf(lasts);
+  if (!what || end === null) return [];
+  const duration = durationText(Math.round((end - nowMs()) / 1000) * 1000);
+  return [
+    {
+      key: "sentence",
+      kind: t("palette.action"),
+      label: t("palette.pause", { what: what.what, duration }),
+      hint: visible(reason),
+      act: () => pause(what, end, reason.trim()),
+    },
+  ];
+}
+
+/**
+ * @param {Pausable} what
+ * @param {(pausable: Pausable) => void} onPause
+ * @returns {Command} Asks why, and for how long.
+ */
+const asking = (what, onPause) => ({
+  key: "ask pause",
+  kind: t("palette.action"),
+  label: `${t("constraints.pause")}: ${what.what}…`,
+  act: () => onPause(what),
+  keepsOpen: true,
+});
+
+/** @param {Pausable} pausable @param {number} end Unix ms. @param {string} reason */
+async function pause({ target, what }, end, reason) {
+  let name = "";
+  const body = { ...target, reason, duration_s: Math.max(1, Math.round((end - nowMs()) / 1000)) };
+  const isDone = await attempt(async () => ({ name } = await post("api/pauses", body)), "");
+  if (isDone) toast(t("pause.begun", { what }), "ok", () => endPause(name));
+}
+
+/**
+ * @param {Route} route
+ * @returns {Pausable | null} What a pause on this page means.
+ */
+export function presentPausable({ page, query }) {
+  const name = query["name"];
+  if (!name) return null;
+  if (page === "names" || page === "jobs") return nameToPause(name);
+  return page === "constraints" ? constraintToPause(name) : null;
+}
+
+/**
+ * @param {Route} route
+ * @param {Session} session
+ * @param {(pausable: Pausable) => void} onPause
+ * @param {(pausable: Pausable) => void} onKnown Called with what a pause on this page means, once that is known.
+ * @param {AbortSignal} signal
+ * @returns {Promise<Command[]>} What can be done to the object of the page.
+ */
+export async function presentActs(route, session, onPause, onKnown, signal) {
+  const { page, query } = route;
+  const id = query["id"] ?? query["name"] ?? "";
+  if (!id || !may(session, "push")) return [];
+  const command = (
+    /** @type {string} */ act,
+    /** @type {string} */ path,
+    /** @type {unknown} */ body,
+    /** @type {string} */ done,
+  ) => ({
+    key: `present ${act}`,
+    kind: t("palette.here"),
+    label: t(`palette.here.${act}`),
+    hint: visible(id),
+    act: () => attempt(() => post(path, body), t(done, { name: visible(id) })),
+  });
+  const pausable = presentPausable(route);
+  const asks = (/** @type {Pausable} */ what) => ({ ...asking(what, onPause), kind: t("palette.here") });
+  const mayOperate = may(session, "operate");
+  if (page === "job") {
+    const path = /** @type {"api/jobs/{job_id}"} */ (`api/jobs/${encodeURIComponent(id)}`);
+    const job = await get(path, {}, signal);
+    onKnown(nameToPause(job.name));
+    return [
+      ...(mayOperate && admits(job.state, "retry")
+        ? [command("retry", `${path}/retry`, { attempt: job.attempt }, "palette.done")]
+        : []),
+      ...(mayOperate && admits(job.state, "run")
+        ? [command("run", `${path}/run`, undefined, "palette.done")]
+        : []),
+      ...(admits(job.state, "cancel")
+        ? [command("cancel", `${path}/cancel`, undefined, "palette.done")]
+        : []),
+      ...(mayOperate ? [asks(nameToPause(job.name))] : []),
+    ];
+  }
+  if (!mayOperate) return [];
+  if (page === "batches")
+    return [
+      command("retry_failed", `api/batches/${encodeURIComponent(id)}/retry`, undefined, "palette.done"),
+    ];
+  if (page === "workers") {
+    const path = /** @type {"api/workers/{worker_id}"} */ (`api/workers/${encodeURIComponent(id)}`);
+    const worker = await get(path, {}, signal);
+    const act = worker.state === "draining" ? "resume" : "drain";
+    return worker.state === "detached" ? [] : [command(act, `${path}/${act}`, undefined, "palette.done")];
+  }
+  if (page === "definitions") {
+    const path = /** @type {"api/definitions/{definition_name}"} */ (
+      `api/definitions/${encodeURIComponent(id)}`
+    );
+    const definition = await get(path, {}, signal);
+    return [
+      command("start", `${path}/run`, undefined, "palette.done"),
+      definition.enabled
+        ? command("pause", `${path}/pause`, { reason: "" }, "palette.done")
+        : command("resume", `${path}/resume`, undefined, "palette.done"),
+    ];
+  }
+  return pausable ? [asks(pausable)] : [];
+}
