@@ -1,4 +1,4 @@
-/** What the palette does: sentences such as "pause mail.send 30 min because the provider is down", and acts on the object of the page. */
+/** Sentences of the palette, such as "pause mail.send 30 min because the provider is down", and acts on the object of the page. */
 import { endPause } from "../constraints/pause_dialog.js";
 import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
