@@ -1594,7 +1594,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 },
     ...atMost !== null && { at_most: atMost }
   });
-  const ask2 = () => post("api/jobs/actions", {
+  const ask3 = () => post("api/jobs/actions", {
     action,
     ...target,
     ...hasPriority && { priority: Number(priority) },
@@ -1603,7 +1603,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   W2(() => {
     if (hasPriority && !isPriority) return void 0;
     let isOver = false;
-    const count2 = () => ask2().then(
+    const count2 = () => ask3().then(
       (answer) => {
         if (isOver) return;
         setDry({ ...answer, of: counted2 });
@@ -1624,7 +1624,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   }
   return html`<${ConfirmCount} title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted2} onClose=${onClose}
       onConfirm=${async () => {
-    const again = isRecounted ? await ask2() : dry;
+    const again = isRecounted ? await ask3() : dry;
     if (again.count !== dry.count) {
       setDry({ ...again, of: counted2 });
       const detail = t("action.recounted", { before: dry.count, count: again.count });
@@ -2792,37 +2792,354 @@ function PauseDialog({ target, what, onClose, onDone }) {
     <${DurationField} form=${form} name="lasts" label=${t("pause.duration")} empty=${t("pause.forever")} path="duration_s" /><//>`;
 }
 
+// shell/palette_acts.js
+var PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
+var PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
+var nameToPause = (name) => ({
+  target: { job_name: name },
+  what: t("pause.what.name", { name: visible(name) })
+});
+var constraintToPause = (name) => ({
+  target: { constraint: name },
+  what: t("pause.what.constraint", { name: visible(name) })
+});
+function sentence(text, { entries, present, session: session2, onPause }) {
+  if (!may(session2, "operate")) return [];
+  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  if (!said) return [];
+  const [, rest = "", reason = ""] = said;
+  const words = rest.trim().replace(/\s*を\s*/, " ");
+  const [first = "", ...others] = words.split(/\s+/);
+  const named = entries.find(
+    (one) => (one.kind === "name" || one.kind === "constraint") && one.id.toLowerCase() === first.toLowerCase()
+  );
+  const what = named ? named.kind === "name" ? nameToPause(named.id) : constraintToPause(named.id) : present;
+  const lasts = named ? others.join(" ") : words;
+  if (what && !lasts) return [asking(what, onPause)];
+  const end = endOf(lasts);
+  if (!what || end === null) return [];
+  const duration = durationText(Math.round((end - nowMs()) / 1e3) * 1e3);
+  return [
+    {
+      key: "sentence",
+      kind: t("palette.action"),
+      label: t("palette.pause", { what: what.what, duration }),
+      hint: visible(reason),
+      act: () => pause(what, end, reason.trim())
+    }
+  ];
+}
+var asking = (what, onPause) => ({
+  key: "ask pause",
+  kind: t("palette.action"),
+  label: `${t("constraints.pause")}: ${what.what}…`,
+  act: () => onPause(what),
+  keepsOpen: true
+});
+async function pause({ target, what }, end, reason) {
+  let name = "";
+  const body = { ...target, reason, duration_s: Math.max(1, Math.round((end - nowMs()) / 1e3)) };
+  const isDone = await attempt(async () => ({ name } = await post("api/pauses", body)), "");
+  if (isDone) toast(t("pause.begun", { what }), "ok", () => endPause(name));
+}
+function presentPausable({ page, query }) {
+  const name = query["name"];
+  if (!name) return null;
+  if (page === "names" || page === "jobs") return nameToPause(name);
+  return page === "constraints" ? constraintToPause(name) : null;
+}
+async function presentActs(route, session2, onPause, onKnown, signal) {
+  const { page, query } = route;
+  const id = query["id"] ?? query["name"] ?? "";
+  if (!id || !may(session2, "push")) return [];
+  const command = (act, path, body, done) => ({
+    key: `present ${act}`,
+    kind: t("palette.here"),
+    label: t(`palette.here.${act}`),
+    hint: visible(id),
+    act: () => attempt(() => post(path, body), t(done, { name: visible(id) }))
+  });
+  const pausable = presentPausable(route);
+  const asks = (what) => ({ ...asking(what, onPause), kind: t("palette.here") });
+  const mayOperate = may(session2, "operate");
+  if (page === "job") {
+    const path = (
+      /** @type {"api/jobs/{job_id}"} */
+      `api/jobs/${encodeURIComponent(id)}`
+    );
+    const job = await get(path, {}, signal);
+    onKnown(nameToPause(job.name));
+    return [
+      ...mayOperate && admits(job.state, "retry") ? [command("retry", `${path}/retry`, { attempt: job.attempt }, "palette.done")] : [],
+      ...mayOperate && admits(job.state, "run") ? [command("run", `${path}/run`, void 0, "palette.done")] : [],
+      ...admits(job.state, "cancel") ? [command("cancel", `${path}/cancel`, void 0, "palette.done")] : [],
+      ...mayOperate ? [asks(nameToPause(job.name))] : []
+    ];
+  }
+  if (!mayOperate) return [];
+  if (page === "batches")
+    return [
+      command("retry_failed", `api/batches/${encodeURIComponent(id)}/retry`, void 0, "palette.done")
+    ];
+  if (page === "workers") {
+    const path = (
+      /** @type {"api/workers/{worker_id}"} */
+      `api/workers/${encodeURIComponent(id)}`
+    );
+    const worker = await get(path, {}, signal);
+    const act = worker.state === "draining" ? "resume" : "drain";
+    return worker.state === "detached" ? [] : [command(act, `${path}/${act}`, void 0, "palette.done")];
+  }
+  if (page === "definitions") {
+    const path = (
+      /** @type {"api/definitions/{definition_name}"} */
+      `api/definitions/${encodeURIComponent(id)}`
+    );
+    const definition = await get(path, {}, signal);
+    return [
+      command("start", `${path}/run`, void 0, "palette.done"),
+      definition.enabled ? command("pause", `${path}/pause`, { reason: "" }, "palette.done") : command("resume", `${path}/resume`, void 0, "palette.done")
+    ];
+  }
+  return pausable ? [asks(pausable)] : [];
+}
+
+// shell/palette_index.js
+var FRESH_MS = 2e4;
+var MOST_NAMES = 500;
+var MOST_LISTED = 200;
+var EVENTS_READ = 100;
+var index = null;
+var knownIndex = (who) => index?.who === who ? index : null;
+async function loadIndex(who, signal) {
+  const known = knownIndex(who);
+  if (known && Date.now() - known.atMs < FRESH_MS) return known;
+  const [names, batches, workers, constraints, definitions, calendars, events] = await Promise.allSettled([
+    get("api/names", { limit: MOST_NAMES }, signal),
+    get("api/batches", { limit: MOST_LISTED }, signal),
+    get("api/workers", {}, signal),
+    get("api/constraints", {}, signal),
+    get("api/definitions", { limit: MOST_LISTED }, signal),
+    get("api/calendars", {}, signal),
+    get("api/events", { limit: EVENTS_READ }, signal)
+  ]);
+  const namesFound = valueOf2(names)?.names ?? [];
+  const definitionsFound = valueOf2(definitions)?.definitions ?? [];
+  const types = new Set((valueOf2(events)?.events ?? []).map((event) => event.event_type));
+  const entries = [
+    ...namesFound.map(({ name }) => entry("name", name)),
+    ...(valueOf2(constraints)?.constraints ?? []).map(
+      (one) => entry("constraint", one.name, { more: one.reason })
+    ),
+    ...definitionsFound.map(({ name }) => entry("definition", name)),
+    ...(valueOf2(workers)?.workers ?? []).map((one) => ({
+      ...entry("worker", one.id, { label: one.node_id || one.id, hint: one.id, more: one.version }),
+      isFresh: one.state === "fresh"
+    })),
+    ...(valueOf2(batches)?.batches ?? []).map(
+      (one) => entry("batch", one.id, { label: titleOf(one), hint: one.id })
+    ),
+    ...(valueOf2(calendars)?.calendars ?? []).map((one) => entry("calendar", one.name, { more: one.country })),
+    ...[...types].map((type) => entry("event", type))
+  ];
+  const isWhole = namesFound.length < MOST_NAMES && definitionsFound.length < MOST_LISTED;
+  signal.throwIfAborted();
+  index = { who, atMs: Date.now(), entries, isWhole };
+  return index;
+}
+var valueOf2 = (result) => result.status === "fulfilled" ? result.value : null;
+function entry(kind, id, { label = id, hint = "", more = "" } = {}) {
+  return {
+    kind,
+    id,
+    label: visible(label),
+    ...hint && { hint: visible(hint) },
+    text: [label, id, more].filter(Boolean).join("\n").toLowerCase()
+  };
+}
+function fitOf(one, wanted) {
+  const at2 = one.text.indexOf(wanted);
+  if (at2 < 0) return Infinity;
+  const label = one.label.toLowerCase();
+  if (label === wanted || one.id.toLowerCase() === wanted) return 0;
+  return label.startsWith(wanted) ? 1 : 2;
+}
+function search(entries, text, most) {
+  const wanted = text.toLowerCase();
+  const counts = /* @__PURE__ */ new Map();
+  return entries.map((one) => ({ one, fit: fitOf(one, wanted) })).filter(({ fit }) => fit < Infinity).sort((a2, b2) => a2.fit - b2.fit).map(({ one }) => one).filter((one) => {
+    const count2 = (counts.get(one.kind) ?? 0) + 1;
+    counts.set(one.kind, count2);
+    return count2 <= most;
+  });
+}
+
 // shell/palette.js
 var TYPING_MS2 = 200;
 var MOST = 6;
-var EVENTS_READ = 100;
+var PATIENCE_MS = 5e3;
 var JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+var KINDS = (
+  /** @type {const} */
+  {
+    name: "job.name",
+    batch: "batches.batch",
+    constraint: "palette.constraint",
+    definition: "palette.definition",
+    calendar: "calendars.name",
+    worker: "job.worker",
+    event: "events.event"
+  }
+);
 function Palette({ entries, session: session2, onHelp, onClose }) {
   const id = J2();
   const [text, setText] = E2("");
   const [at2, setAt] = E2(0);
-  const [found, setFound] = E2(
-    /** @type {Command[]} */
-    []
-  );
   const [pausing, setPausing] = E2(
-    /** @type {string | null} */
+    /** @type {Pausable | null} */
     null
   );
+  const [isWaiting, setWaiting] = E2(false);
+  const hasMoved = j(false);
   const list = j(
     /** @type {HTMLElement | null} */
     null
   );
+  const route = useRoute();
   const wanted = text.trim();
+  const index2 = useIndex(session2.who ?? "");
+  const here = usePresent(route, session2, setPausing);
+  const { found, of: of2 } = useFound(wanted);
+  W2(() => setAt(0), [wanted]);
+  const lower = wanted.toLowerCase();
+  const local = search(index2?.entries ?? [], wanted, MOST);
+  const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
+  const remote = (of2 === wanted ? found.entries : []).filter((one) => !known.has(`${one.kind} ${one.id}`));
+  const things = wanted ? [...local, ...remote].sort((a2, b2) => fitOf(a2, lower) - fitOf(b2, lower)) : [];
+  const isNamed = things.length > 0 && fitOf(
+    /** @type {Entry} */
+    things[0],
+    lower
+  ) === 0;
+  const spoken = sentence(wanted, {
+    entries: index2?.entries ?? [],
+    present: presentPausable(route) ?? here.pausable,
+    session: session2,
+    onPause: setPausing
+  });
+  const fixed = [
+    ...here.commands,
+    ...entries.map(({ page }) => ({
+      key: `page ${page}`,
+      kind: t("palette.page"),
+      label: t(`nav.${page}`),
+      act: () => go(page)
+    })),
+    ...may(session2, "push") ? [sending()] : [],
+    ...settings(onHelp)
+  ].filter((command) => command.label.toLowerCase().includes(lower));
+  const told4 = things.flatMap((one) => commandsOf(one, session2, setPausing));
+  const jobs = of2 === wanted ? found.jobs : [];
+  const commands = wanted ? [...spoken, ...isNamed ? [...told4, ...fixed] : [...fixed, ...told4], ...jobs, searchJobs(wanted)] : fixed;
+  const chosen = Math.min(at2, commands.length - 1);
+  const isSure = hasMoved.current || !wanted || isNamed || spoken.length > 0 || JOB_ID.test(wanted) || index2 !== null && (index2.isWhole || of2 === wanted);
+  const run = (command) => {
+    setWaiting(false);
+    if (!command) return;
+    if (!command.keepsOpen) onClose();
+    void command.act();
+  };
   W2(() => {
-    setAt(0);
-    if (!wanted) return setFound([]);
+    if (isWaiting && isSure) run(commands[chosen]);
+  }, [isWaiting, isSure]);
+  W2(() => {
+    if (!isWaiting) return void 0;
+    const timer2 = setTimeout(() => run(commands[chosen]), PATIENCE_MS);
+    return () => clearTimeout(timer2);
+  }, [isWaiting]);
+  W2(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  if (pausing !== null)
+    return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
+  const press = (event) => {
+    if (event.isComposing) return;
+    const step = (
+      /** @type {Record<string, number>} */
+      { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    );
+    if (step) {
+      hasMoved.current = true;
+      setAt((chosen + step + commands.length) % commands.length);
+    } else if (event.key === "Enter") {
+      if (isSure) run(commands[chosen]);
+      else setWaiting(true);
+    } else return;
+    event.preventDefault();
+  };
+  const type = (event) => {
+    hasMoved.current = false;
+    setWaiting(false);
+    setText(event.target.value);
+  };
+  const point = (place) => {
+    hasMoved.current = true;
+    setAt(place);
+  };
+  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
+    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
+      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
+    <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
+    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
+    (command, place) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place)}>
+        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`
+  )}</ul></div><//>`;
+}
+function useIndex(who) {
+  const [index2, setIndex] = E2(() => knownIndex(who));
+  W2(() => {
+    const aborter = new AbortController();
+    loadIndex(who, aborter.signal).then(setIndex, () => {
+    });
+    return () => aborter.abort();
+  }, [who]);
+  return index2;
+}
+function usePresent(route, session2, onPause) {
+  const [commands, setCommands] = E2(
+    /** @type {Command[]} */
+    []
+  );
+  const [pausable, setPausable] = E2(
+    /** @type {Pausable | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    const found = presentActs(route, session2, onPause, setPausable, aborter.signal);
+    found.then(setCommands, () => {
+    });
+    return () => aborter.abort();
+  }, [route.page, route.query["id"], route.query["name"]]);
+  return { commands, pausable };
+}
+function useFound(wanted) {
+  const [state, setState] = E2({
+    found: { entries: (
+      /** @type {Entry[]} */
+      []
+    ), jobs: (
+      /** @type {Command[]} */
+      []
+    ) },
+    of: ""
+  });
+  W2(() => {
+    if (!wanted) return void 0;
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
-      search(wanted, session2, setPausing, aborter.signal).then(
-        (commands2) => {
-          if (!aborter.signal.aborted) setFound(commands2);
-        },
+      ask2(wanted, aborter.signal).then(
+        (found) => setState({ found, of: wanted }),
         () => {
         }
       );
@@ -2832,53 +3149,14 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
       aborter.abort();
     };
   }, [wanted]);
-  const sending = {
-    key: "send",
-    kind: t("palette.action"),
-    label: t("events.send"),
-    act: () => go("events", { send: "*" })
-  };
-  const fixed = [
-    ...entries.map(({ page }) => ({
-      key: `page ${page}`,
-      kind: t("palette.page"),
-      label: t(`nav.${page}`),
-      act: () => go(page)
-    })),
-    ...may(session2, "push") ? [sending] : [],
-    ...settings(onHelp)
-  ].filter((command) => command.label.toLowerCase().includes(wanted.toLowerCase()));
-  const commands = wanted ? [...fixed, ...found, searchJobs(wanted)] : fixed;
-  const chosen = Math.min(at2, commands.length - 1);
-  const run = (command) => {
-    if (!command) return;
-    if (!command.keepsOpen) onClose();
-    void command.act();
-  };
-  W2(() => {
-    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
-  if (pausing !== null)
-    return html`<${PauseDialog} target=${{ job_name: pausing }} what=${t("pause.what.name", { name: visible(pausing) })} onClose=${onClose} />`;
-  const press = (event) => {
-    if (event.isComposing) return;
-    const step = (
-      /** @type {Record<string, number>} */
-      { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    );
-    if (step) setAt((chosen + step + commands.length) % commands.length);
-    else if (event.key === "Enter") run(commands[chosen]);
-    else return;
-    event.preventDefault();
-  };
-  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette">
-    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
-      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(e2) => setText(e2.target.value)} onKeyDown=${press} />
-    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
-    (command, place) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => setAt(place)}>
-        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`
-  )}</ul></div><//>`;
+  return state;
 }
+var sending = () => ({
+  key: "send",
+  kind: t("palette.action"),
+  label: t("events.send"),
+  act: () => go("events", { send: "*" })
+});
 var searchJobs = (text) => ({
   key: "search",
   kind: t("nav.jobs"),
@@ -2900,94 +3178,65 @@ function settings(onHelp) {
     command("keys", onHelp)
   ];
 }
-async function search(text, session2, onPause, signal) {
-  const mayOperate = may(session2, "operate");
-  const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, batches, workers, constraints, definitions, calendars, events, jobs] = await Promise.all([
+async function ask2(text, signal) {
+  const [names, batches, definitions, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
-    get("api/workers", {}, signal),
-    get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
-    get("api/calendars", {}, signal),
-    get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal)
   ]);
-  return [
-    ...names.names.slice(0, MOST).flatMap(({ name }) => [
-      {
-        key: `name ${name}`,
-        kind: t("job.name"),
-        label: visible(name),
-        act: () => go("names", { name })
-      },
-      ...mayOperate ? [
-        {
-          key: `pause ${name}`,
-          kind: t("palette.action"),
-          label: `${t("constraints.pause")} ${visible(name)}…`,
-          act: () => onPause(name),
-          keepsOpen: true
-        }
-      ] : []
-    ]),
-    ...batches.batches.map((one) => ({
-      key: `batch ${one.id}`,
-      kind: t("batches.batch"),
-      label: visible(titleOf(one)),
-      hint: visible(one.id),
-      act: () => go("batches", { id: one.id })
-    })),
-    ...constraints.constraints.filter((one) => fits(one.name, one.reason)).slice(0, MOST).map((one) => ({
-      key: `constraint ${one.name}`,
-      kind: t("palette.constraint"),
-      label: visible(one.name),
-      act: () => go("constraints", { name: one.name })
-    })),
-    ...definitions.definitions.map(({ name }) => ({
-      key: `definition ${name}`,
-      kind: t("palette.definition"),
-      label: visible(name),
-      act: () => go("definitions", { name })
-    })),
-    ...calendars.calendars.filter((one) => fits(one.name, one.country)).slice(0, MOST).map(({ name }) => ({
-      key: `calendar ${name}`,
-      kind: t("calendars.name"),
-      label: visible(name),
-      act: () => go("calendars", { name })
-    })),
-    ...[...new Set(events.events.map((event) => event.event_type))].filter((type) => fits(type)).slice(0, MOST).map((type) => ({
-      key: `event ${type}`,
-      kind: t("events.event"),
-      label: visible(type),
-      act: () => go("events", { type })
-    })),
-    ...workers.workers.filter((one) => fits(one.id, one.node_id, one.version)).slice(0, MOST).flatMap((one) => [
-      {
-        key: `worker ${one.id}`,
-        kind: t("job.worker"),
-        label: visible(one.node_id || one.id),
-        hint: visible(one.id),
-        act: () => go("workers", { id: one.id })
-      },
-      ...mayOperate && one.state === "fresh" ? [
-        {
-          key: `drain ${one.id}`,
-          kind: t("palette.action"),
-          label: `${t("workers.drain")} ${visible(one.node_id || one.id)}`,
-          hint: visible(one.id),
-          act: () => drain(one.id)
-        }
-      ] : []
-    ]),
-    ...jobs.jobs.slice(0, MOST).map((job) => ({
+  return {
+    entries: [
+      ...names.names.map(({ name }) => entry("name", name)),
+      ...batches.batches.map((one) => entry("batch", one.id, { label: titleOf(one), hint: one.id })),
+      ...definitions.definitions.map(({ name }) => entry("definition", name))
+    ],
+    jobs: jobs.jobs.slice(0, MOST).map((job) => ({
       key: `job ${job.id}`,
       kind: t("nav.job"),
       label: visible(job.name),
       hint: `${t(`state.${job.state}`)} · …${visible(job.id).slice(-10)}`,
       act: () => go("job", { id: job.id })
     }))
+  };
+}
+function commandsOf(one, session2, onPause) {
+  const opens = {
+    name: () => go("names", { name: one.id }),
+    batch: () => go("batches", { id: one.id }),
+    constraint: () => go("constraints", { name: one.id }),
+    definition: () => go("definitions", { name: one.id }),
+    calendar: () => go("calendars", { name: one.id }),
+    worker: () => go("workers", { id: one.id }),
+    event: () => go("events", { type: one.id })
+  };
+  const commands = [
+    {
+      key: `${one.kind} ${one.id}`,
+      kind: t(KINDS[one.kind]),
+      label: one.label,
+      ...one.hint && { hint: one.hint },
+      act: opens[one.kind]
+    }
   ];
+  if (!may(session2, "operate")) return commands;
+  if (one.kind === "name")
+    commands.push({
+      key: `pause ${one.id}`,
+      kind: t("palette.action"),
+      label: `${t("constraints.pause")} ${one.label}…`,
+      act: () => onPause(nameToPause(one.id)),
+      keepsOpen: true
+    });
+  if (one.isFresh)
+    commands.push({
+      key: `drain ${one.id}`,
+      kind: t("palette.action"),
+      label: `${t("workers.drain")} ${one.label}`,
+      ...one.hint && { hint: one.hint },
+      act: () => drain(one.id)
+    });
+  return commands;
 }
 async function drain(id) {
   const path = `api/workers/${encodeURIComponent(id)}`;
@@ -4896,7 +5145,7 @@ var COLORS = (
   /** @type {Record<string, string>} */
   { incident: "--failed", pause: "--retrying" }
 );
-var MOST_LISTED = 6;
+var MOST_LISTED2 = 6;
 var LAST_ALPHA = 0.14;
 var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 function drawMarks(plot, marks) {
@@ -4931,8 +5180,8 @@ function drawMarks(plot, marks) {
 var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1e3 >= fromS && atMs / 1e3 <= toS);
 function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
-  const hidden = marks.length - MOST_LISTED;
-  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>${marks.slice(-MOST_LISTED).reverse().map(
+  const hidden = marks.length - MOST_LISTED2;
+  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>${marks.slice(-MOST_LISTED2).reverse().map(
     (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}><i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i><span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}</li>`
   )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}</ul>`;
 }
@@ -5146,29 +5395,29 @@ function Chart({
     null
   );
   const press = (event) => {
-    const done = byKey(event, { plot: plot.current, xs, at: index, anchor, zoom, setZoom, onRange });
+    const done = byKey(event, { plot: plot.current, xs, at: index2, anchor, zoom, setZoom, onRange });
     if (!done) return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const index = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
+  const index2 = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
   const toggle = (name) => {
     const next = new Set(hidden);
     if (!next.delete(name)) next.add(name);
     if (next.size < all.length) setHidden(next);
   };
   const value = (one) => {
-    const v2 = one.values[index];
+    const v2 = one.values[index2];
     return v2 === null || v2 === void 0 ? "–" : format(v2);
   };
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
-  const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);
-  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === void 0 ? "" : instantText((xs[index] ?? 0) * 1e3, times)}</span>
+  const here = marksIn(marks, xs[index2], xs[index2 + 1] ?? (xs[index2] ?? 0) + 60);
+  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index2] === void 0 ? "" : instantText((xs[index2] ?? 0) * 1e3, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
       ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
       ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at2 !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
-    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index] ?? 0) * 1e3, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
+    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index2] ?? 0) * 1e3, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
 }
 function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, onRange }) {
   const last = xs.length - 1;
@@ -5227,7 +5476,7 @@ var DAY_S = 86400;
 var PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
 var NOT_WITH = ["30d"];
 var comparedPeriod = (word, span) => word !== void 0 && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
-function comparedWith(history2, word, xs, valueOf2) {
+function comparedWith(history2, word, xs, valueOf3) {
   const back = PERIODS_S[word];
   if (!history2 || !back) return null;
   const hours = new Map(
@@ -5235,7 +5484,7 @@ function comparedWith(history2, word, xs, valueOf2) {
   );
   const values2 = xs.map((x3) => {
     const point = hours.get(Math.floor((x3 - back) / HOUR_S));
-    return point ? valueOf2(point, history2.step_s) : null;
+    return point ? valueOf3(point, history2.step_s) : null;
   });
   return { label: t(`chart.before.${word}`), values: values2 };
 }
@@ -5475,7 +5724,7 @@ function Ignored({ group }) {
 
 // operations/health_line.js
 var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
-var KINDS = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
+var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
 var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
   events: EVENTS2,
   leastMs: 4e3,
@@ -5486,7 +5735,7 @@ function HealthLine({ verdict }) {
   const { status: status2, findings, command } = verdict;
   const text = findings.length ? findingText(findings[0]) : t("health.none");
   const isWell = status2 === "ok" || status2 === "waiting";
-  return html`<p class="health" role="status"><${Badge} kind=${KINDS[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
+  return html`<p class="health" role="status"><${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
 }
 function findingText({ code, text, figures }) {
   switch (code) {
@@ -5785,17 +6034,17 @@ function growthOf(points) {
 }
 
 // operations/mark_words.js
-function entryText(entry) {
-  const kind = entry.kind === "leader_changed" ? `leader_changed.${entry.cause || "ended"}` : entry.kind;
+function entryText(entry2) {
+  const kind = entry2.kind === "leader_changed" ? `leader_changed.${entry2.cause || "ended"}` : entry2.kind;
   const key = `incident.entry.${kind}`;
-  if (!tOr(key, "")) return visible(entry.text);
+  if (!tOr(key, "")) return visible(entry2.text);
   return t(key, {
-    subject: visible(entry.subject),
-    label: visible(entry.label),
-    before: visible(entry.before || "–"),
-    who: visible(whoText(entry.by)),
-    count: entry.count,
-    duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry.at) - Date.parse(entry.since))))
+    subject: visible(entry2.subject),
+    label: visible(entry2.label),
+    before: visible(entry2.before || "–"),
+    who: visible(whoText(entry2.by)),
+    count: entry2.count,
+    duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry2.at) - Date.parse(entry2.since))))
   });
 }
 function entryLink({ kind, subject, label }) {
@@ -5815,7 +6064,7 @@ function entryLink({ kind, subject, label }) {
   }
 }
 function incidentTitle({ entries }) {
-  const kinds = [...new Set(entries.map((entry) => entry.kind))];
+  const kinds = [...new Set(entries.map((entry2) => entry2.kind))];
   return kinds.map((kind) => tOr(`incident.title.${kind}`, "")).filter(Boolean).join(t("incident.arrow"));
 }
 function markText(mark) {
@@ -5828,9 +6077,9 @@ function markText(mark) {
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
 }
-function markLink({ kind, subject, entry, incident_id }) {
+function markLink({ kind, subject, entry: entry2, incident_id }) {
   if (incident_id) return href("incidents", { id: incident_id });
-  if (entry) return entryLink(entry)?.link ?? null;
+  if (entry2) return entryLink(entry2)?.link ?? null;
   switch (kind) {
     case "pause":
     case "resume":
@@ -6044,16 +6293,16 @@ var MEMORY_BAD = 0.95;
 var LATENCY_WARN_MS = 100;
 var FAILING_SHARE = 0.05;
 var FAILING_LEAST = 3;
-var MOST_NAMES = 5;
+var MOST_NAMES2 = 5;
 var LEAST_FAULT_ROWS = 2;
 var MOST_TALL_FAULTS = 3;
 var FORGET_MS = 15e3;
 var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
-var PATIENCE_MS = 1500;
+var PATIENCE_MS2 = 1500;
 var NONE = [];
 var ALL = {};
-var KINDS2 = ["bad", "warn", "info"];
+var KINDS3 = ["bad", "warn", "info"];
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing2, orphans) {
   const faults = [];
@@ -6178,7 +6427,7 @@ function Page({ query, session: session2 }) {
   wasAnswered.current ||= [...sources, health].every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = E2(false);
   W2(() => {
-    const timer2 = setTimeout(() => setLate(true), PATIENCE_MS);
+    const timer2 = setTimeout(() => setLate(true), PATIENCE_MS2);
     return () => clearTimeout(timer2);
   }, []);
   if (!stats || !(wasAnswered.current || isLate))
@@ -6197,7 +6446,7 @@ function Page({ query, session: session2 }) {
       definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : []
     })
-  ].sort((a2, b2) => KINDS2.indexOf(a2.kind) - KINDS2.indexOf(b2.kind));
+  ].sort((a2, b2) => KINDS3.indexOf(a2.kind) - KINDS3.indexOf(b2.kind));
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${HealthLine} verdict=${health.data} />
@@ -6221,7 +6470,7 @@ function orphansOf(names, workers) {
   const known = new Set(
     workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
   );
-  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES);
+  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES2);
 }
 function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
@@ -6305,7 +6554,7 @@ function History({ history: history2, earlier, compared }) {
     };
   }, [history2]);
   const before = y(() => {
-    const by = (valueOf2) => comparedWith(earlier, compared, xs, valueOf2);
+    const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
     return {
       outcomes: by((point, stepS) => OUTCOMES.reduce((sum2, key) => sum2 + point[key], 0) / stepS),
       bad: by((point, stepS) => point.failed / stepS),
@@ -7118,9 +7367,9 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
 
 // challenges/parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS3 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS3[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 var subjectOf = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
 var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
@@ -7400,7 +7649,7 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
   const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
-  const entry = byKey2.has(focused) ? focused : first;
+  const entry2 = byKey2.has(focused) ? focused : first;
   const hasAlike = isEach || nodes.some((place) => place.kind === "group");
   V2(() => {
     const place = byKey2.get(current || failure);
@@ -7422,21 +7671,21 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   );
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = byKey2.get(entry);
+    const place = byKey2.get(entry2);
     const next = place && nextOf(event.key, place, nodes, byKey2);
     if (!next) return;
     event.preventDefault();
     const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
     if (target instanceof HTMLElement) target.focus();
   };
-  const near = entry === focused ? focused : "";
+  const near = entry2 === focused ? focused : "";
   const line = (one) => {
     const kind = lineClass(one, byKey2, newest, broken, critical, near);
     return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
   };
   const node = (place) => {
     const isCurrent = place.key === current;
-    const isEntry = place.key === entry;
+    const isEntry = place.key === entry2;
     const marks = `${place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place.key === failure ? "is-failure" : ""}`;
     return keptNode(
       place.key,
@@ -7578,7 +7827,7 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   const critical = new Set(flow.critical_path);
   const span = Math.max(last - first, 1);
   const at2 = (time) => `${100 * (time - first) / span}%`;
-  const entry = rows.some((row) => row.job.id === focused) ? focused : current || failure || rows[0]?.job.id;
+  const entry2 = rows.some((row) => row.job.id === focused) ? focused : current || failure || rows[0]?.job.id;
   V2(() => {
     const row = list.current?.querySelector(`[data-key="${CSS.escape(current || failure)}"]`)?.parentElement;
     if (list.current && row)
@@ -7586,7 +7835,7 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   }, [current]);
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = rows.findIndex((row) => row.job.id === entry);
+    const place = rows.findIndex((row) => row.job.id === entry2);
     const steps = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: rows.length - 1 };
     const next = rows[
       /** @type {Record<string, number>} */
@@ -7599,7 +7848,7 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   };
   const line = (row) => {
     const { job, from, start: start2, end } = row;
-    const isEntry = job.id === entry;
+    const isEntry = job.id === entry2;
     const isCritical = critical.has(job.id);
     const facts = [rows, isEntry, isCritical, job.id === current, job.id === failure, broken];
     return kept(job.id, facts, () => {
@@ -7793,7 +8042,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
   );
   const text = wanted.toLowerCase();
   const shown2 = text ? log.entries.filter(
-    (entry) => withoutAnsi(entry.text ?? "").toLowerCase().includes(text)
+    (entry2) => withoutAnsi(entry2.text ?? "").toLowerCase().includes(text)
   ) : log.entries;
   V2(() => {
     if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
@@ -7820,7 +8069,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
-    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
+    (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
   )}</div>`}
     ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
     await del(`${path}/logs`);
@@ -7828,15 +8077,15 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     retry();
   }}><p>${t("job.log.erase.text")}</p><//>`}</section>`;
 }
-function Line2({ entry, before, isWhole, mode }) {
-  const lost = isWhole && before ? entry.seq - before.seq - 1 : 0;
-  const ms4 = Date.parse(entry.at);
+function Line2({ entry: entry2, before, isWhole, mode }) {
+  const lost = isWhole && before ? entry2.seq - before.seq - 1 : 0;
+  const ms4 = Date.parse(entry2.at);
   const { day, clock, zone } = instantParts(ms4, mode);
   const above = before && instantParts(Date.parse(before.at), mode);
   const isNewDay = above?.day !== day || above.zone !== zone;
   return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
-    ${isWhole && before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
-    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>${clock}.${String(ms4 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
+    ${isWhole && before && before.attempt !== entry2.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry2.attempt} /></div>`}
+    <div class=${`log-line log-${entry2.level}`}><time datetime=${entry2.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>${clock}.${String(ms4 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry2.level}`)}</span> <span class="log-text">${entry2.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry2.text).map(
     (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
   )}</span></div>`;
 }
@@ -9156,9 +9405,9 @@ function differences(before, after) {
   const is2 = isMap(after) ? after : {};
   return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
 }
-function ChangedValue({ entry }) {
-  const document2 = entry.after ?? entry.before;
-  const what = document2 && changedText(entry.action, document2);
+function ChangedValue({ entry: entry2 }) {
+  const document2 = entry2.after ?? entry2.before;
+  const what = document2 && changedText(entry2.action, document2);
   return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
 }
 function changedText(action, document2) {
@@ -9194,7 +9443,7 @@ function Changes({ name, etag }) {
   );
   const entries = data?.entries ?? [];
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry2) => html`<li key=${entry2.id} class="entry"><p class="row"><strong>${tOr(`act.${entry2.action}`, visible(entry2.action))}</strong> <${Time} at=${entry2.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry2.who)}>${visible(whoText(entry2.who))}</span></span></p><${ChangedValue} entry=${entry2} /><${Difference} before=${entry2.before} after=${entry2.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
@@ -9675,13 +9924,13 @@ var change = (one, changes) => attempt(
   t("constraints.saved")
 );
 function RowPause({ one, all, onDone }) {
-  const pause = all.find(
+  const pause2 = all.find(
     (other) => isPause(other.name) && toJson(other.matcher) === toJson(one.matcher) && other.name !== one.name
   );
   const what = t("pause.what.constraint", { name: visible(one.name) });
-  if (!pause && !one.paused)
+  if (!pause2 && !one.paused)
     return html`<${PauseButton} isIcon target=${{ constraint: one.name }} what=${what} onDone=${onDone} />`;
-  const resume = () => pause ? endPause(pause.name, onDone) : change(one, { paused: false }).then(onDone);
+  const resume = () => pause2 ? endPause(pause2.name, onDone) : change(one, { paused: false }).then(onDone);
   const label = `${t("constraints.unpause")}: ${what}`;
   return html`<button type="button" class="icon-button row-action" aria-label=${label} title=${label} onClick=${resume}><${Icon} name="resume" /></button>`;
 }
@@ -9804,10 +10053,10 @@ function DefinitionDialogs() {
 }
 function RowActions({ one, onDone }) {
   const { name } = one;
-  const pause = `${t("constraints.pause")}: ${visible(name)}`;
+  const pause2 = `${t("constraints.pause")}: ${visible(name)}`;
   const resume = `${t("constraints.unpause")}: ${visible(name)}`;
   const run = `${t("definitions.run")}: ${visible(name)}`;
-  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
+  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause2} title=${pause2} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
 }
 function PauseDefinition({ name, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "" }));
@@ -10223,7 +10472,7 @@ function Excerpt({ value, isHidden }) {
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
-var KINDS4 = ["time", "event"];
+var KINDS5 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
@@ -10386,7 +10635,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
       reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
     <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown2} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS4.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS5.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
       <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" /></div>
     <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown2} />` : html`<${When} form=${form} problem=${shown2} />`}</div></fieldset>
       <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
@@ -10639,7 +10888,7 @@ function Definition({ name, query, go: go3, session: session2 }) {
     return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const mayOperate = may(session2, "operate");
-  const ask2 = (what) => () => askAbout({ what, name, onDone: found.reload });
+  const ask3 = (what) => () => askAbout({ what, name, onDone: found.reload });
   const body = () => ({
     ...only(one, [...FIELDS4, ...isTime(one) ? TIME_FIELDS : EVENT_FIELDS]),
     job: only(one.job, JOB_FIELDS)
@@ -10648,12 +10897,12 @@ function Definition({ name, query, go: go3, session: session2 }) {
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-      ${one.enabled ? html`<${Button} opensDialog onClick=${ask2("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask2("run")}>${t("definitions.run")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask2("backfill")}>${t("definitions.backfill")}<//>`}
+      ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
+      ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
+      ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
       ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
-      <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
+      <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//></div>`}
     <div class="job-grid"><div class="stack"><${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
       ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go3} />
@@ -10798,7 +11047,7 @@ function columnsOf(one) {
 // definitions/pages/definitions.js
 var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS5 = ["", "time", "event"];
+var KINDS6 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -10812,7 +11061,7 @@ function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS5.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS6.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -10830,7 +11079,7 @@ function List4({ query, go: go3, session: session2 }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
       <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS5.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS6.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
             columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
@@ -11755,7 +12004,7 @@ function FigureFacts({ figures }) {
 
 // workers/pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS6 = (
+var KINDS7 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -11772,7 +12021,7 @@ function WorkerState({ worker }) {
   return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 var StateBadge = ({ state }) => html`<${Badge} kind=${/** @type {any} */
-KINDS6[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+KINDS7[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
@@ -11858,7 +12107,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       key: "states",
       label: t("nav.workers"),
       phone: "line",
-      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${KINDS6[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${KINDS7[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -12183,28 +12432,28 @@ function Demote({ master, others, onClose, onDone }) {
 }
 function Leaders({ epoch }) {
   const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
-  const entries = (data?.entries ?? []).filter((entry) => CHANGES.includes(entry.action));
+  const entries = (data?.entries ?? []).filter((entry2) => CHANGES.includes(entry2.action));
   return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
-    ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>` : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(entry) => entry.id} columns=${[
+    ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>` : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(entry2) => entry2.id} columns=${[
     {
       key: "at",
       label: t("audit.at"),
-      render: (entry) => html`<${Time} at=${entry.at} isPast />`
+      render: (entry2) => html`<${Time} at=${entry2.at} isPast />`
     },
     {
       key: "action",
       label: t("audit.action"),
-      render: (entry) => tOr(`act.${entry.action}`, visible(entry.action))
+      render: (entry2) => tOr(`act.${entry2.action}`, visible(entry2.action))
     },
     {
       key: "target",
       label: t("audit.target"),
-      render: (entry) => html`<${Text} value=${entry.target} max=${80} />`
+      render: (entry2) => html`<${Text} value=${entry2.target} max=${80} />`
     },
     {
       key: "who",
       label: t("audit.who"),
-      render: (entry) => html`<${Text} value=${entry.who} max=${80} />`
+      render: (entry2) => html`<${Text} value=${entry2.who} max=${80} />`
     }
   ]} />`)}</section>`;
 }
@@ -12266,16 +12515,16 @@ function One6({ id, mayOperate }) {
       ${mayOperate && html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     <p><${Time} at=${one.began_at} isPast /> · <${Lasted} incident=${one} /></p>
-    <ol class="plain">${one.acknowledged.map((entry) => html`<li key=${entry.id}><${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry)} <span class="muted"><${Time} at=${entry.at} isPast /></span></li>`)}</ol>
-    <section class="card" aria-labelledby="story"><h2 id="story">${t("incident.story")}</h2><ol class="story">${one.entries.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}${one.ended_at && html`<li><span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>${t("incident.clear", { duration: lastsText(one) })}</strong></li>`}</ol></section>
+    <ol class="plain">${one.acknowledged.map((entry2) => html`<li key=${entry2.id}><${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry2)} <span class="muted"><${Time} at=${entry2.at} isPast /></span></li>`)}</ol>
+    <section class="card" aria-labelledby="story"><h2 id="story">${t("incident.story")}</h2><ol class="story">${one.entries.map((entry2) => html`<${Entry} key=${entry2.id} entry=${entry2} />`)}${one.ended_at && html`<li><span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>${t("incident.clear", { duration: lastsText(one) })}</strong></li>`}</ol></section>
     <${Peaks} incident=${one} />
     <section class="after" aria-labelledby="nearby"><h2 id="nearby">${t("incident.nearby")}</h2>
       <${Marks3} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} /></section>
     ${isAsking && html`<${Acknowledge} id=${id} onClose=${() => setAsking(false)} onDone=${reload} />`}`;
 }
-function Entry({ entry }) {
-  const about = entryLink(entry);
-  return html`<li><span class="story-at"><${Time} at=${entry.since} isPast /></span> <span>${entryText(entry)}</span>${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}</li>`;
+function Entry({ entry: entry2 }) {
+  const about = entryLink(entry2);
+  return html`<li><span class="story-at"><${Time} at=${entry2.since} isPast /></span> <span>${entryText(entry2)}</span>${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}</li>`;
 }
 function Peaks({ incident }) {
   const { peaks } = incident;
@@ -12357,11 +12606,11 @@ function Entries({ query, go: go3 }) {
       ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
-    (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
-${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
-${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} isPast /></span></p>
-        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
+    (entry2) => html`<li key=${entry2.id} class="card entry">
+        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry2.action)}>${tOr(`act.${entry2.action}`, visible(entry2.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry2.target })} title=${`${t("audit.only")}
+${visible(entry2.target)}`}>${visible(shortId(entry2.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry2.who })} title=${`${t("audit.only_who")}
+${visible(entry2.who)}`}>${visible(whoText(entry2.who))}</a></span>${entry2.times > 1 && html` <span class="muted">${t("audit.times", { n: entry2.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry2.at} isPast /></span></p>
+        <${ChangedValue} entry=${entry2} /><${Difference} ...${changeOf(entry2)} /></li>`
   )}</ol>`}
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
 }
@@ -13323,7 +13572,7 @@ function TargetEditor({ target, onClose, onDone }) {
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-var KINDS7 = (
+var KINDS8 = (
   /** @type {Record<string, string>} */
   {
     succeeded: "ok",
@@ -13339,7 +13588,7 @@ function Page20({ query, go: go3, session: session2 }) {
 }
 var nameOf7 = (one) => one.name;
 var addressOf2 = (one) => typeof one.url === "string" ? one.url : one.url.from;
-var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS7[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS8[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
   const last = one.figures.last[0];
@@ -14409,7 +14658,7 @@ function App() {
   );
   if (session2 === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
-  const entries = ENTRIES.filter((entry) => may(session2, entry.scope));
+  const entries = ENTRIES.filter((entry2) => may(session2, entry2.scope));
   const leave = async () => {
     isAsking.current = true;
     try {
@@ -14440,9 +14689,9 @@ function App() {
         <${Preferences} session=${isIn2 ? session2 : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
       ${isIn2 && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map(
-    (group) => html`<ul key=${group}>${entries.filter((entry) => entry.group === group).map(
-      (entry) => html`<li key=${entry.page}>
-        <a href=${href(entry.page)} aria-current=${entry.page === page || entry.page === "jobs" && page === "job" ? "page" : void 0}><${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}</a></li>`
+    (group) => html`<ul key=${group}>${entries.filter((entry2) => entry2.group === group).map(
+      (entry2) => html`<li key=${entry2.page}>
+        <a href=${href(entry2.page)} aria-current=${entry2.page === page || entry2.page === "jobs" && page === "job" ? "page" : void 0}><${Icon} name=${entry2.page} />${t(`nav.${entry2.page}`)}</a></li>`
     )}</ul>`
   )}<${Language} class="narrow-only" /></nav>`}
       <main id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
@@ -14524,7 +14773,7 @@ function Language({ class: where }) {
 function Help({ entries, onClose }) {
   const [keys, setKeys] = usePref("keys", "on");
   const rows = [
-    ...entries.map((entry) => [`g ${entry.key}`, t(`nav.${entry.page}`)]),
+    ...entries.map((entry2) => [`g ${entry2.key}`, t(`nav.${entry2.page}`)]),
     ["Ctrl K", t("palette")],
     ["/", t("search")],
     ["j / k", t("key.rows")],
@@ -14564,10 +14813,10 @@ function useShortcuts(onHelp, onPalette) {
       if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
       const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
       prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
-      const entry = ENTRIES.find((one) => chord === `g ${one.key}`);
-      if (entry) {
+      const entry2 = ENTRIES.find((one) => chord === `g ${one.key}`);
+      if (entry2) {
         event.preventDefault();
-        go(entry.page);
+        go(entry2.page);
         return;
       }
       if (event.key === "?") {
