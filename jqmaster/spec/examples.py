@@ -1115,6 +1115,18 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
         "epoch": _EPOCH,
     },
+    "DefinitionWhy": {
+        "text": f"Its last 3 instants were skipped: the job of an earlier instant is not finished. Job {JOB_ID} is "
+        "ready. No live worker serves this name.",
+        "is_fault": True,
+        "skipped_in_a_row": 3,
+        "reason": "overlap",
+        "job_id": JOB_ID,
+        "job_state": "ready",
+        "job_why": "No live worker serves this name.",
+        "next_due_at": "2026-11-22T17:00:00.000Z",
+        "skips": [],
+    },
     "TimelineIncidentList": {"incidents": [_INCIDENT], "kept_since": "2026-11-20T09:12:00.000Z"},
     "TimelineIncidentDetail": {
         **_INCIDENT,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
+from tests.api.definitions.test_definitions import skip
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
@@ -121,3 +122,28 @@ async def test_a_failure_group_is_ignored_for_as_long_as_was_written(screens: Sc
     groups = (await api.call("GET", "/api/failures?limit=500"))[1]["groups"]
     (group,) = [one for one in groups if one["message"].endswith(message)]
     assert group["ignored"]["until"] is not None
+
+
+async def test_a_definition_that_skips_again_and_again_is_told_with_its_cause(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with master_on(store_server.url) as (master, api):
+        document = {"job": {"name": "report"}, "schedule": {"daily_at": "02:30"}, "overlap": "forbid"}
+        assert (await api.call("PUT", "/api/definitions/nightly", document))[0] == 201
+        job_id = (await api.call("POST", "/api/definitions/nightly/run"))[1]["id"]
+        await skip(master, "nightly", 3)
+        screens = Screens(browser, master.server.url)
+        async with screens.open("#/overview") as page:
+            fault = page.locator(".fault").filter(
+                has_text="Definition nightly has skipped its last 3 instants"
+            )
+            await expect(fault).to_be_visible()
+            await fault.get_by_role("link", name="Definitions").click()
+            why = page.get_by_role("region", name="Why it starts no jobs")
+            await expect(why).to_contain_text("Its last 3 instants were skipped")
+            await expect(why.locator(f"a[href*='{job_id}']")).to_be_visible()
+            await expect(why).to_contain_text("Next")
+            await accessible(page)
+            await picture(page, "definition-skips")
+        async with screens.open("#/definitions?name=nightly", locale="ja-JP") as page:
+            await expect(page.locator("main")).to_contain_text("直近 3 回の実行がスキップされました")

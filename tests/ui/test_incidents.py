@@ -135,8 +135,8 @@ async def test_a_stall_a_killed_worker_a_demoted_leader_and_a_pause_are_told_by_
             await wait_until(first.shard.services.timeline_store.marks, what="the timeline has begun")
             await expect(overview.locator(".all-well")).to_be_visible()
             await stall(store, overview, incidents)
+            await lose_a_worker(api, [first, second], overview, incidents)
             async with worker_at(api, "mail.send"):
-                await lose_a_worker(api, [first, second], overview, incidents)
                 # Its successor runs, so nobody has to act.
                 await expect(overview.locator(".fault.bad")).to_have_count(0, timeout=TOLD_WITHIN_MS)
                 await demote(api, incidents)

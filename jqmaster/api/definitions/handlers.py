@@ -1,5 +1,6 @@
 """Definitions over HTTP."""
 
+import contextlib
 import re
 from datetime import datetime
 from typing import Any, Final
@@ -23,7 +24,8 @@ from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import GapOrFold
 from jqmaster.domain.instant import iso_ms, iso_or_none
-from jqmaster.errors import FieldError, InvalidError
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.service.definitions.documents import draft_of
 from jqmaster.service.definitions.reader import DefinitionFilter, coming
 from jqmaster.store.definitions.definitions import RunPlace
@@ -62,6 +64,19 @@ async def list_definitions(call: Call) -> Reply:
 async def get(call: Call) -> Reply:
     call.query()
     return await _shown(call, 200)
+
+
+@search
+async def why(call: Call) -> Reply:
+    call.query()
+    found = await call.services.definitions.skips(call.path["name"])
+    job_why = None
+    if found.unfinished and found.unfinished.job_state is not JobState.RUNNING:
+        # The job may be removed meanwhile.
+        with contextlib.suppress(NotFoundError):
+            answer = await call.services.why.why(found.unfinished.run.job_id, call.content)
+            job_why = answer.verdicts[0].text if answer.verdicts else None
+    return Reply(200, views.why_view(found, job_why))
 
 
 async def put(call: Call) -> Reply:

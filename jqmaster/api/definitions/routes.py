@@ -30,8 +30,9 @@ _FILTER: Final[dict[str, Any]] = {
     },
     "state": {
         "schema": {"type": "string", "enum": [str(condition) for condition in DefinitionFilter]},
-        "description": "Show only these. troubled: due for 15 s without a record, or its newest instant was missed. "
-        "A page then looks at 2,000 definitions at most, and may hold few, or none, although `next_cursor` is set.",
+        "description": "Show only these. troubled: due for 15 s without a record, its newest instant was missed, or "
+        "its last three were skipped although nobody chose so. A page then looks at 2,000 definitions at most, and may "
+        "hold few, or none, although `next_cursor` is set.",
     },
     "kind": {
         "schema": {"type": "string", "enum": [str(kind) for kind in Kind]},
@@ -43,6 +44,9 @@ _FILTER: Final[dict[str, Any]] = {
     },
 }
 _PAUSE_TEXT: Final = "Its instants are recorded as skipped, and start no job. Everything else of it stays."
+_WHY_TEXT: Final = (
+    "Names the skips in a row that nobody chose, with their reason and the job that they wait for."
+)
 _PUT_TEXT: Final = (
     "Creates the definition, or replaces it. Instants that are already due fire first, under the previous schedule. "
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
@@ -70,6 +74,9 @@ OPERATIONS: Final = [
               {200: schemas.DefinitionPreview}, schemas.DefinitionPreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
     Operation("GET", "/api/definitions/{name}", handlers.get, Scope.READ, "Get a definition", "definitions",
               {200: schemas.DefinitionView}, problems=(404, *_STORE)),
+    Operation("GET", "/api/definitions/{name}/why", handlers.why, Scope.READ,
+              "Explain why a definition starts no jobs", "definitions", {200: schemas.DefinitionWhy},
+              problems=(404, *_STORE), text=_WHY_TEXT),
     Operation("PUT", "/api/definitions/{name}", handlers.put, Scope.OPERATE, "Create or replace a definition",
               "definitions", {200: schemas.DefinitionView, 201: schemas.DefinitionView}, schemas.DefinitionRequest,
               problems=(409, 412, 413, *_STORE), text=_PUT_TEXT),

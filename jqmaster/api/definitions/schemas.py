@@ -402,6 +402,30 @@ class DefinitionRuns(Answer):
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
 
 
+class DefinitionWhy(Answer):
+    """Why a definition starts no jobs."""
+
+    text: str = Field(description="The explanation in English sentences.")
+    is_fault: bool = Field(description="True: it has skipped three instants in a row or more.")
+    skipped_in_a_row: int = Field(
+        ge=0,
+        description="Last instants, up to 10, that were skipped although nobody chose so. Pauses, calendars and later "
+        "events do not count.",
+    )
+    reason: str | None = Field(description="Reason of the newest of these skips. Null if there is none.")
+    job_id: JobId | None = Field(
+        description="Unfinished job of an earlier instant, for which the reason overlap waits. Null if there is none."
+    )
+    job_state: JobState | None = Field(description="State of that job.")
+    job_why: str | None = Field(
+        description="First verdict on that job, in English. Null if it runs or there is none."
+    )
+    next_due_at: Timestamp | None = Field(
+        description="Next instant. Null: there is none, or an event starts it."
+    )
+    skips: list[RunView] = Field(description="Records of these skips, newest first.")
+
+
 class RunAnswer(Answer):
     """The ID of the started job."""
 

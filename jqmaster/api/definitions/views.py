@@ -1,17 +1,19 @@
 """Definitions and their runs as clients see them."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.api.encoding.shown_values import shown_value
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.event_trigger import EventTrigger
+from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching import packed
 from jqmaster.service.definitions.documents import describe as describe_definition
-from jqmaster.service.definitions.reader import ShownDefinition, ShownRun
+from jqmaster.service.definitions.reader import DefinitionSkips, ShownDefinition, ShownRun
 
 
 def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, Any]:
@@ -65,6 +67,44 @@ def _job_content(job: JobSpec, access: ContentAccess) -> dict[str, Any]:
         "argument_redacted": is_shown and (argument != job.argument or headers != job.headers),
         "headers": headers if is_shown else {},
     }
+
+
+def why_view(found: DefinitionSkips, job_why: str | None) -> dict[str, Any]:
+    """Return a `DefinitionWhy`."""
+    job = found.unfinished
+    return {
+        "text": _why_text(found, job_why),
+        "is_fault": found.is_fault,
+        "skipped_in_a_row": len(found.skips),
+        "reason": found.skips[0].reason_text if found.skips else None,
+        "job_id": job.run.job_id if job else None,
+        "job_state": str(job.job_state) if job else None,
+        "job_why": job_why,
+        "next_due_at": iso_or_none(found.shown.next_due_ms),
+        "skips": [run_view(ShownRun(run, None)) for run in found.skips],
+    }
+
+
+def _why_text(found: DefinitionSkips, job_why: str | None) -> str:
+    definition, skips = found.shown.known.stored.definition, found.skips
+    if not definition.enabled:
+        return "It is paused."
+    if not skips:
+        return "Its newest instant was not skipped."
+    count = (
+        "Its last instant was skipped" if len(skips) == 1 else f"Its last {len(skips)} instants were skipped"
+    )
+    text = f"{count}: {_SKIPS.get(skips[0].reason, skips[0].reason_text)}."
+    if found.unfinished:
+        text += f" Job {found.unfinished.run.job_id} is {found.unfinished.job_state}."
+    return f"{text} {job_why}" if job_why else text
+
+
+_SKIPS: Final[Mapping[RunReason, str]] = {
+    RunReason.OVERLAP: "the job of an earlier instant is not finished",
+    RunReason.BACKLOG_FULL: "a constraint allows no more of these jobs to wait",
+    RunReason.ARGUMENT_TOO_LARGE: "the argument made from the event is too large",
+}
 
 
 def run_view(shown: ShownRun) -> dict[str, Any]:

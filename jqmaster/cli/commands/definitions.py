@@ -97,6 +97,14 @@ def runs(
 
 
 @app.command()
+def why(http: MasterSession, name: NameArgument) -> None:
+    """Explain why a definition starts no jobs, and name its next instant."""
+    answer = http.get(definitions.path(name, "why"))
+    due = f" Next instant: {answer['next_due_at']}." if answer["next_due_at"] else ""
+    http.say(answer, answer["text"] + due)
+
+
+@app.command()
 def backfill(
     http: MasterSession,
     name: NameArgument,

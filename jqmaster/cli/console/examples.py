@@ -81,6 +81,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "definitions show": ("jqmaster definitions show nightly",),
     "definitions next": ("jqmaster definitions next nightly --count 5",),
     "definitions run": ("jqmaster definitions run nightly",),
+    "definitions why": ("jqmaster definitions why nightly",),
     "definitions runs": ("jqmaster definitions runs nightly --outcome missed",),
     "definitions backfill": ("jqmaster definitions backfill nightly 2026-11-01 2026-11-08 --dry-run",),
     "definitions pause": ("jqmaster definitions pause nightly --reason 'holidays'",),

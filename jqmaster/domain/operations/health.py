@@ -121,11 +121,12 @@ class FailingJobs:
 
 @dataclass(frozen=True, slots=True)
 class TroubledDefinition:
-    """A definition that missed its newest instant, or is late for it."""
+    """A definition that missed its newest instant, is late for it, or has skipped the last `skips` instants."""
 
     name: str
     is_missed: bool
     due_ms: int
+    skips: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +259,9 @@ def _workers(facts: HealthFacts) -> Iterator[HealthFinding]:
 
 def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
     for one in facts.definitions:
+        if one.skips:
+            yield _skipping(one)
+            continue
         ago = span(facts.now_ms - one.due_ms)
         code = "missed_instant" if one.is_missed else "late_definition"
         severity: Severity = "warn" if one.is_missed else "bad"
@@ -269,6 +273,13 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
         command = f"jqmaster definitions runs {shlex.quote(one.name)}"
         figures = {"name": one.name, "due_at": iso_ms(one.due_ms)}
         yield HealthFinding(code, severity, text, command, figures=figures)
+
+
+def _skipping(one: TroubledDefinition) -> HealthFinding:
+    text = f"Definition {one.name} skips its instants, the last {one.skips} in a row, and starts no jobs."
+    command = f"jqmaster definitions why {shlex.quote(one.name)}"
+    figures = {"name": one.name, "count": one.skips}
+    return HealthFinding("skipping_definition", "warn", text, command, figures=figures)
 
 
 def _calendars(facts: HealthFacts) -> Iterator[HealthFinding]:

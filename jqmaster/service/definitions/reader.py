@@ -9,9 +9,10 @@ from typing import Final
 from jqmaster.domain.calendars.calendar import Calendar
 from jqmaster.domain.definitions.days import DayPlan
 from jqmaster.domain.definitions.definition import Definition, Kind
-from jqmaster.domain.definitions.run import RunOutcome, RunRecord
+from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 from jqmaster.domain.definitions.schedule import Occurrence
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.definitions.skips import SKIPS_OF_A_FAULT, is_skipping, skips_in_a_row
+from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
 
@@ -21,6 +22,9 @@ _STEP: Final = 200
 # A due instant without a record is suspicious after this time. A leader fires within milliseconds, and after an
 # election within seconds.
 LATE_MS: Final = 15_000
+# The most skips that an explanation shows, and the most fired runs in which it looks for the unfinished job.
+MAX_SKIPS: Final = 10
+_MOST_FIRED: Final = 100
 
 
 class DefinitionFilter(StrEnum):
@@ -28,7 +32,8 @@ class DefinitionFilter(StrEnum):
 
     ENABLED = "enabled"
     PAUSED = "paused"
-    # The definition has been due for LATE_MS without a record, or its newest instant was missed.
+    # The definition has been due for LATE_MS without a record, its newest instant was missed, or it skips again and
+    # again.
     TROUBLED = "troubled"
 
 
@@ -49,6 +54,21 @@ class ShownDefinition:
     next_due_ms: int | None
     last_run: ShownRun | None
     runs: Sequence[ShownRun] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionSkips:
+    """Why a definition starts no jobs. `skips`: the last ones in a row that nobody chose, newest first, at most
+    MAX_SKIPS. `unfinished`: the newest fired run whose job is not finished, if the definition waits for that."""
+
+    shown: ShownDefinition
+    skips: Sequence[RunRecord]
+    unfinished: ShownRun | None
+
+    @property
+    def is_fault(self) -> bool:
+        is_enabled = self.shown.known.stored.definition.enabled
+        return is_enabled and len(self.skips) >= SKIPS_OF_A_FAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +136,20 @@ class DefinitionReader:
             raise unknown_definition(name)
         return (await self._shown([known], 0))[0]
 
+    async def skips(self, name: str) -> DefinitionSkips:
+        """Return why a definition starts no jobs. Raise NotFoundError."""
+        shown = await self.get(name)
+        (newest,) = await self._store.newest_runs([name], MAX_SKIPS)
+        skips = skips_in_a_row(newest)
+        unfinished = None
+        if skips and skips[0].reason is RunReason.OVERLAP:
+            fired = await self._store.runs(name, None, _MOST_FIRED, RunOutcome.FIRED)
+            with_states = await self._with_states(fired.runs)
+            unfinished = next(
+                (one for one in with_states if one.job_state and one.job_state not in FINISHED), None
+            )
+        return DefinitionSkips(shown, skips, unfinished)
+
     async def runs(
         self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
     ) -> ShownRuns:
@@ -132,11 +166,14 @@ class DefinitionReader:
         if condition is not DefinitionFilter.TROUBLED:
             is_enabled = condition is DefinitionFilter.ENABLED
             return [known for known in found if known.stored.definition.enabled is is_enabled]
-        newest = await self._store.newest_runs([known.stored.definition.name for known in found], 1)
+        names = [known.stored.definition.name for known in found]
+        newest = await self._store.newest_runs(names, SKIPS_OF_A_FAULT)
         return [
             known
             for known, runs in zip(found, newest, strict=True)
-            if (runs and runs[0].outcome is RunOutcome.MISSED) or _is_late(known, now_ms)
+            if (runs and runs[0].outcome is RunOutcome.MISSED)
+            or _is_late(known, now_ms)
+            or (known.stored.definition.enabled and is_skipping(runs))
         ]
 
     async def _shown(self, found: Sequence[KnownDefinition], runs: int) -> list[ShownDefinition]:

@@ -10,6 +10,7 @@ from jqmaster.domain.calendars.ending import EndingCalendar
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX, Mode
 from jqmaster.domain.constraints.weight import units
 from jqmaster.domain.content.content import ContentAccess, no_access
+from jqmaster.domain.definitions.skips import SKIPS_OF_A_FAULT, skips_in_a_row
 from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
@@ -221,14 +222,21 @@ class HealthService:
         return found
 
     async def _troubled_definitions(self) -> list[TroubledDefinition]:
-        page = await self._definitions.page("", MOST, condition=DefinitionFilter.TROUBLED)
+        condition = DefinitionFilter.TROUBLED
+        page = await self._definitions.page("", MOST, condition=condition, runs=SKIPS_OF_A_FAULT)
         found = []
         for one in page.definitions:
             run = one.last_run.run if one.last_run else None
             is_missed = run is not None and run.outcome == "missed"
             due_ms = run.due_at_ms if run is not None and is_missed else one.next_due_ms
-            if due_ms is not None:
-                found.append(TroubledDefinition(one.known.stored.definition.name, is_missed, due_ms))
+            skips = len(skips_in_a_row([shown.run for shown in one.runs]))
+            if due_ms is not None or skips >= SKIPS_OF_A_FAULT:
+                name = one.known.stored.definition.name
+                found.append(
+                    TroubledDefinition(
+                        name, is_missed, due_ms or 0, skips if skips >= SKIPS_OF_A_FAULT else 0
+                    )
+                )
         return found
 
     async def _ending_calendars(self) -> list[EndingCalendar]:

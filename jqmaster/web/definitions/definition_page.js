@@ -4,7 +4,7 @@ import { get, may, toJson } from "../core/api.js";
 import { ComingTable, useComing } from "./coming.js";
 import { askAbout, resumeDefinition } from "./dialogs.js";
 import { DefinitionEditor } from "./editor.js";
-import { Lateness, Outcome, RunJob, RunStrip, STRIP } from "./runs.js";
+import { Lateness, Outcome, RunJob, RunStrip, STRIP, reasonText } from "./runs.js";
 import { startText } from "./schedules.js";
 import { SendEvent } from "../events/dialogs.js";
 import { gatheringText } from "../events/trigger.js";
@@ -16,12 +16,13 @@ import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, Copy, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
-import { Badge, Duration, Id, Num, Text, Time } from "../ui/formats.js";
+import { Badge, Duration, Id, Num, State, Text, Time } from "../ui/formats.js";
 import { Field } from "../ui/forms.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 import { Changes } from "../identity/changes.js";
+import { RunbookLink } from "../operations/runbook_link.js";
 import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
@@ -105,12 +106,31 @@ export function Definition({ name, query, go, session }) {
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//></div>`
     }
+    <${Skips} one=${one} />
     <div class="job-grid"><div class="stack"><${Facts} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
       ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
     ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
+}
+
+/** @param {{one: any}} props Why it starts no jobs, while it skips its instants. */
+function Skips({ one }) {
+  const isSkipped = one.enabled && one.last_run?.outcome === "skipped";
+  const { data } = useResource(
+    (signal) =>
+      isSkipped
+        ? get(`api/definitions/${encodeURIComponent(one.name)}/why`, {}, signal)
+        : Promise.resolve(null),
+    [one.name, isSkipped, one.last_run?.due_at],
+    { events: ["jobs"], leastMs: 3000 },
+  );
+  if (!data || data.skipped_in_a_row === 0) return null;
+  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
+    <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText(data.reason ?? "") })}
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` <${Text} value=${data.job_why} max=${300} />`}
+      ${data.next_due_at && html` ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 
 /** @param {{one: any, mayOperate: boolean}} props */

@@ -2,6 +2,12 @@
 export default {
   "nav.definitions": "Definitions",
   "job.definition": "Started by",
+  "fault.skipping_definition":
+    "Definition {name} has skipped its last {count} instants and starts no jobs: {cause}.",
+  "definitions.why": "Why it starts no jobs",
+  "definitions.why.skips":
+    "Its last instant was skipped: {reason}.||Its last {count} instants were skipped: {reason}.",
+  "definitions.why.waits": "It waits for job",
   "fault.late_definition": "Definition {name} was due {due} and has not fired.",
   "fault.missed_instant": "Definition {name} missed the instant of {due}: it was noticed too late.",
   "definitions.make": "New definition",

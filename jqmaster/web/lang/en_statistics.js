@@ -238,6 +238,8 @@ export default {
   "health.no_worker": "1 job waits, but no worker is live.||{count} jobs wait, but no worker is live.",
   "health.orphan":
     "No live worker runs jobs named {name}: 1 waits.||No live worker runs jobs named {name}: {count} wait.",
+  "health.skipping_definition":
+    "Definition {name} skips its instants, the last {count} in a row, and starts no jobs.",
   "health.late_definition": "Definition {name} was due {due} and has not fired.",
   "health.missed_instant": "Definition {name} missed the instant of {due}.",
   "health.wait": "A job named {name} has waited {duration}. {cause}",

@@ -241,6 +241,7 @@ export default {
     "{count} 件のジョブが待っていますが、稼働中のワーカーがありません。||{count} 件のジョブが待っていますが、稼働中のワーカーがありません。",
   "health.orphan":
     "名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。||名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。",
+  "health.skipping_definition": "定義 {name} は直近 {count} 回続けてスキップし、ジョブを開始していません。",
   "health.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
   "health.missed_instant": "定義 {name} は {due} の実行を逃しました。",
   "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",

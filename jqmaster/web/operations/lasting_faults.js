@@ -4,6 +4,7 @@ import { t } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { isPause, pausedText } from "../constraints/pauses.js";
+import { reasonText } from "../definitions/runs.js";
 import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["ListedConstraint"]} ListedConstraint */
@@ -24,6 +25,14 @@ const MOST = 20;
 const LOOKS_TO_BEGIN = 3;
 const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
+// A definition that skips this many instants in a row, although nobody chose so, is a fault.
+const SKIPS = 3;
+const UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
+
+/** @param {any[]} runs Newest first. */
+const isSkipping = (runs) =>
+  runs.length >= SKIPS &&
+  runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason));
 
 /** @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: any}} Held `last`: the constraint when it last held jobs back. */
 
@@ -123,6 +132,11 @@ function troubledOf(definitions) {
   return definitions.slice(0, MOST).map((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    if (isSkipping(one.runs ?? [])) {
+      const cause = reasonText(one.runs[0].reason);
+      const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
+      return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
+    }
     const isMissed = run?.outcome === "missed";
     const at = isMissed ? run.due_at : one.next_due_at;
     const code = isMissed ? "missed_instant" : "late_definition";

@@ -266,7 +266,7 @@ export function Chart({
     const v = one.values[index];
     return v === null || v === undefined ? "–" : format(v);
   };
-  // What happened since the last whole minute is listed, too.
+  // Marks after the last whole minute are listed, too.
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.app import Master
 from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.each import for_each
@@ -279,6 +280,42 @@ async def test_a_pause_has_a_reason_and_leaves_the_rest_as_it_is(api: Api) -> No
     actions = [entry["action"] for entry in log["entries"]]
     assert actions == ["definition.resume", "definition.pause", "definition.put"]
     assert (await api.call("POST", "/api/definitions/none/pause", {}))[0] == 404
+
+
+async def skip(master: Master, name: str, count: int) -> None:
+    """Record the last instants of a definition as skipped because of the job of an earlier one."""
+    store = master.shard.services.link
+    now_ms = await master.shard.services.store_time_ms()
+    for number in range(count):
+        at_ms = now_ms + number
+        await admin_of(store.client).zadd(store.keys.runs(name), {f"{at_ms} skipped overlap  {at_ms}": at_ms})
+
+
+async def test_a_definition_that_skips_says_why_and_for_which_job_it_waits(store_server: StoreServer) -> None:
+    async with master_on(store_server.url) as (master, api):
+        await made(api, overlap="forbid")
+        status, found = await api.call("GET", "/api/definitions/nightly/why")
+        assert (status, found["is_fault"], found["text"]) == (
+            200,
+            False,
+            "Its newest instant was not skipped.",
+        )
+        job_id = (await api.call("POST", "/api/definitions/nightly/run"))[1]["id"]
+        await skip(master, "nightly", 3)
+        _, found = await api.call("GET", "/api/definitions/nightly/why")
+        assert (found["is_fault"], found["skipped_in_a_row"], found["reason"]) == (True, 3, "overlap")
+        assert (found["job_id"], found["job_state"]) == (job_id, "ready")
+        assert found["next_due_at"] == (await api.call("GET", "/api/definitions/nightly"))[1]["next_due_at"]
+        assert found["text"].startswith(
+            "Its last 3 instants were skipped: the job of an earlier instant is not finished. "
+            f"Job {job_id} is ready. {found['job_why']}"
+        )
+        assert found["job_why"]
+        assert len(found["skips"]) == 3
+        assert (await api.call("GET", "/api/definitions/none/why"))[0] == 404
+        await api.call("POST", "/api/definitions/nightly/pause", {})
+        _, found = await api.call("GET", "/api/definitions/nightly/why")
+        assert (found["text"], found["is_fault"]) == ("It is paused.", False)
 
 
 async def test_the_list_is_filtered_and_shows_the_newest_runs(api: Api) -> None:

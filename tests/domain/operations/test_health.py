@@ -94,6 +94,8 @@ def test_each_kind_of_limit_says_what_it_waits_for(limit: FullLimit, text: str) 
          "was due 1 min ago"),
         ({"definitions": [TroubledDefinition("a b", True, NOW_MS - 60_000)]}, "degraded", "missed_instant",
          "missed its instant 1 min ago"),
+        ({"definitions": [TroubledDefinition("nightly", False, 0, 3)]}, "degraded", "skipping_definition",
+         "skips its instants, the last 3 in a row"),
         ({"calendars": [EndingCalendar("japan", date(2028, 12, 31), 2, "jqmaster calendars put japan")]}, "degraded",
          "calendar_ends", "knows holidays until 2028-12-31, and 2 definitions use it"),
         ({"longest": WAIT, "ready": 1}, "broken", "wait", "has waited 11 min 40 s. No limit holds it back."),

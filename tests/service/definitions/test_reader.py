@@ -43,6 +43,26 @@ async def test_late_and_missed_definitions_are_troubled_until_the_next_one_fires
     assert await listed.troubled() == []
 
 
+async def test_a_definition_that_skips_three_times_is_troubled_and_names_the_job_that_it_waits_for(
+    world: StoreWorld,
+) -> None:
+    listed = Listed(world)
+    await listed.definitions.put("nightly", overlap="forbid")
+    for skipped in range(4):
+        assert await listed.troubled() == []
+        found = await listed.reader.skips("nightly")
+        assert (len(found.skips), found.is_fault) == (max(0, skipped - 1), False)
+        world.pass_ms(MINUTE_MS)
+        await listed.definitions.fire()
+    found = await listed.reader.skips("nightly")
+    assert (len(found.skips), found.is_fault) == (3, True)
+    assert found.unfinished
+    assert (found.unfinished.run.outcome, found.unfinished.job_state) == ("fired", "ready")
+    assert await listed.troubled() == ["nightly"]
+    await listed.definitions.put("nightly", overlap="forbid", enabled=False)
+    assert await listed.troubled() == []
+
+
 async def test_a_filtered_page_that_found_few_says_where_to_go_on(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,9 @@ export function Page({ query, session }) {
   }, []);
   const definitions = useResource(
     (signal) =>
-      isSettled ? get("api/definitions", { state: "troubled", limit: 20 }, signal) : Promise.resolve(null),
+      isSettled
+        ? get("api/definitions", { state: "troubled", limit: 20, runs: 3 }, signal)
+        : Promise.resolve(null),
     [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS },
   );
