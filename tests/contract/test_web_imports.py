@@ -33,13 +33,20 @@ ROOMS: dict[str, set[str]] = {
         "constraints/pause_dialog",
         "constraints/pauses",
         "logs",
+        "operations/marks",
         "workers/labels",
     },
     "constraints": {"identity", "matching"},
-    "definitions": {"events", "identity", "workers/labels"},
+    "definitions": {"events", "identity", "operations/runbook_link", "workers/labels"},
     "events": {"definitions/runs", "definitions/schedules", "matching"},
     "identity": {"constraints/limits", "definitions/schedules", "matching"},
-    "operations": {"constraints/pauses", "identity", "jobs/backlog_why", "jobs/failure_groups"},
+    "operations": {
+        "constraints/pauses",
+        "definitions/runs",
+        "identity",
+        "jobs/backlog_why",
+        "jobs/failure_groups",
+    },
     "shell": {"batches/parts", "constraints/pause_dialog", "jobs/actions", "operations/runbook_link"},
 }
 IMPORT = re.compile(r"""\b(?:import|export)\b[\w\s{},*]*?\bfrom\s*"(\.[^"\n]+)\"""")

@@ -31,6 +31,8 @@ import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../../answers").Schemas["RunView"]} RunView */
 
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
+
 const COMING = 10;
 const PAGE = 30;
 const OUTCOMES = ["", "fired", "skipped", "missed"];
@@ -115,7 +117,7 @@ export function Definition({ name, query, go, session }) {
     ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
 }
 
-/** @param {{one: any}} props Why it starts no jobs, while it skips its instants. */
+/** @param {{one: Definition}} props Why it starts no jobs, while it skips its instants. */
 function Skips({ one }) {
   const isSkipped = one.enabled && one.last_run?.outcome === "skipped";
   const { data } = useResource(

@@ -29,10 +29,10 @@ const LONG_MS = 60_000;
 const SKIPS = 3;
 const UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
 
-/** @param {any[]} runs Newest first. */
+/** @param {import("../../answers").Schemas["RunView"][]} runs Newest first. */
 const isSkipping = (runs) =>
   runs.length >= SKIPS &&
-  runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason));
+  runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
 
 /** @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: any}} Held `last`: the constraint when it last held jobs back. */
 

@@ -36,7 +36,7 @@ export function useSnoozed() {
   };
 }
 
-/** @param {{fault: {key: string, text: any}, onSnooze: (key: string, untilMs: number) => void, onClose: () => void}} props */
+/** @param {{fault: {key: string, text: import("../core/lib.js").Node}, onSnooze: (key: string, untilMs: number) => void, onClose: () => void}} props */
 export function SnoozeDialog({ fault, onSnooze, onClose }) {
   const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
   const save = async (/** @type {import("../ui/forms.js").Values} */ { lasts = "" }) => {

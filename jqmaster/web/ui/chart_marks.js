@@ -8,6 +8,18 @@ import { Text } from "./formats.js";
  *   `label`: the word for its kind. `untilMs`: the end of what lasted.
  */
 
+/**
+ * @typedef {object} Plot What is used of a plot of the library.
+ * @property {CanvasRenderingContext2D} ctx
+ * @property {{top: number, height: number}} bbox
+ * @property {{x: {min: number | null, max: number | null}}} scales
+ * @property {HTMLElement} root
+ * @property {HTMLElement} over
+ * @property {(value: number, scale: "x", isCanvas?: boolean) => number} valToPos
+ * @property {(at: {left: number, top: number}) => void} setCursor
+ * @property {(area: {left: number, top: number, width: number, height: number}, isTold: boolean) => void} setSelect
+ */
+
 const COLORS = /** @type {Record<string, string>} */ ({ incident: "--failed", pause: "--retrying" });
 const MOST_LISTED = 6;
 const LAST_ALPHA = 0.14;
@@ -17,7 +29,7 @@ const colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 
 /**
  * Draw the marks of the visible period: a line where it began, and a band over what lasted.
- * @param {any} plot
+ * @param {Plot} plot
  * @param {ChartMark[]} marks
  */
 export function drawMarks(plot, marks) {

@@ -211,7 +211,7 @@ export function Chart({
             : []),
         ],
         hooks: {
-          drawAxes: [(/** @type {any} */ u) => drawMarks(u, drawn.current)],
+          drawAxes: [(/** @type {import("./chart_marks.js").Plot} */ u) => drawMarks(u, drawn.current)],
           setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)],
           setSelect: [
             (/** @type {any} */ u) => {
@@ -280,7 +280,7 @@ export function Chart({
 /**
  * Act on a key: move through time, mark a range, open it, zoom.
  * @param {KeyboardEvent} event
- * @param {{plot: any, xs: number[], at: number, anchor: {current: number | null}, zoom: {min: number, max: number} | null, setZoom: (zoom: {min: number, max: number} | null) => void, onRange: ((from: string, to: string) => void) | undefined}} chart `at`: the index of the point that is shown.
+ * @param {{plot: import("./chart_marks.js").Plot | null, xs: number[], at: number, anchor: {current: number | null}, zoom: {min: number, max: number} | null, setZoom: (zoom: {min: number, max: number} | null) => void, onRange: ((from: string, to: string) => void) | undefined}} chart `at`: the index of the point that is shown.
  * @returns {boolean} Whether the key means something.
  */
 function byKey({ key, shiftKey }, { plot, xs, at, anchor, zoom, setZoom, onRange }) {

@@ -3,6 +3,7 @@ import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 
 /** @typedef {import("../../answers").Schemas["StatsHistory"]} History */
+/** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
 
 const HOUR_S = 3600;
 const DAY_S = 86_400;
@@ -19,7 +20,7 @@ export const comparedPeriod = (word, span) =>
  * @param {History | null} history The earlier period.
  * @param {string} word
  * @param {number[]} xs Unix seconds of the present period.
- * @param {(point: any, stepS: number) => number | null} valueOf
+ * @param {(point: StatsPoint, stepS: number) => number | null} valueOf
  * @returns {{label: string, values: (number | null)[]} | null} The value of the hour in which each instant lay then.
  */
 export function comparedWith(history, word, xs, valueOf) {

@@ -60,6 +60,8 @@ const ALL = {};
 const KINDS = ["bad", "warn", "info"];
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
+/** @typedef {import("../../../answers").Schemas["StatsHistory"]} History */
+/** @typedef {import("../../../answers").Schemas["StatsPoint"]} StatsPoint */
 /** @typedef {import("../../core/router.js").PageName} PageName */
 /**
  * @typedef {keyof typeof import("../runbooks.js").RUNBOOKS} FaultCode
@@ -253,7 +255,7 @@ export function Page({ query, session }) {
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(/** @type {string} */ word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
-      ${history.data ? html`<${History} history=${history.data} earlier=${earlier.data} compared=${compared} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
+      ${history.data ? html`<${Course} history=${history.data} earlier=${earlier.data} compared=${compared} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -347,8 +349,8 @@ function Tiles({ stats }) {
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
 }
 
-/** @param {{history: any, earlier: any, compared: string}} props */
-function History({ history, earlier, compared }) {
+/** @param {{history: History, earlier: History | null, compared: string}} props */
+function Course({ history, earlier, compared }) {
   const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = useMemo(() => {
     const points = completePoints(history);
@@ -378,10 +380,10 @@ function History({ history, earlier, compared }) {
     };
   }, [history]);
   const before = useMemo(() => {
-    /** @param {(point: any, stepS: number) => number | null} valueOf */
+    /** @param {(point: StatsPoint, stepS: number) => number | null} valueOf */
     const by = (valueOf) => comparedWith(earlier, compared, xs, valueOf);
     return {
-      outcomes: by((point, stepS) => OUTCOMES.reduce((sum, key) => sum + point[key], 0) / stepS),
+      outcomes: by((point, stepS) => OUTCOMES.reduce((sum, key) => sum + (point[key] ?? 0), 0) / stepS),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null),
