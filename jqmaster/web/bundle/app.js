@@ -1725,6 +1725,7 @@ var RUNBOOKS = {
   pause: "something-is-paused",
   paused: "something-is-paused",
   paused_values: "something-is-paused",
+  skipping_definition: "a-definition-skips-its-instants",
   stale_masters: "a-master-is-silent",
   stale_workers: "workers-are-silent",
   store: "a-master-refuses-new-jobs",
@@ -5858,6 +5859,49 @@ function Pauses({ mayOperate, isOf = () => true }) {
   )}</ul></section>`;
 }
 
+// definitions/runs.js
+var STRIP = 30;
+var LATE_MS = 1e3;
+var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
+function kindOf(run) {
+  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
+  if (run.job_state === null) return "fired";
+  return isIn(run.job_state, "finished") ? run.job_state : "going";
+}
+function reasonText2(reason) {
+  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
+  if (name === "workday") return t("definitions.left_out.workday");
+  if (name) return t("definitions.reason.calendar", { name: visible(name) });
+  return tOr(`definitions.reason.${reason}`, visible(reason));
+}
+function stripText(runs) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
+  const parts = [...counts].map(
+    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
+  );
+  return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
+}
+function RunStrip({ runs }) {
+  const label = stripText(runs);
+  const shown2 = runs.slice(0, STRIP).reverse();
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+}
+var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
+function Outcome({ run }) {
+  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
+}
+function Lateness({ run }) {
+  const ms4 = run ? latenessMs(run) : null;
+  if (ms4 === null) return html`<${Num} value=${null} />`;
+  return ms4 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms4)}<//>` : html`<span class="muted"><${Duration} ms=${ms4} /></span>`;
+}
+function RunJob({ run }) {
+  if (!run.job_id) return html`<${Num} value=${null} />`;
+  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
+}
+
 // operations/lasting_faults.js
 var STEPS = 10;
 var LEAST_GROWTH = 100;
@@ -5865,6 +5909,9 @@ var MOST3 = 20;
 var LOOKS_TO_BEGIN = 3;
 var LOOKS_TO_END = 2;
 var LONG_MS = 6e4;
+var SKIPS = 3;
+var UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
+var isSkipping = (runs) => runs.length >= SKIPS && runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
 var held = /* @__PURE__ */ new Map();
 var counted = null;
 var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
@@ -5930,6 +5977,11 @@ function troubledOf(definitions) {
   return definitions.slice(0, MOST3).map((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    if (isSkipping(one.runs ?? [])) {
+      const cause = reasonText2(one.runs[0].reason);
+      const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
+      return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
+    }
     const isMissed = run?.outcome === "missed";
     const at2 = isMissed ? run.due_at : one.next_due_at;
     const code = isMissed ? "missed_instant" : "late_definition";
@@ -6412,7 +6464,7 @@ function Page({ query, session: session2 }) {
     return () => clearTimeout(timer2);
   }, []);
   const definitions = useResource(
-    (signal) => isSettled ? get("api/definitions", { state: "troubled", limit: 20 }, signal) : Promise.resolve(null),
+    (signal) => isSettled ? get("api/definitions", { state: "troubled", limit: 20, runs: 3 }, signal) : Promise.resolve(null),
     [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS }
   );
@@ -6457,7 +6509,7 @@ function Page({ query, session: session2 }) {
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
-      ${history2.data ? html`<${History} history=${history2.data} earlier=${earlier.data} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
+      ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier.data} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -6524,7 +6576,7 @@ function Tiles({ stats }) {
     ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
 }
-function History({ history: history2, earlier, compared }) {
+function Course({ history: history2, earlier, compared }) {
   const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = y(() => {
     const points = completePoints(history2);
@@ -6556,7 +6608,7 @@ function History({ history: history2, earlier, compared }) {
   const before = y(() => {
     const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
     return {
-      outcomes: by((point, stepS) => OUTCOMES.reduce((sum2, key) => sum2 + point[key], 0) / stepS),
+      outcomes: by((point, stepS) => OUTCOMES.reduce((sum2, key) => sum2 + (point[key] ?? 0), 0) / stepS),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null)
@@ -8921,11 +8973,11 @@ function One({ name, query, session: session2 }) {
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
-      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course} history=${history2.data} name=${name} />`}</section>
+      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course2} history=${history2.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
       <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
-function Course({ history: history2, name }) {
+function Course2({ history: history2, name }) {
   const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, times } = y(() => {
     const points = completePoints(history2);
@@ -10730,49 +10782,6 @@ function useKnownNames() {
   return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
 }
 
-// definitions/runs.js
-var STRIP = 30;
-var LATE_MS = 1e3;
-var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
-function kindOf(run) {
-  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
-  if (run.job_state === null) return "fired";
-  return isIn(run.job_state, "finished") ? run.job_state : "going";
-}
-function reasonText2(reason) {
-  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
-  if (name === "workday") return t("definitions.left_out.workday");
-  if (name) return t("definitions.reason.calendar", { name: visible(name) });
-  return tOr(`definitions.reason.${reason}`, visible(reason));
-}
-function stripText(runs) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
-  const parts = [...counts].map(
-    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
-  );
-  return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
-}
-function RunStrip({ runs }) {
-  const label = stripText(runs);
-  const shown2 = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
-}
-var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
-function Outcome({ run }) {
-  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
-}
-function Lateness({ run }) {
-  const ms4 = run ? latenessMs(run) : null;
-  if (ms4 === null) return html`<${Num} value=${null} />`;
-  return ms4 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms4)}<//>` : html`<span class="muted"><${Duration} ms=${ms4} /></span>`;
-}
-function RunJob({ run }) {
-  if (!run.job_id) return html`<${Num} value=${null} />`;
-  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
-}
-
 // events/dialogs.js
 function startedText(answer) {
   if (answer.duplicate) return t("events.sent.duplicate");
@@ -10903,12 +10912,27 @@ function Definition({ name, query, go: go3, session: session2 }) {
       ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//></div>`}
+      <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
+    <${Skips} one=${one} />
     <div class="job-grid"><div class="stack"><${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
       ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
     ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
+}
+function Skips({ one }) {
+  const isSkipped = one.enabled && one.last_run?.outcome === "skipped";
+  const { data } = useResource(
+    (signal) => isSkipped ? get(`api/definitions/${encodeURIComponent(one.name)}/why`, {}, signal) : Promise.resolve(null),
+    [one.name, isSkipped, one.last_run?.due_at],
+    { events: ["jobs"], leastMs: 3e3 }
+  );
+  if (!data || data.skipped_in_a_row === 0) return null;
+  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
+    <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText2(data.reason ?? "") })}
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` <${Text} value=${data.job_why} max=${300} />`}
+      ${data.next_due_at && html` ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 function Facts3({ one, mayOperate }) {
   return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">

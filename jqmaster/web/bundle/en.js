@@ -785,6 +785,10 @@ var en_challenges_default = {
 var en_definitions_default = {
   "nav.definitions": "Definitions",
   "job.definition": "Started by",
+  "fault.skipping_definition": "Definition {name} has skipped its last {count} instants and starts no jobs: {cause}.",
+  "definitions.why": "Why it starts no jobs",
+  "definitions.why.skips": "Its last instant was skipped: {reason}.||Its last {count} instants were skipped: {reason}.",
+  "definitions.why.waits": "It waits for job",
   "fault.late_definition": "Definition {name} was due {due} and has not fired.",
   "fault.missed_instant": "Definition {name} missed the instant of {due}: it was noticed too late.",
   "definitions.make": "New definition",
@@ -1976,6 +1980,7 @@ var en_statistics_default = {
   "health.memory": "The store has used {share} of its memory ({used} of {most}).",
   "health.no_worker": "1 job waits, but no worker is live.||{count} jobs wait, but no worker is live.",
   "health.orphan": "No live worker runs jobs named {name}: 1 waits.||No live worker runs jobs named {name}: {count} wait.",
+  "health.skipping_definition": "Definition {name} skips its instants, the last {count} in a row, and starts no jobs.",
   "health.late_definition": "Definition {name} was due {due} and has not fired.",
   "health.missed_instant": "Definition {name} missed the instant of {due}.",
   "health.wait": "A job named {name} has waited {duration}. {cause}",

@@ -736,6 +736,10 @@ var ja_challenges_default = {
 var ja_definitions_default = {
   "nav.definitions": "定義",
   "job.definition": "開始元",
+  "fault.skipping_definition": "定義 {name} は直近 {count} 回の実行をスキップし、ジョブを開始していません: {cause}。",
+  "definitions.why": "ジョブを開始しない理由",
+  "definitions.why.skips": "直近 {count} 回の実行がスキップされました: {reason}。",
+  "definitions.why.waits": "待っているジョブ:",
   "fault.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
   "fault.missed_instant": "定義 {name} は {due} の実行を逃しました(気付くのが遅すぎました)。",
   "definitions.make": "新しい定義",
@@ -2365,6 +2369,7 @@ var ja_statistics_default = {
   "health.memory": "ストアのメモリ使用率は {share} です ({used} / {most})。",
   "health.no_worker": "{count} 件のジョブが待っていますが、稼働中のワーカーがありません。||{count} 件のジョブが待っていますが、稼働中のワーカーがありません。",
   "health.orphan": "名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。||名前 {name} のジョブを実行する稼働中のワーカーがありません。{count} 件が待っています。",
+  "health.skipping_definition": "定義 {name} は直近 {count} 回続けてスキップし、ジョブを開始していません。",
   "health.late_definition": "定義 {name} は {due} に予定されていましたが、まだ実行されていません。",
   "health.missed_instant": "定義 {name} は {due} の実行を逃しました。",
   "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",

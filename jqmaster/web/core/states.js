@@ -62,7 +62,7 @@ export const STATES = {
 };
 
 /** The ways in which a job can end, in the order of charts. */
-export const OUTCOMES = /** @type {const} */ (["succeeded", "discarded", "failed", "canceled", "skipped"]);
+export const OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
 
 /** @param {string | undefined} state @param {string} phase `waiting`, `running` or `finished`. */
 export const isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
