@@ -383,7 +383,10 @@ function Course({ history, earlier, compared }) {
     /** @param {(point: StatsPoint, stepS: number) => number | null} valueOf */
     const by = (valueOf) => comparedWith(earlier, compared, xs, valueOf);
     return {
-      outcomes: by((point, stepS) => OUTCOMES.reduce((sum, key) => sum + (point[key] ?? 0), 0) / stepS),
+      outcomes: by((point, stepS) => {
+        const { succeeded, discarded = 0, failed, canceled, skipped } = point;
+        return (succeeded + discarded + failed + canceled + skipped) / stepS;
+      }),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null),
