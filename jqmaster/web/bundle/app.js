@@ -6608,7 +6608,10 @@ function Course({ history: history2, earlier, compared }) {
   const before = y(() => {
     const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
     return {
-      outcomes: by((point, stepS) => OUTCOMES.reduce((sum2, key) => sum2 + (point[key] ?? 0), 0) / stepS),
+      outcomes: by((point, stepS) => {
+        const { succeeded, discarded = 0, failed, canceled, skipped } = point;
+        return (succeeded + discarded + failed + canceled + skipped) / stepS;
+      }),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null)
@@ -10912,7 +10915,6 @@ function Definition({ name, query, go: go3, session: session2 }) {
       ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//></div>`}
-      <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
     <${Skips} one=${one} />
     <div class="job-grid"><div class="stack"><${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
       ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
