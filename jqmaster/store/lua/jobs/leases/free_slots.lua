@@ -5,6 +5,7 @@
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that no job runs again
+-- include lib/lazily.lua
 -- include lib/leadership.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/slots.lua
@@ -27,4 +28,5 @@ for i = FIRST, #ARGV do
     has_any_opened = parking.open_all(gate_ids.split(ARGV[i])) or has_any_opened
   end
 end
+if lazily.is_made(charges) then charges.write_sums() end
 return {'ok', has_any_opened and 1 or 0}

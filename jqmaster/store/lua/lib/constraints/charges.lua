@@ -1,4 +1,5 @@
 -- include lib/lazily.lua
+-- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/handed_over.lua
@@ -19,6 +20,8 @@ local charges = lazily.made_by(function()
   -- changes of this call. `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
+  -- By gate: the change of its sum that is not written yet. The gates with such changes.
+  local sum_more, summed = {}, {}
 
   local function text_of(number) return string.format('%.0f', number) end
 
@@ -35,10 +38,32 @@ local charges = lazily.made_by(function()
     return not gate.window_most or redis.call('ZSCORE', tag .. 'starts:' .. gate.id, entry) ~= false
   end
 
+  -- Changes the sum of a gate. `write_sums` writes the sums of all gates.
   local function add_to_sum(gate_id, more)
-    if more ~= 0 and redis.call('HINCRBY', tag .. 'charge_sums', gate_id, text_of(more)) == 0 then
-      redis.call('HDEL', tag .. 'charge_sums', gate_id)
+    if not sum_more[gate_id] then summed[#summed + 1] = gate_id end
+    sum_more[gate_id] = (sum_more[gate_id] or 0) + more
+  end
+
+  local function write_sums()
+    local key = tag .. 'charge_sums'
+    if #summed == 1 then
+      local more = sum_more[summed[1]]
+      if more ~= 0 and redis.call('HINCRBY', key, summed[1], text_of(more)) == 0 then
+        redis.call('HDEL', key, summed[1])
+      end
     end
+    for from = 1, #summed > 1 and #summed or 0, MAX_NAMED do
+      local last, kept, gone = math.min(from + MAX_NAMED - 1, #summed), {}, {}
+      for n, before in ipairs(redis.call('HMGET', key, unpack(summed, from, last))) do
+        local gate_id = summed[from + n - 1]
+        local sum = tonumber(before or 0) + sum_more[gate_id]
+        if sum == 0 then gone[#gone + 1] = gate_id
+        elseif sum_more[gate_id] ~= 0 then lists.add_pair(kept, gate_id, text_of(sum)) end
+      end
+      lists.call('HSET', key, kept)
+      lists.call('HDEL', key, gone)
+    end
+    summed, sum_more = {}, {}
   end
 
   local function add_to_handed_over(gate_id, more)
@@ -49,7 +74,7 @@ local charges = lazily.made_by(function()
 
   -- Returns the sum of the running jobs' charges that count against the limit.
   local function running_at(gate_id)
-    local sum = tonumber(redis.call('HGET', tag .. 'charge_sums', gate_id) or 0)
+    local sum = tonumber(redis.call('HGET', tag .. 'charge_sums', gate_id) or 0) + (sum_more[gate_id] or 0)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.is_awaiting_free) then return sum end
     return sum - tonumber(redis.call('HGET', tag .. 'handed_over_charges', gate_id) or 0)
@@ -99,8 +124,9 @@ local charges = lazily.made_by(function()
     redis.call('SET', key, text_of(started[gate_id]), 'KEEPTTL')
   end
 
-  -- Adds charges of claims. `entries` alternates job IDs and entries, with the sum of their charges; `begun` alternates
-  -- start times and the entries of those that the gate does not remember yet, with their sum.
+  -- Adds charges of claims. The caller calls `write_sums` afterwards. `entries` alternates job IDs and entries, with
+  -- the sum of their charges; `begun` alternates start times and the entries of those that the gate does not remember
+  -- yet, with their sum.
   local function take(gate, entries, sum, begun, begun_sum)
     redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
     add_to_sum(gate.id, sum)
@@ -149,8 +175,9 @@ local charges = lazily.made_by(function()
     return sum
   end
 
-  -- Gives back the charges of jobs whose claims ended. `unstarted`: the tokens of claims that never started, as a set
-  -- (nil: none). Returns whether the gate may have more room than before. Call it before the slots are given back.
+  -- Gives back the charges of jobs whose claims ended. The caller calls `write_sums` afterwards. `unstarted`: the
+  -- tokens of claims that never started, as a set (nil: none). Returns whether the gate may have more room than before.
+  -- Call it before the slots are given back.
   local function give_back(gate_id, ids, unstarted)
     local key, sum, count, never_began = tag .. 'charges:' .. gate_id, 0, 0, {}
     for from = 1, #ids, MAX_NAMED do
@@ -231,8 +258,8 @@ local charges = lazily.made_by(function()
 
   return {
     charge_of = charge_of, entry_of = entry_of, entry_at = entry_at, is_remembered = is_remembered,
-    running_at = running_at, within_period = within_period, forget_expired = forget_expired, take = take,
-    give_back = give_back, started_since = started_since, read_observed = read_observed, hand_over = hand_over,
-    settle_at = settle_at,
+    running_at = running_at, write_sums = write_sums, within_period = within_period,
+    forget_expired = forget_expired, take = take, give_back = give_back, started_since = started_since,
+    read_observed = read_observed, hand_over = hand_over, settle_at = settle_at,
   }
 end)

@@ -115,6 +115,7 @@ local passing = lazily.made_by(function()
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
     for gate_id, holders in pairs(held_own) do slots.take(gate_id, holders) end
     for _, list in pairs(charged) do charges.take(list.gate, list.entries, list.sum, list.begun, list.begun_sum) end
+    if next(charged) then charges.write_sums() end
     for gate_id, begun in pairs(begun_own) do limit_kinds.on_start(gates.of(gate_id, now_ms), begun, now_ms) end
     for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
   end

@@ -160,6 +160,7 @@ local lane_writes = (function()
         ids[#ids + 1] = gate_id
       end
     end
+    if lazily.is_made(charges) then charges.write_sums() end
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
