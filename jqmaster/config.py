@@ -510,6 +510,12 @@ class Settings(BaseSettings):
     max_definitions: int = Field(
         20_000, ge=1, le=100_000, description="Most definitions. A request to make a further one gets 409."
     )
+    max_namespaces: int = Field(
+        100,
+        ge=1,
+        le=1_000,
+        description="Most namespaces besides `default`. A request to create a further one gets 409.",
+    )
     max_event_bytes: int = Field(
         64 * 1024,
         ge=1024,

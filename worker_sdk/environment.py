@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.suggesting import suggesting
+from worker_sdk.transport.namespaces import in_namespace
 
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueMiddleware
@@ -30,6 +31,7 @@ class Configuration:
     max_wait_s: float = 10.0
     durability: str | None = None
     middleware: "tuple[EnqueueMiddleware, ...]" = ()
+    namespace: str | None = None
 
 
 class _Process:
@@ -50,6 +52,7 @@ def configure(
     max_wait_s: float = 10.0,
     durability: str | None = None,
     middleware: "Iterable[EnqueueMiddleware]" = (),
+    namespace: str | None = None,
 ) -> None:
     """Set the defaults of tasks, workers and pushers of this process. Each call replaces the settings of the one
     before; without arguments, the environment counts again.
@@ -61,6 +64,9 @@ def configure(
     * `max_wait_s`: for tasks: time for which a call is repeated while no master answers.
     * `durability`: for tasks: as for `Pusher`.
     * `middleware`: instances of `Middleware`, the outermost first. Clients and workers that exist already keep theirs.
+    * `namespace`: namespace in which tasks, workers and pushers work. It becomes a part of each address that names no
+      namespace itself: `http://jobs.example.org` becomes `http://jobs.example.org/ns/shop`. `default`: that of
+      addresses without one. Default: `JQMASTER_NAMESPACE`.
 
     For example:
 
@@ -80,6 +86,7 @@ def configure(
         max_wait_s,
         durability,
         tuple(middleware),
+        namespace,
     )
 
 
@@ -90,12 +97,17 @@ def configuration() -> Configuration:
 
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
     """Return `given`; else those of `configure`; else the addresses in JQMASTER_URL, separated by blanks; else that of
-    a master on this machine."""
-    if given is not None:
-        return given
-    if (configured := configuration().url) is not None:
-        return configured
-    return os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER
+    a master on this machine. The namespace of this process is added to each. Raise ValueError if it cannot be one."""
+    found = configuration().url if given is None else given
+    if found is None:
+        found = os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER
+    if not (namespace := configuration().namespace or os.environ.get("JQMASTER_NAMESPACE")):
+        return found
+    return (
+        in_namespace(found, namespace)
+        if isinstance(found, str)
+        else tuple(in_namespace(one, namespace) for one in found)
+    )
 
 
 def token_or_default(given: str | None) -> str | None:

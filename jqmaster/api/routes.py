@@ -12,6 +12,7 @@ from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
 from jqmaster.api.logs import routes as logs
+from jqmaster.api.namespaces import routes as namespaces
 from jqmaster.api.notices import routes as notices
 from jqmaster.api.operations import agent_routes as agents
 from jqmaster.api.operations import declaration_routes as declarations
@@ -36,6 +37,7 @@ OPERATIONS: Final = [
     *challenges.OPERATIONS,
     *notices.OPERATIONS,
     *targets.OPERATIONS,
+    *namespaces.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *agents.OPERATIONS,

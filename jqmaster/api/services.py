@@ -40,6 +40,10 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.logs.logs import LogService
+from jqmaster.service.namespaces.editor import NamespaceEditor
+from jqmaster.service.namespaces.overview import NamespaceOverview
+from jqmaster.service.namespaces.places import Places
+from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
@@ -102,11 +106,21 @@ class MasterCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceServices:
+    """Services that an installation has once, for all its namespaces."""
+
+    registry: NamespaceRegistry
+    editor: NamespaceEditor
+    overview: NamespaceOverview
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
-    `admit_url` returns the normalised URL of a worker
-    or raises AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each
-    worker if this master leads, `openapi` the OpenAPI document."""
+    `namespaces`: None for a namespace. `admit_url` returns the normalised URL of a worker or raises
+    AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each worker if
+    this master leads, `openapi` the OpenAPI document."""
 
     live: LiveSettings
     enqueue: EnqueueService
@@ -153,6 +167,7 @@ class Services:
     target_editor: TargetEditor
     target_samples: TargetSamples
     declarations: DeclarationStore
+    namespaces: NamespaceServices | None
     audit: AuditStore
     audit_writer: AuditWriter
     masters: MasterService

@@ -16,6 +16,7 @@ from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens,
 from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
+from jqmaster.app.namespace_services import namespace_services
 from jqmaster.app.namespace_set import NamespaceSet
 from jqmaster.app.open_namespace import OpenNamespace
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
@@ -80,6 +81,12 @@ class Master:
         self.live = LiveSettings(settings, SettingsStore(link))
         self.store = store
         self._guards: list[EgressGuard] = []
+        self.registry = NamespaceRegistry(
+            NamespaceStore(link),
+            RegistryCopy(settings.data_dir, store.url, settings.shard),
+            clock,
+            shard=settings.shard,
+        )
         policies = Policies(self.live)
         self.guard = self._make_guard(settings.allowed_worker_networks)
         self.shared = self._make_shared(policies, clock)
@@ -92,12 +99,6 @@ class Master:
             is_exposed=settings.public_url is not None,
             provider=oidc_provider(settings, clock),
             provider_policy=provider_policy(settings),
-        )
-        self.registry = NamespaceRegistry(
-            NamespaceStore(link),
-            RegistryCopy(settings.data_dir, store.url, settings.shard),
-            clock,
-            shard=settings.shard,
         )
         self.live.follow_namespaces(self.registry.wake)
         self.stores = StoreSet(store, settings, clock, on_opened=self._forbid)
@@ -117,7 +118,8 @@ class Master:
             identity=self.identity,
             admit_url=self._admit_url,
             connections=lambda: self.server.connections,
-            others=self.namespaces.faults,
+            others=lambda: {**self.registry.faults(), **self.namespaces.faults()},
+            namespaces=namespace_services(self.registry, self.stores, self.shard, self.shared),
         )
         self._proxy_login = proxy_login(settings, clock)
         self._policy = self._make_policy(self.identity.directory)
@@ -150,6 +152,7 @@ class Master:
                 webhook_guard, ContentReader(policies.content).from_json, policies.max_result_bytes
             ),
             mail=mail_client(settings),
+            registry=self.registry,
             base=self._base,
             versions=self.live,
             departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
@@ -253,6 +256,7 @@ class Master:
             started_at_ms,
             client.listens_sharded,
             delivers=True,
+            knows_namespaces=True,
         )
 
     def _base(self) -> str | None:

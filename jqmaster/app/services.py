@@ -6,7 +6,7 @@ from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
-from jqmaster.api.services import FailureServices, FlowServices, Services
+from jqmaster.api.services import FailureServices, FlowServices, NamespaceServices, Services
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
@@ -59,7 +59,8 @@ from jqmaster.store.operations.live import LiveStore
 
 class RequestServices:
     """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
-    clients' connections to the server; `others` returns why other namespaces are not served, by name."""
+    clients' connections to the server; `others` returns why other namespaces are not served, by name. `namespaces`:
+    the services for all namespaces, which only the default one has."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class RequestServices:
         admit_url: Callable[[str], Awaitable[str]],
         connections: Callable[[], int],
         others: Callable[[], dict[str, str]] = dict,
+        namespaces: NamespaceServices | None = None,
     ) -> None:
         self._shared = shared
         self._shard = shard
@@ -79,6 +81,7 @@ class RequestServices:
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
+        self._namespaces = namespaces
         self._readiness = ReadinessCheck(shared, shard, others)
         self.waiting = WaitingPlaces(shared.policies.max_connections)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
@@ -178,6 +181,7 @@ class RequestServices:
             Services,
             live=shared.live,
             identity=self._identity,
+            namespaces=self._namespaces,
             agent_turns=AgentTurns(shared.clock),
             search_turns=SearchTurns(),
             master_id=shared.master_id,

@@ -90,6 +90,7 @@ class ServedShard:
             self._listener,
             *([self._sharding] if self.services.link.client.listens_sharded else []),
             self.services.intake.pace,
+            self.services.room,
             self.services.schema_judge,
             self.services.job_actions,
             self.services.enqueue,

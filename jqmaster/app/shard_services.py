@@ -12,7 +12,7 @@ from jqmaster.app.shared import Shared
 from jqmaster.app.stores import Stores
 from jqmaster.config import Durability
 from jqmaster.domain.operations.tally import Tally
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import RateLimitedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.net.trace_collector import TraceCollector
 from jqmaster.runtime.duties.fleet import Fleet
@@ -53,6 +53,7 @@ from jqmaster.service.logs.archived import ArchivedLogs
 from jqmaster.service.logs.archiving import LogArchiving
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
+from jqmaster.service.namespaces.room import NamespaceRoom
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.letters import Letters
@@ -103,6 +104,9 @@ class ShardServices:
         self.usage = UsageStore(link, stores.records)
         # By level of durability: the number of replicas that must hold a new job. It lacks levels that are refused.
         self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
+        self.room = NamespaceRoom(
+            shared.registry, shared.namespace, stores.inspector.waiting, clock, on_change=self.judge_admission
+        )
         store.follow(self.judge_admission)
         self.judge_admission()
         address = ArchiveAddress.of(shared.settings)
@@ -407,17 +411,18 @@ class ShardServices:
     def admit(self, durability: Durability | None) -> int:
         """Return the number of replicas that must hold a new job of this level.
 
-        Raises StoreUnavailableError while new jobs are refused.
+        Raises StoreUnavailableError while new jobs are refused, and RateLimitedError while the namespace is full.
         """
         if reason := self.faults.reason:
             raise StoreUnavailableError(reason, code="store_unfit", retry_after_s=5)
+        self.room.check()
         return self.store.admit(durability)
 
     def judge_admission(self) -> None:
         """Judge again which new jobs are admitted, because something that `admit` reads has changed."""
         admitted: dict[Durability | None, int] = {}
         for level in (None, *LEVELS):
-            with contextlib.suppress(StoreUnavailableError):
+            with contextlib.suppress(StoreUnavailableError, RateLimitedError):
                 admitted[level] = self.admit(level)
         self.admitted.current = admitted
 

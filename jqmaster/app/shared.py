@@ -7,11 +7,13 @@ from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
+from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.tracing import Tracing
 from worker_sdk.transport.tls import LiveContext, client_context
@@ -24,6 +26,8 @@ class Shared:
 
     A namespace has two values of its own: `prefix` begins its paths, and `versions` follows the versions in its store,
     which are those in `live` for the default namespace.
+
+    `registry`: the namespaces of the installation.
 
     `base`: returns the address at which outside systems reach this process; None: it is unknown.
 
@@ -41,6 +45,7 @@ class Shared:
     webhooks: WebhookClient
     targets: TargetClient
     mail: MailClient | None
+    registry: NamespaceRegistry
     base: Callable[[], str | None]
     departure: Departure
     versions: LiveSettings
@@ -49,6 +54,11 @@ class Shared:
     def for_namespace(self, prefix: str, versions: LiveSettings) -> "Shared":
         """Return these objects with the values of another namespace."""
         return replace(self, prefix=prefix, versions=versions)
+
+    @property
+    def namespace(self) -> str:
+        """Return the name of the namespace."""
+        return self.prefix.rpartition("/")[2] or DEFAULT
 
     def callback_base(self) -> str | None:
         """Return the address at which outside systems reach the namespace; None: it is unknown."""

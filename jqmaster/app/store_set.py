@@ -46,7 +46,7 @@ class StoreSet:
                 f"no store {name} is configured on this master: add [stores.{name}] with its redis_url to the "
                 "configuration of every master, and restart them"
             )
-        url = self._url_of(name)
+        url = self.url_of(name)
         is_on_cluster = StoreUrl.parse(url).topology == "cluster"
         if name == DEFAULT_STORE and not is_on_cluster:
             return self._default
@@ -73,7 +73,8 @@ class StoreSet:
             self._stack.push_async_exit(stack.pop_all())
         return store
 
-    def _url_of(self, name: str) -> str:
+    def url_of(self, name: str) -> str:
+        """Return the address of a configured store."""
         return (
             self._default.url
             if name == DEFAULT_STORE

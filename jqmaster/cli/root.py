@@ -56,6 +56,7 @@ COMMANDS: Final = (
     CommandOnDemand("demand", f"{_ROOM}demand:demand", "Operate"),
     CommandOnDemand("workers", f"{_ROOM}workers:app", "Operate"),
     CommandOnDemand("masters", f"{_ROOM}masters:app", "Operate"),
+    CommandOnDemand("namespaces", f"{_ROOM}namespaces:app", "Operate"),
     CommandOnDemand("mcp", f"{_ROOM}mcp:mcp", "Operate"),
     CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
     CommandOnDemand("incidents", f"{_ROOM}incidents:app", "Operate"),

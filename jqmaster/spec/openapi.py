@@ -108,7 +108,7 @@ _PARAMETERS: Final = {
     "incident_id": ("ID of the incident.", INCIDENT_ID),
     "worker_id": ("ID from the registration.", WORKER_ID),
     "group_id": ("`id` of the failure group.", "5f0c2a9b71d3e846"),
-    "name": ("Name of the constraint, definition, notice or target.", "api.example.org"),
+    "name": ("Name of the constraint, definition, notice, target or namespace.", "api.example.org"),
     "source": ("Name of the source.", "app.tasks:tasks"),
     "job_name": ("Job name. It may contain slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),

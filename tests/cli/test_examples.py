@@ -17,7 +17,7 @@ from jqmaster.cli.console.help_pages import CommandWithExamples, GroupWithExampl
 from jqmaster.cli.root import COMMANDS, app
 from jqmaster.domain.operations.timeline import TimelineEntry, TimelineKind, TimelineMarks
 from tests.support import real_time
-from tests.support.master import PATIENT, Api, master_on
+from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -217,6 +217,8 @@ async def world(
         "tokens": [f"admin+push+work+operate+read:{TOKEN}"],
         "webhook_secrets": SECRET,
         "allowed_webhook_networks": "127.0.0.0/8",
+        "stores": {"b": {"redis_url": store_server.url}},
+        "data_dir": tmp_path / "data",
         **PATIENT,
     }
     for name, text in FILES.items():
@@ -233,6 +235,8 @@ async def world(
         async with puller_at(api, "pulled") as worker:
             yield World(master, api, worker, tmp_path)
         await api.http.aclose()
+    for tag in ("shop", "mail", "jq-old"):
+        await forget(store_server.url, tag)
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ READ_AT_USE = {
     "heartbeat_interval_s", "check_arguments", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs",
     "max_body_bytes", "max_nesting",
     "max_argument_nodes", "viewers_see_content", "log_level", "previews_per_minute", "max_definitions",
-    "max_event_bytes", "continue_questions", "continue_pause_s",
+    "max_event_bytes", "max_namespaces", "continue_questions", "continue_pause_s",
 }  # fmt: skip
 
 

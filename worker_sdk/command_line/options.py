@@ -50,6 +50,10 @@ OPTIONS: Final = (
         help="Address of the master, instead of the object's. Can be repeated.",
     ),
     WorkerOption(
+        "namespace", "--namespace", variable="JQMASTER_NAMESPACE", panel=_NETWORK,
+        help="Namespace at the master. Addresses that name one themselves keep it.",
+    ),
+    WorkerOption(
         "token", "--token-file", kind=Path, variable="JQMASTER_TOKEN_FILE", panel=_NETWORK,
         help="File with the bearer token. Default: the variable JQMASTER_TOKEN.",
     ),

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from worker_sdk import RefusedError, Tasks, UnavailableError, Worker
 from worker_sdk.command_line.ends import FAILED, OK, REFUSED, UNREACHABLE, USAGE, CommandError
 from worker_sdk.command_line.objects import discovered, object_at
 from worker_sdk.command_line.secrets_in_files import read_token
-from worker_sdk.environment import set_up_logs
+from worker_sdk.environment import masters_or_default, set_up_logs
 from worker_sdk.worker import first_process
 
 # A worker may be given any grace for its running jobs. A second signal ends it sooner.
@@ -37,8 +38,11 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
 
         arguments = [one for one in sys.argv[1:] if one != "--reload"]
         return Reloader(module, arguments, Path.cwd()).run()
+    if options["namespace"]:
+        # For the object of the target, for what its jobs push, and for the other processes.
+        os.environ["JQMASTER_NAMESPACE"] = options["namespace"]
     given = {
-        "master": options["master"] or None,
+        "master": _masters(options["master"]) if options["master"] else None,
         "host": options["host"],
         "port": options["port"],
         "url": options["url"],
@@ -176,6 +180,14 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Worker:
             "--autodiscover",
         )
     return found
+
+
+def _masters(given: list[str]) -> Sequence[str]:
+    """Return the addresses of `--master` in the namespace. Raise CommandError if none can have its name."""
+    try:
+        return masters_or_default(given)
+    except ValueError as error:
+        raise CommandError(USAGE, str(error)) from None
 
 
 def _labels(given: list[str]) -> dict[str, str]:

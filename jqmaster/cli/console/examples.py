@@ -120,6 +120,21 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "targets test": ("jqmaster targets test shop '{\"order\": 42}'",),
     "targets delete": ("jqmaster targets delete shop",),
     # Operate
+    "namespaces create": (
+        "jqmaster namespaces create shop --title 'The shop'",
+        "jqmaster namespaces create mail --store b",
+        "jqmaster namespaces create old --tag jq-old",
+    ),
+    "namespaces list": ("jqmaster namespaces", "jqmaster namespaces list --json"),
+    "namespaces show": ("jqmaster namespaces show shop",),
+    "namespaces set": (
+        "jqmaster namespaces set shop --title 'Shop and returns'",
+        "jqmaster namespaces set shop --waiting-jobs 100000",
+    ),
+    "namespaces open": ("jqmaster namespaces open shop",),
+    "namespaces close": ("jqmaster namespaces close shop",),
+    "namespaces delete": ("jqmaster namespaces delete shop --confirm shop",),
+    "namespaces stores": ("jqmaster namespaces stores",),
     "mcp": ("jqmaster mcp --master https://jobs.example.org --token-file ~/.jqmaster-token",),
     "health": ("jqmaster health", "jqmaster health --json"),
     "stats": ("jqmaster stats",),

@@ -17,6 +17,7 @@ from jqmaster.cli.console.http import (
     JsonOption,
     MasterOption,
     MasterSession,
+    NamespaceOption,
     TokenOption,
     path_of,
 )
@@ -27,6 +28,7 @@ _OPTIONS: Final = tuple(
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
     for name, default, annotation in (
         ("master", DEFAULT_MASTER, MasterOption),
+        ("namespace", None, NamespaceOption),
         ("token", None, TokenOption),
         ("as_json", False, JsonOption),
     )
@@ -39,21 +41,23 @@ FileArgument = Annotated[
 ]
 
 
-def with_session(command: Function) -> Function:
+def with_session(command: Function, *, has_namespace: bool = True) -> Function:
     """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
-    options that describe it instead: the address, the token and the form of the output."""
+    options that describe it instead: the address, the namespace unless the command concerns the whole installation, the
+    token and the form of the output."""
     signature = inspect.signature(command)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].annotation is not MasterSession:
         return command
 
     @functools.wraps(command)
-    def run(*arguments: Any, master: str = DEFAULT_MASTER, token: Path | None = None, as_json: bool = False,
-            **options: Any) -> None:  # fmt: skip
-        with MasterSession(master, token, as_json=as_json) as http:
+    def run(*arguments: Any, master: str = DEFAULT_MASTER, namespace: str | None = None, token: Path | None = None,
+            as_json: bool = False, **options: Any) -> None:  # fmt: skip
+        with MasterSession(master, token, namespace=namespace, as_json=as_json) as http:
             command(http, *arguments, **options)
 
-    return _declare(run, [*parameters[1:], *_OPTIONS])
+    described = [one for one in _OPTIONS if has_namespace or one.name != "namespace"]
+    return _declare(run, [*parameters[1:], *described])
 
 
 def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Function:
@@ -65,10 +69,12 @@ def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Fun
 
 
 class CommandGroup(typer.Typer):
-    """A group of commands, each of which may begin with a MasterSession."""
+    """A group of commands, each of which may begin with a MasterSession. `has_namespace`: False if they concern the
+    whole installation."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, has_namespace: bool = True, **options: Any) -> None:
         super().__init__(cls=GroupWithExamples, **options)
+        self._has_namespace = has_namespace
 
     def command(  # type: ignore[override]
         self, name: str | None = None, **options: Any
@@ -77,7 +83,9 @@ class CommandGroup(typer.Typer):
 
         def register(command: Function) -> Function:
             options.setdefault("cls", CommandWithExamples)
-            super(CommandGroup, self).command(name, **options)(with_session(command))
+            super(CommandGroup, self).command(name, **options)(
+                with_session(command, has_namespace=self._has_namespace)
+            )
             return command
 
         return register
@@ -87,7 +95,7 @@ class CommandGroup(typer.Typer):
 
         def register(command: Function) -> Function:
             self.command("list")(command)
-            listing = with_session(command)
+            listing = with_session(command, has_namespace=self._has_namespace)
 
             def group(context: typer.Context, **options: Any) -> None:
                 if context.invoked_subcommand is None:

@@ -14,6 +14,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
 from worker_sdk.command_line.secrets_in_files import read_token
+from worker_sdk.transport.namespaces import in_namespace
 
 if TYPE_CHECKING:
     import ssl
@@ -26,6 +27,16 @@ _PANEL = "Master"
 MasterOption = Annotated[
     str,
     typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.", rich_help_panel=_PANEL),
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        envvar="JQMASTER_NAMESPACE",
+        help="Namespace at this master. Default: default.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 # There is no option for the token itself, because every process of the machine can read the command line.
 TokenOption = Annotated[
@@ -50,7 +61,13 @@ class MasterSession:
     """
 
     def __init__(
-        self, url: str, token_file: Path | None, *, as_json: bool = False, is_anonymous: bool = False
+        self,
+        url: str,
+        token_file: Path | None,
+        *,
+        namespace: str | None = None,
+        as_json: bool = False,
+        is_anonymous: bool = False,
     ) -> None:
         """`is_anonymous`: send no token, not even the one of the environment."""
         refuse_misspelt_variables()
@@ -61,6 +78,11 @@ class MasterSession:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
+        if namespace:
+            try:
+                url = in_namespace(url, namespace)
+            except ValueError as error:
+                exits.fail(exits.USAGE, f"--namespace: {error}")
         headers = {"Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"

@@ -19,6 +19,10 @@ VARIABLES: Final = (
         ("JQMASTER_URL",), "--master",
         "Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn.",
     ),
+    ClientVariable(
+        ("JQMASTER_NAMESPACE",), "--namespace",
+        "Namespace of commands, workers and pushers. Addresses that name one themselves keep it. Default: `default`.",
+    ),
     ClientVariable(("JQMASTER_TOKEN",), "", "Bearer token."),
     ClientVariable(
         ("JQMASTER_TOKEN_FILE",), "--token-file",

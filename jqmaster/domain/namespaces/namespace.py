@@ -20,6 +20,7 @@ TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
 # Commands and pages use these words for something else than one namespace.
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
 MAX_TITLE: Final = 100
+MAX_WAITING_JOBS: Final = 1_000_000_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _STORE: Final = re.compile(STORE_PATTERN.replace("$", r"\Z"))
@@ -37,11 +38,11 @@ class NamespaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The bounds of a namespace. None: the default of the installation.
+    """The bounds of a namespace. None: there is none. Masters obey `waiting_jobs`, the number of jobs that may wait;
+    the others are known, so that a later release can set them.
 
-    `waiting_jobs`, `waiting_bytes`: unfinished jobs that do not run, and the bytes of their arguments. `pushes_per_s`:
-    jobs pushed in a second. `argument_bytes`: the largest argument of one job. `workers`: registered workers.
-    `streams`: open event streams.
+    `waiting_bytes`: bytes of the arguments of waiting jobs. `pushes_per_s`: jobs pushed in a second. `argument_bytes`:
+    the largest argument of one job. `workers`: registered workers. `streams`: open event streams.
     """
 
     waiting_jobs: int | None = None

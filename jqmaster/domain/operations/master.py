@@ -20,8 +20,9 @@ class MasterRole(StrEnum):
 class MasterRecord:
     """A master process, as it registered itself. `url`: its address for other masters. `listens_sharded`: whether it
     also receives messages that are published on one node of a Cluster only; masters of older releases do not.
-    `delivers`: whether it delivers jobs to targets; masters of older releases do not. `duty_faults`: by duty, the fault
-    of a side duty that does not stop the master."""
+    `delivers`: whether it delivers jobs to targets; masters of older releases do not. `knows_namespaces`: whether it
+    serves namespaces besides the default one; masters of older releases do not. `duty_faults`: by duty, the fault of a
+    side duty that does not stop the master."""
 
     id: str
     node_id: str
@@ -31,6 +32,7 @@ class MasterRecord:
     started_at_ms: int
     listens_sharded: bool = False
     delivers: bool = False
+    knows_namespaces: bool = False
     duty_faults: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -80,6 +80,14 @@ class NamespaceRegistry:
         """Call `obey` with the namespaces after every change. It must not raise."""
         self._followers.append(obey)
 
+    def unfollow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
+        """Call `obey` no longer."""
+        self._followers.remove(obey)
+
+    def faults(self) -> dict[str, str]:
+        """Return `fault`, by the name of the registry; empty if there is none."""
+        return {"namespaces": self.fault} if self.fault else {}
+
     def wake(self) -> None:
         """Make the loop read the registry again, because it has changed."""
         self._woken.set()
@@ -150,7 +158,7 @@ class NamespaceRegistry:
         before, self._known = self.current, registry
         self.current = self._with_default(registry.namespaces)
         if dict(self.current) != dict(before):
-            for obey in self._followers:
+            for obey in list(self._followers):
                 obey(self.current)
 
     async def _write(self, registry: StoredNamespaces) -> str:
@@ -160,8 +168,8 @@ class NamespaceRegistry:
             await asyncio.to_thread(self._copy.write, registry)
         except OSError as exc:
             faults.append(
-                f"{self._copy.path} cannot be written ({exc.strerror}): without it this master cannot start while the "
-                "registry's store is away"
+                f"{self._copy.path} cannot be written ({exc.strerror}): without this copy the master does not know the "
+                "namespaces if it starts while their registry is away"
             )
             logger.warning("%s", faults[-1])
         return "; ".join(faults)

@@ -38,7 +38,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "max_log_line_bytes", "max_log_bytes", "max_logs_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
         "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "max_definitions",
-        "max_event_bytes",
+        "max_namespaces", "max_event_bytes",
         "receipt_deadline_s", "write_deadline_s",
     ),
     "Access": (

@@ -9,7 +9,7 @@ from typing import Final
 
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.failure_group import failure_group_ids
-from jqmaster.domain.jobs.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
+from jqmaster.domain.jobs.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState, Phase
 from jqmaster.domain.jobs.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs.ready_lanes import ready_lanes
@@ -80,6 +80,11 @@ class Inspector:
         )
         counts = dict(zip(INDEXED, replies, strict=False))
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
+
+    async def waiting(self) -> int:
+        """Return how many jobs wait, whatever for."""
+        counts = await self.counts()
+        return sum(count for state, count in counts.items() if STATES[state].phase is Phase.WAITING)
 
     async def load(self) -> tuple[int, int]:
         """Return how many jobs are ready, and how many run."""

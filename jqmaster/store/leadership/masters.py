@@ -69,6 +69,7 @@ class MasterStore:
             "started_at_ms": record.started_at_ms,
             "listens_sharded": record.listens_sharded,
             "delivers": record.delivers,
+            "knows_namespaces": record.knows_namespaces,
         }
         if record.duty_faults:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
@@ -144,5 +145,6 @@ def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
         # Masters of older releases do not send these fields.
         listens_sharded=fields.get("listens_sharded") is True,
         delivers=fields.get("delivers") is True,
+        knows_namespaces=fields.get("knows_namespaces") is True,
         duty_faults={str(name): str(fault) for name, fault in fields.get("duty_faults", {}).items()},
     )

@@ -60,3 +60,18 @@ def test_a_label_without_a_name_or_value_is_refused(
     with pytest.raises(typer.Exit):
         ran(label=[label])
     assert f"--label {label}: expected NAME=VALUE" in capsys.readouterr().err
+
+
+def test_the_namespace_is_a_part_of_every_address(
+    ran: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JQMASTER_URL", raising=False)
+    # The command changes the variable, for what jobs push.
+    monkeypatch.setenv("JQMASTER_NAMESPACE", "")
+    assert ran(namespace="shop").master == "http://127.0.0.1:8080/ns/shop"
+    worker = ran(master=["http://a", "http://b/ns/mail"], namespace="shop")
+    assert worker.master == ("http://a/ns/shop", "http://b/ns/mail")
+    assert ran(namespace="default", master=["http://a"]).master == ("http://a",)
+    with pytest.raises(typer.Exit):
+        ran(master=["http://a"], namespace="Shop")
+    assert "2 to 39 of the characters a-z 0-9 -" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_variables_of_the_program_its_tools_and_kubernetes_are_known() -> None:
     tools = dict.fromkeys(["JQMASTER_TEST_SERVER", "JQMASTER_FLOW_KILLS", "JQMASTER_HYPOTHESIS"], "")
     found = unknown_variables({**ours, **theirs, **tools, "OTHER": ""})
     assert (found.misspelt, found.others) == ({}, ())
-    assert unknown_variables({"JQMASTER_NAMESPACE": ""}).others == ("JQMASTER_NAMESPACE",)
+    assert unknown_variables({"JQMASTER_WEATHER": ""}).others == ("JQMASTER_WEATHER",)
 
 
 def test_commands_refuse_a_misspelt_variable_and_warn_of_others(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_commands_refuse_a_misspelt_variable_and_warn_of_others(tmp_path: Path) 
         assert "JQMASTER_PROT: no such variable; did you mean JQMASTER_PORT?" in done.err
         assert "did you mean JQMASTER_MAX_ARGUMENT_BYTES?" in done.err
     assert not (tmp_path / "d").exists()
-    done = jqmaster("stats", JQMASTER_NAMESPACE="x", JQMASTER_URL="http://127.0.0.1:1")
+    done = jqmaster("stats", JQMASTER_WEATHER="x", JQMASTER_URL="http://127.0.0.1:1")
     assert done.code == 5
-    assert "nothing reads JQMASTER_NAMESPACE" in done.err
+    assert "nothing reads JQMASTER_WEATHER" in done.err
 
 
 async def test_workers_and_pushers_refuse_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:

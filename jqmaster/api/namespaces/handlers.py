@@ -1,0 +1,85 @@
+"""Namespaces over HTTP. They are managed at the installation, and not below the path of one of them."""
+
+from jqmaster.api.constraints.handlers import precondition
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.namespaces import views
+from jqmaster.api.namespaces.schemas import NamespaceRequest
+from jqmaster.api.services import NamespaceServices
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import FieldError, InvalidError
+
+
+async def list_namespaces(call: Call) -> Reply:
+    call.query()
+    current = _services(call).registry.current
+    return Reply(200, {"namespaces": [views.namespace_view(one) for one in current.values()]})
+
+
+async def get(call: Call) -> Reply:
+    call.query()
+    return _shown(await _services(call).editor.get(call.path["name"]), 200)
+
+
+async def put(call: Call) -> Reply:
+    services, name, demands = _services(call), call.path["name"], precondition(call)
+    request = await call.read(NamespaceRequest)
+    if request.name not in (None, name):
+        raise InvalidError(
+            "the name differs from the one in the path",
+            errors=[FieldError(("name",), f"must be {name[:64]}")],
+        )
+    is_new = await services.editor.put(name, request.model_dump(), who=call.who, demands=demands)
+    return _shown(await services.editor.get(name), 201 if is_new else 200)
+
+
+async def delete(call: Call) -> Reply:
+    services, name = _services(call), call.path["name"]
+    query = call.query("confirm", "force")
+    if query.get("confirm") != name:
+        rule = f"must be {name[:64]}: whoever deletes a namespace types its name once more"
+        raise InvalidError(f"confirm: {rule}", errors=[FieldError(("query", "confirm"), rule)])
+    force = query.get("force", "false")
+    if force not in ("true", "false"):
+        raise InvalidError(
+            "force: must be true or false", errors=[FieldError(("query", "force"), "must be true or false")]
+        )
+    await services.editor.delete(name, who=call.who, is_forced=force == "true", demands=precondition(call))
+    return Reply(204)
+
+
+async def close(call: Call) -> Reply:
+    services, name = _services(call), call.path["name"]
+    await services.editor.close(name, call.who)
+    return _shown(await services.editor.get(name), 200)
+
+
+async def open_again(call: Call) -> Reply:
+    services, name = _services(call), call.path["name"]
+    await services.editor.open(name, call.who)
+    return _shown(await services.editor.get(name), 200)
+
+
+async def overview(call: Call) -> Reply:
+    call.query()
+    found = await _services(call).overview.all()
+    return Reply(200, {"namespaces": [views.overview_view(one) for one in found]})
+
+
+async def list_stores(call: Call) -> Reply:
+    call.query()
+    services = _services(call)
+    namespaces = services.registry.current.values()
+    stores = await services.places.stores()
+    return Reply(200, {"stores": [views.store_view(one, namespaces) for one in stores]})
+
+
+def _services(call: Call) -> NamespaceServices:
+    services = call.services.namespaces
+    # The routes exist for the installation alone.
+    assert services is not None
+    return services
+
+
+def _shown(namespace: Namespace, status: int) -> Reply:
+    etag = ((b"etag", f'"{namespace.version}"'.encode()),)
+    return Reply(status, views.namespace_view(namespace), etag)

@@ -1,0 +1,61 @@
+"""Routes of namespaces and stores."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.namespaces import handlers, schemas
+from jqmaster.domain.identity.access import Scope
+
+_STORE: Final = (503,)
+_CONFIRM: Final[dict[str, dict[str, Any]]] = {
+    "confirm": {
+        "schema": {"type": "string"},
+        "required": True,
+        "description": "The name of the namespace once more.",
+    },
+    "force": {
+        "schema": {"type": "boolean", "default": False},
+        "description": "true: delete it even if it has unfinished jobs, or if its store does not answer.",
+    },
+}
+_PUT_TEXT: Final = (
+    "Creates the namespace, which is open at once, or changes its title. Masters follow within a second. A namespace "
+    "that names a `tag` takes over the data with this tag, such as those of an installation whose setting `shard` has "
+    "this value; stop its masters first. Without preconditions, the last writer wins."
+)
+_DELETE_TEXT: Final = (
+    "Removes a closed namespace from the registry. Its data stay in their store: a namespace with the same `tag` takes "
+    "them over. Refused with 409 while it is open, and while it has unfinished jobs unless `force` is true. `default` "
+    "cannot be deleted."
+)
+_CLOSE_TEXT: Final = (
+    "Masters stop serving it within a second: no job of it starts, and calls below its path get 503, so that clients "
+    "and workers try again. Its data stay. Drain its workers first if running jobs are to end before."
+)
+_OVERVIEW_TEXT: Final = (
+    "Reads the figures of each namespace from its own store, at most once a second. A store that does not answer costs "
+    "only its own namespaces their figures."
+)
+
+_OPERATIONS: Final = [
+    Operation("GET", "/api/namespaces", handlers.list_namespaces, Scope.READ, "List namespaces", "namespaces",
+              {200: schemas.NamespaceList}, problems=(404, *_STORE)),
+    Operation("GET", "/api/namespaces/{name}", handlers.get, Scope.READ, "Get a namespace", "namespaces",
+              {200: schemas.NamespaceView}, problems=(404, *_STORE)),
+    Operation("PUT", "/api/namespaces/{name}", handlers.put, Scope.ADMIN, "Create or change a namespace", "namespaces",
+              {200: schemas.NamespaceView, 201: schemas.NamespaceView}, schemas.NamespaceRequest,
+              problems=(404, 409, 412, *_STORE), text=_PUT_TEXT),
+    Operation("DELETE", "/api/namespaces/{name}", handlers.delete, Scope.ADMIN, "Delete a namespace", "namespaces",
+              {204: None}, query=_CONFIRM, problems=(404, 409, 412, *_STORE), text=_DELETE_TEXT),
+    Operation("POST", "/api/namespaces/{name}/close", handlers.close, Scope.ADMIN, "Close a namespace", "namespaces",
+              {200: schemas.NamespaceView}, problems=(404, 409, *_STORE), text=_CLOSE_TEXT),
+    Operation("POST", "/api/namespaces/{name}/open", handlers.open_again, Scope.ADMIN, "Open a namespace",
+              "namespaces", {200: schemas.NamespaceView}, problems=(404, 409, *_STORE)),
+    Operation("GET", "/api/overview", handlers.overview, Scope.READ, "Get an overview of all namespaces", "namespaces",
+              {200: schemas.Overview}, problems=(404, *_STORE), text=_OVERVIEW_TEXT),
+    Operation("GET", "/api/stores", handlers.list_stores, Scope.READ, "List stores", "namespaces",
+              {200: schemas.StoreList}, problems=(404, *_STORE)),
+]  # fmt: skip
+
+OPERATIONS: Final = [replace(one, is_of_installation=True) for one in _OPERATIONS]

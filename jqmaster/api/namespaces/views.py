@@ -1,0 +1,50 @@
+"""Namespaces and stores as clients see them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.service.namespaces.documents import describe
+from jqmaster.service.namespaces.overview import SeenNamespace
+from jqmaster.service.namespaces.places import StorePlace
+
+
+def namespace_view(namespace: Namespace) -> dict[str, Any]:
+    """Return a `NamespaceView`."""
+    return {**describe(namespace), "version": namespace.version}
+
+
+def store_view(place: StorePlace, namespaces: Iterable[Namespace]) -> dict[str, Any]:
+    """Return a `StoreView`."""
+    return {
+        "name": place.name,
+        "topology": place.topology,
+        "server": place.server,
+        "faults": dict(place.faults),
+        "used_memory_bytes": place.used_memory_bytes,
+        "max_memory_bytes": place.max_memory_bytes,
+        "namespaces": [one.name for one in namespaces if one.store == place.name],
+    }
+
+
+def overview_view(seen: SeenNamespace) -> dict[str, Any]:
+    """Return an `OverviewEntry`."""
+    namespace, figures = seen.namespace, seen.figures
+    return {
+        "name": namespace.name,
+        "title": namespace.title,
+        "state": namespace.state,
+        "store": namespace.store,
+        "leader": figures.leader_id if figures else None,
+        "ready": figures.ready if figures else None,
+        "running": figures.running if figures else None,
+        "waiting": figures.waiting if figures else None,
+        "oldest_wait_s": figures.oldest_wait_s if figures else None,
+        "waiting_quota": _share(figures.waiting, namespace.quotas.waiting_jobs) if figures else None,
+        "failures": figures.failures if figures else None,
+        "fault": seen.fault or None,
+    }
+
+
+def _share(used: int, quota: int | None) -> float | None:
+    return None if quota is None else round(used / quota, 4)

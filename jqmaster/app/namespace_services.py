@@ -1,0 +1,70 @@
+"""The services for all namespaces of an installation, and what they know of its stores."""
+
+import asyncio
+from collections.abc import Sequence
+
+from jqmaster.api.services import NamespaceServices
+from jqmaster.app.shard import ServedShard
+from jqmaster.app.shared import Shared
+from jqmaster.app.store_set import StoreSet
+from jqmaster.config import DEFAULT_STORE, Settings
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import JqmasterError
+from jqmaster.net.store_url import StoreUrl
+from jqmaster.service.namespaces.editor import NamespaceEditor
+from jqmaster.service.namespaces.overview import NamespaceOverview
+from jqmaster.service.namespaces.places import StorePlace
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+
+
+class NamespacePlaces:
+    """See `Places`. A look at a store opens it, if no namespace has needed it yet."""
+
+    def __init__(self, stores: StoreSet, settings: Settings) -> None:
+        self._stores = stores
+        self._settings = settings
+        self.names: Sequence[str] = (DEFAULT_STORE, *sorted(settings.stores))
+
+    async def stores(self) -> Sequence[StorePlace]:
+        return await asyncio.gather(*map(self._look, self.names))
+
+    async def shard_of(self, namespace: Namespace) -> Shard:
+        store = await self._stores.get(namespace.store, namespace.tag)
+        return Shard(store.client, Keys(namespace.tag))
+
+    async def _look(self, name: str) -> StorePlace:
+        topology = StoreUrl.parse(self._stores.url_of(name)).topology
+        try:
+            store = await self._stores.get(name, self._settings.shard)
+            await store.client.command("PING")
+        except JqmasterError as exc:
+            return StorePlace(name, topology, "", {"away": exc.detail})
+        report = store.health.report
+        return StorePlace(
+            name,
+            topology,
+            f"{report.kind} {'.'.join(map(str, report.version))}",
+            dict(store.health.faults),
+            report.memory_used_bytes,
+            report.memory_max_bytes or None,
+        )
+
+
+def namespace_services(
+    registry: NamespaceRegistry, stores: StoreSet, shard: ServedShard, shared: Shared
+) -> NamespaceServices:
+    """Return the services for requests. `shard`: that of the default namespace, which has the registry."""
+    places = NamespacePlaces(stores, shared.settings)
+    editor = NamespaceEditor(
+        NamespaceStore(shard.services.link),
+        registry,
+        shard.services.stores.masters,
+        places,
+        shard=shared.settings.shard,
+        pace=shared.policies.pace,
+        max_namespaces=lambda: shared.live.current.max_namespaces,
+    )
+    return NamespaceServices(registry, editor, NamespaceOverview(registry, places, shared.clock), places)

@@ -1,0 +1,158 @@
+"""Commands about namespaces and their stores, which concern the whole installation."""
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import CommandGroup, IfMatchOption, NamedObjects, if_match_of
+from jqmaster.cli.console.http import MasterSession
+
+app = CommandGroup(has_namespace=False)
+namespaces = NamedObjects("namespace", "/api/namespaces")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]
+TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown beside the name.")]
+
+WaitingJobsOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Refuse pushes while so many jobs wait. 0: no quota."),
+]
+
+
+@app.listing("Namespaces: parts of an installation with jobs, workers and limits of their own")
+def list_namespaces(http: MasterSession) -> None:
+    """List the namespaces, and what each is doing."""
+    http.show_list(
+        http.get("/api/overview")["namespaces"],
+        ("NAME", "STATE", "STORE", "READY", "RUNNING", "WAITING", "OLDEST", "FAILURES", "TITLE"),
+        lambda n: (
+            n["name"], (n["fault"] and "faulted") or n["state"], n["store"], _figure(n["ready"]), _figure(n["running"]),
+            _figure(n["waiting"]), _seconds(n["oldest_wait_s"]), _figure(n["failures"]), n["fault"] or n["title"],
+        ),
+    )  # fmt: skip
+
+
+@app.command()
+def show(http: MasterSession, name: NameArgument) -> None:
+    """Show a namespace."""
+    found = http.get(namespaces.path(name))
+    if not http.says_json(found):
+        output.show_fields(found.items())
+
+
+@app.command()
+def create(
+    http: MasterSession,
+    name: NameArgument,
+    *,
+    store: Annotated[
+        str | None, typer.Option(help="Configured store for its data. Default: that of redis_url.")
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="Hash tag of its keys. If the store has data with this tag, take them over."),
+    ] = None,
+    title: TitleOption = None,
+    waiting_jobs: WaitingJobsOption = None,
+) -> None:
+    """Create a namespace, which is open at once."""
+    body = {"store": store, "tag": tag, "title": title or "", **_quotas(waiting_jobs)}
+    _, answer = namespaces.put(http, name, body, new=True, if_match=None)
+    http.say(answer, f"{name}  created  in store {answer['store']}, with the tag {answer['tag']}")
+
+
+@app.command("set")
+def set_fields(
+    http: MasterSession,
+    name: NameArgument,
+    *,
+    title: TitleOption = None,
+    waiting_jobs: WaitingJobsOption = None,
+    if_match: IfMatchOption = None,
+) -> None:
+    """Change the title and quota of a namespace. The rest stays as it is."""
+    present = http.get(namespaces.path(name))
+    # Unless the caller names a version, it is the one that was read.
+    known = if_match or str(present["version"])
+    body = {**present, **({} if title is None else {"title": title}), **_quotas(waiting_jobs)}
+    _, answer = namespaces.put(http, name, body, new=False, if_match=known)
+    quota = answer["quotas"]["waiting_jobs"]
+    http.say(answer, f"{name}  {answer['title']}  waiting jobs: {'no quota' if quota is None else quota}")
+
+
+@app.command()
+def close(http: MasterSession, name: NameArgument) -> None:
+    """Stop serving a namespace. Its data stay."""
+    answer = http.post(namespaces.path(name, "close"))
+    http.say(answer, f"{name}  {answer['state']}")
+
+
+@app.command("open")
+def open_again(http: MasterSession, name: NameArgument) -> None:
+    """Serve a closed namespace again."""
+    answer = http.post(namespaces.path(name, "open"))
+    http.say(answer, f"{name}  {answer['state']}")
+
+
+@app.command()
+def delete(
+    http: MasterSession,
+    name: NameArgument,
+    *,
+    confirm: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The name once more, instead of typing it at the terminal."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Delete it even if it has unfinished jobs, or if its store is away."),
+    ] = False,
+    if_match: IfMatchOption = None,
+) -> None:
+    """Delete a closed namespace. Its data stay in their store, and come back with their tag."""
+    typed = confirm
+    if typed is None:
+        if not sys.stdin.isatty():
+            exits.fail(exits.USAGE, f"there is no terminal for the confirmation; use --confirm {name}")
+        typed = typer.prompt("Type the name of the namespace to delete it")
+    if typed != name:
+        exits.fail(exits.USAGE, f"{typed} is not {name}: nothing was deleted")
+    query = {"confirm": typed, "force": "true" if force else None}
+    http.call("DELETE", namespaces.path(name), query=query, headers=if_match_of(if_match))
+    http.say({"name": name, "deleted": True}, f"{name}  deleted")
+
+
+@app.command()
+def stores(http: MasterSession) -> None:
+    """List the configured stores, and which namespaces lie there."""
+    http.show_list(
+        http.get("/api/stores")["stores"],
+        ("NAME", "TOPOLOGY", "SERVER", "MEMORY", "NAMESPACES", "STATE"),
+        lambda s: (
+            s["name"], s["topology"], s["server"] or "-", _memory(s), ", ".join(s["namespaces"]) or "-",
+            "; ".join(f"{key}: {text}" for key, text in s["faults"].items()) or "ok",
+        ),
+    )  # fmt: skip
+
+
+def _quotas(waiting_jobs: int | None) -> dict[str, Any]:
+    """Return the part of a request that changes the quota; None leaves it as it is, and 0 removes it."""
+    return {} if waiting_jobs is None else {"quotas": {"waiting_jobs": waiting_jobs or None}}
+
+
+def _figure(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
+
+
+def _memory(store: Mapping[str, Any]) -> str:
+    used, most = store["used_memory_bytes"], store["max_memory_bytes"]
+    if used is None:
+        return "-"
+    return f"{used / 2**20:.0f} MiB" + (f" of {most / 2**20:.0f}" if most else "")

@@ -1,0 +1,64 @@
+"""Namespaces as clients write and read them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.namespaces.namespace import (
+    DEFAULT_STORE,
+    Namespace,
+    NamespaceError,
+    Quotas,
+    check_namespace,
+)
+from jqmaster.errors import FieldError, InvalidError, NotFoundError
+
+
+def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) -> Namespace:
+    """Return the namespace of a checked request. Its place is fixed once it exists: tag and store may be left out then,
+    or must be the present ones. Raise InvalidError that names the rule."""
+    tag, store = fields["tag"], fields["store"]
+    quotas = Quotas(**(fields["quotas"] or {}))
+    if present is None:
+        draft = Namespace(
+            name,
+            name if tag is None else tag,
+            DEFAULT_STORE if store is None else store,
+            title=fields["title"],
+            quotas=quotas,
+        )
+    else:
+        for part, given, kept in (("tag", tag, present.tag), ("store", store, present.store)):
+            if given not in (None, kept):
+                raise refusal(
+                    (part,), f"is {kept}, and cannot be changed: data do not move with it; leave it out"
+                )
+        draft = replace(present, title=fields["title"], quotas=quotas)
+    try:
+        check_namespace(draft)
+    except NamespaceError as error:
+        raise refusal(error.loc, error.msg) from None
+    return draft
+
+
+def describe(namespace: Namespace) -> dict[str, Any]:
+    """Return the document of a namespace as clients read it."""
+    return {
+        "name": namespace.name,
+        "title": namespace.title,
+        "store": namespace.store,
+        "tag": namespace.tag,
+        "state": namespace.state,
+        "quotas": {"waiting_jobs": namespace.quotas.waiting_jobs},
+    }
+
+
+def refusal(loc: Loc, msg: str) -> InvalidError:
+    """Return the refusal of a namespace because of the part at `loc`."""
+    return InvalidError("the namespace is not valid", errors=[FieldError(loc, msg)])
+
+
+def no_namespace(name: str) -> NotFoundError:
+    """Return the error for a namespace that is not there."""
+    return NotFoundError(f"no namespace {name[:64]}", code="unknown_namespace")

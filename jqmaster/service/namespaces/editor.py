@@ -1,0 +1,225 @@
+"""Operators' changes of namespaces."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from jqmaster.domain.namespaces.namespace import (
+    DEFAULT,
+    Namespace,
+    NamespaceError,
+    check_name,
+    default_namespace,
+)
+from jqmaster.domain.operations.master import Pace
+from jqmaster.errors import (
+    ConflictError,
+    JqmasterError,
+    PreconditionFailedError,
+    StoreUnavailableError,
+)
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.namespaces.documents import describe, draft_of, no_namespace, refusal
+from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+
+# The most repeats, each because somebody else changed the namespace meanwhile.
+MAX_REPEATS: Final = 20
+
+
+class NamespaceEditor:
+    """`shard`: the tag of the default namespace. Methods raise what the stores raise."""
+
+    def __init__(
+        self,
+        store: NamespaceStore,
+        registry: NamespaceRegistry,
+        masters: MasterStore,
+        places: Places,
+        *,
+        shard: str,
+        pace: LiveValue[Pace],
+        max_namespaces: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._masters = masters
+        self._places = places
+        self._default = default_namespace(shard)
+        self._pace = pace
+        self._max_namespaces = max_namespaces
+
+    async def get(self, name: str) -> Namespace:
+        """Return a namespace as the registry has it now. Raise NotFoundError."""
+        found = await self._present(name)
+        if found is None:
+            raise no_namespace(name)
+        return found
+
+    async def put(
+        self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
+    ) -> bool:
+        """Create or change a namespace; return whether it is new. A request that changes nothing writes nothing. A new
+        one is open. If the request names a tag, it takes over the data of that tag.
+
+        Raise InvalidError; PreconditionFailedError; ConflictError if there are too many, if another has the tag, if
+        there are data that the request does not ask for, or if a master does not know namespaces;
+        StoreUnavailableError if the store of a new one does not answer, or if others change it all the time.
+        """
+        try:
+            check_name(name)
+        except NamespaceError as error:
+            raise refusal(error.loc, error.msg) from None
+        for _ in range(MAX_REPEATS):
+            present = await self._present(name)
+            _check(demands, name, present)
+            new = draft_of(name, fields, present)
+            if new == present:
+                return False
+            if present is None:
+                await self._check_new(new, takes_over=fields["tag"] is not None)
+            if await self._write(present, new, who, "namespace.put"):
+                return present is None
+        raise _too_busy(name)
+
+    async def close(self, name: str, who: str) -> None:
+        """Stop serving a namespace. Its data stay. Raise NotFoundError, ConflictError."""
+        await self._change_state(name, "closed", who)
+
+    async def open(self, name: str, who: str) -> None:
+        """Serve a namespace again. Raise NotFoundError, ConflictError."""
+        await self._change_state(name, "open", who)
+
+    async def delete(
+        self, name: str, *, who: str, is_forced: bool = False, demands: Precondition = ANYHOW
+    ) -> None:
+        """Remove a closed namespace from the registry. Its data stay in their store, and a namespace with the same tag
+        takes them over.
+
+        `is_forced`: also if it has unfinished jobs, or if its store does not answer. Raise NotFoundError,
+        PreconditionFailedError, ConflictError.
+        """
+        for _ in range(MAX_REPEATS):
+            present = await self._present(name)
+            _check(demands, name, present)
+            if present is None:
+                raise no_namespace(name)
+            if present.is_default:
+                raise _default_stays("deleted")
+            if present.state != "closed":
+                raise ConflictError(
+                    f"namespace {name} is {present.state}: close it first, so that nothing is pushed meanwhile",
+                    code="namespace_open",
+                )
+            if not is_forced and (jobs := await unfinished_jobs(await self._places.shard_of(present))):
+                raise ConflictError(
+                    f"namespace {name} has {jobs} unfinished jobs: let them end, or force the removal",
+                    code="namespace_not_empty",
+                )
+            entry = encode_entry(
+                who=who, action="namespace.delete", target=name, before=describe(present), after=None
+            )
+            if await self._store.remove(present, entry):
+                await self._follow()
+                return
+        raise _too_busy(name)
+
+    async def _present(self, name: str) -> Namespace | None:
+        stored = await self._store.get(name)
+        if name != DEFAULT:
+            return stored
+        if stored is None:
+            return self._default
+        return replace(self._default, title=stored.title, quotas=stored.quotas, version=stored.version)
+
+    async def _check_new(self, new: Namespace, *, takes_over: bool) -> None:
+        """Raise an error if a new namespace cannot be served where it is to lie."""
+        if new.store not in self._places.names:
+            raise refusal(
+                ("store",),
+                f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
+            )
+        await self._check_masters()
+        if not takes_over and await has_data(await self._places.shard_of(new)):
+            raise ConflictError(
+                f"store {new.store} has data with the tag {new.tag}: name the tag in the request to take them over, "
+                "or another one to begin without data",
+                code="namespace_has_data",
+            )
+
+    async def _check_masters(self) -> None:
+        """Raise ConflictError if a master that lives does not know namespaces."""
+        seen = await self._masters.look()
+        fresh_since_ms = seen.now_ms - self._pace.current.fresh_ms
+        old = [
+            f"{one.record.url} ({one.record.version})"
+            for one in seen.seen
+            if one.last_seen_ms >= fresh_since_ms and not one.record.knows_namespaces
+        ]
+        if old:
+            raise ConflictError(
+                f"these masters do not know namespaces: {', '.join(sorted(old))}; upgrade or stop them first",
+                code="masters_too_old",
+            )
+
+    async def _change_state(self, name: str, state: Any, who: str) -> None:
+        for _ in range(MAX_REPEATS):
+            present = await self.get(name)
+            if present.is_default:
+                raise _default_stays(state)
+            if present.state == "moving":
+                raise ConflictError(f"namespace {name} is being moved: wait until that has ended")
+            if present.state == state:
+                return
+            if await self._write(present, replace(present, state=state), who, f"namespace.{_VERBS[state]}"):
+                return
+        raise _too_busy(name)
+
+    async def _write(self, present: Namespace | None, new: Namespace, who: str, action: str) -> bool:
+        """Write a change and follow it here. Return False if somebody else was quicker."""
+        entry = encode_entry(
+            who=who,
+            action=action,
+            target=new.name,
+            before=describe(present) if present else None,
+            after=describe(new),
+        )
+        version = await self._store.put(present, new, entry, max_namespaces=self._max_namespaces())
+        if version is None:
+            return False
+        await self._follow()
+        return True
+
+    async def _follow(self) -> None:
+        with contextlib.suppress(JqmasterError):  # the change is made; the registry reads it again
+            await self._registry.reload()
+
+
+_VERBS: Final = {"closed": "close", "open": "open"}
+
+
+def _check(demands: Precondition, name: str, present: Namespace | None) -> None:
+    """Raise PreconditionFailedError unless the precondition holds."""
+    etag = str(present.version) if present else None
+    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
+        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+        raise PreconditionFailedError(f"namespace {name} {what}; read it again")
+    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
+        raise PreconditionFailedError(f"namespace {name} exists", code="namespace_exists")
+
+
+def _default_stays(done: str) -> ConflictError:
+    return ConflictError(
+        f"the namespace {DEFAULT} is the installation itself, and cannot be {done}", code="default_namespace"
+    )
+
+
+def _too_busy(name: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"namespace {name} changes faster than it can be followed", retry_after_s=1.0
+    )

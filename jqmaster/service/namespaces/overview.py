@@ -1,0 +1,90 @@
+"""The present figures of all namespaces."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.jobs.job import STATES, JobState, Phase
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.operations.tally import TOTAL
+from jqmaster.errors import JqmasterError
+from jqmaster.service.namespaces.places import Places
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.operations.remembered import Remembered
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.operations.history import STEP_MS, HistoryStore
+
+# All callers within this time get the same answer.
+LIVES_S: Final = 1.0
+# The most namespaces that are asked at once.
+MAX_ASKED: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceFigures:
+    """Figures of one namespace. `leader_id`: None: no master leads. `waiting`: jobs that wait, whatever for.
+    `oldest_wait_s`: how long the first of the ready jobs has waited; None: none waits, or it is not known. `failures`:
+    attempts that failed in this hour and the one before."""
+
+    leader_id: str | None
+    ready: int
+    running: int
+    waiting: int
+    oldest_wait_s: float | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNamespace:
+    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`."""
+
+    namespace: Namespace
+    figures: NamespaceFigures | None
+    fault: str = ""
+
+
+class NamespaceOverview:
+    """Reads the figures of all namespaces, about once a second for all callers. A store that does not answer costs its
+    own namespaces their figures, and no others."""
+
+    def __init__(self, registry: NamespaceRegistry, places: Places, clock: Clock) -> None:
+        self._registry = registry
+        self._places = places
+        self._seen = Remembered(clock, LIVES_S, self._look)
+
+    async def all(self) -> list[SeenNamespace]:
+        """Return all namespaces, the default one first and the others by name."""
+        return await self._seen.get()
+
+    async def _look(self) -> list[SeenNamespace]:
+        turns = asyncio.Semaphore(MAX_ASKED)
+
+        async def seen(namespace: Namespace) -> SeenNamespace:
+            async with turns:
+                try:
+                    return SeenNamespace(namespace, await self._figures(namespace))
+                except JqmasterError as exc:
+                    return SeenNamespace(namespace, None, exc.detail)
+
+        return await asyncio.gather(*map(seen, self._registry.current.values()))
+
+    async def _figures(self, namespace: Namespace) -> NamespaceFigures:
+        shard = await self._places.shard_of(namespace)
+        history = HistoryStore(shard, master_id="")
+        leadership = await LeadershipStore(shard).current()
+        counts = await Inspector(shard, RecordStore(shard)).counts()
+        backlog, now_ms = await history.backlog(), await history.now_ms()
+        hour = now_ms // STEP_MS["hour"]
+        hours = await history.series(TOTAL, "hour", [hour - 1, hour])
+        since_ms = backlog.whole.since_ms if backlog else 0
+        return NamespaceFigures(
+            leadership.master_id if leadership else None,
+            counts[JobState.READY],
+            counts[JobState.RUNNING],
+            sum(count for state, count in counts.items() if STATES[state].phase is Phase.WAITING),
+            max(0, now_ms - since_ms) / 1000 if since_ms else None,
+            sum(one.failed + one.retried for one in hours if one),
+        )

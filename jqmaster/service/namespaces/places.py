@@ -1,0 +1,52 @@
+"""The stores in which namespaces may lie, and a look into the data of one namespace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from jqmaster.domain.jobs.job import FINISHED
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.store.health import generation
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """A configured store. `topology`: single, sentinel or cluster. `server`: kind and version; empty: it has not
+    answered. `faults`: why it takes no new jobs, by failed check, or why it does not answer (`away`)."""
+
+    name: str
+    topology: str
+    server: str
+    faults: dict[str, str]
+    used_memory_bytes: int | None = None
+    max_memory_bytes: int | None = None
+
+
+class Places(Protocol):
+    """The stores that this master has. `names`: of the configured ones, the default one first."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    async def stores(self) -> Sequence[StorePlace]:
+        """Return the configured stores as they are now, in the order of `names`."""
+        ...
+
+    async def shard_of(self, namespace: Namespace) -> Shard:
+        """Return where the data of a namespace lie. Raise StoreUnavailableError, and StoreUnfitError also if the store
+        is not configured here."""
+        ...
+
+
+async def has_data(shard: Shard) -> bool:
+    """Return whether masters ever served this shard. Raise what `StoreClient.run` raises."""
+    return await generation.read(shard) is not None
+
+
+async def unfinished_jobs(shard: Shard) -> int:
+    """Return how many jobs are not finished. Raise what `StoreClient.run` raises."""
+    counts = await Inspector(shard, RecordStore(shard)).counts()
+    return sum(count for state, count in counts.items() if state not in FINISHED)

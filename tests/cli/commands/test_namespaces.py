@@ -1,0 +1,110 @@
+"""Commands about namespaces, and commands in a namespace."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from jqmaster.app import Master
+from jqmaster.cli.root import app
+from tests.support import real_time
+from tests.support.master import forget, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
+
+
+class Shell:
+    """Runs commands in a thread, against one master."""
+
+    def __init__(self, master: Master) -> None:
+        self.url = master.server.url
+        self.tag = f"{master.settings.shard}-shop"
+
+    async def run(self, *words: str, stdin: str | None = None, **variables: str) -> Any:
+        env = {"JQMASTER_URL": self.url, **variables}
+        return await asyncio.to_thread(CliRunner().invoke, app, list(words), input=stdin, env=env)
+
+    async def says(self, *words: str, **variables: str) -> str:
+        """Return the output of a command that succeeds."""
+        done = await self.run(*words, **variables)
+        assert done.exit_code == 0, done.output
+        return str(done.output)
+
+    async def enqueue(self, *words: str, **variables: str) -> str:
+        async def enqueued() -> str:
+            done = await self.run("enqueue", "work", "--json", *words, **variables)
+            return str(json.loads(done.stdout)["id"]) if done.exit_code == 0 else ""
+
+        return str(await wait_until(enqueued, what="the namespace is served"))
+
+    async def jobs(self, *words: str, **variables: str) -> list[str]:
+        return [
+            json.loads(line)["id"]
+            for line in (await self.says("jobs", "--json", *words, **variables)).splitlines()
+        ]
+
+
+@pytest.fixture
+async def shell(store_server: StoreServer, tmp_path: Path) -> AsyncIterator[Shell]:
+    async with master_on(store_server.url, data_dir=tmp_path) as (master, _):
+        one = Shell(master)
+        yield one
+    await forget(store_server.url, one.tag)
+
+
+async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
+    created = await shell.says("namespaces", "create", "shop", "--tag", shell.tag, "--title", "The shop")
+    assert created == f"shop  created  in store default, with the tag {shell.tag}\n"
+    here, there = await shell.enqueue(), await shell.enqueue("-n", "shop")
+    assert await shell.jobs() == await shell.jobs("--namespace", "default") == [here]
+    # The variable stands for the option, and commands about namespaces do not need it.
+    assert await shell.jobs(JQMASTER_NAMESPACE="shop") == [there]
+    assert await shell.jobs("-n", "default", JQMASTER_NAMESPACE="shop") == [here]
+    listed = (await shell.says("namespaces", "list", JQMASTER_NAMESPACE="shop")).splitlines()
+    assert [line.split()[:3] for line in listed] == [
+        ["NAME", "STATE", "STORE"], ["default", "open", "default"], ["shop", "open", "default"],
+    ]  # fmt: skip
+    set_quota = await shell.says("namespaces", "set", "shop", "--waiting-jobs", "9")
+    assert set_quota == "shop  The shop  waiting jobs: 9\n"
+    assert await shell.says("namespaces", "set", "shop", "--title", "Shop") == "shop  Shop  waiting jobs: 9\n"
+    shown = json.loads(await shell.says("namespaces", "show", "shop", "--json"))
+    assert (shown["title"], shown["quotas"]) == ("Shop", {"waiting_jobs": 9})
+    assert "no quota" in await shell.says("namespaces", "set", "shop", "--waiting-jobs", "0")
+    assert "default  single    Valkey" in await shell.says("namespaces", "stores")
+    assert await shell.says("namespaces", "close", "shop") == "shop  closed\n"
+    assert await shell.says("namespaces", "open", "shop") == "shop  open\n"
+    await shell.says("namespaces", "close", "shop")
+    refused = await shell.run("namespaces", "delete", "shop", "--confirm", "shop")
+    assert "1 unfinished jobs" in refused.output
+    assert (
+        await shell.says("namespaces", "delete", "shop", "--confirm", "shop", "--force") == "shop  deleted\n"
+    )
+
+
+async def test_the_name_is_typed_before_a_namespace_is_deleted(shell: Shell) -> None:
+    await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+    await shell.says("namespaces", "close", "shop")
+    other = await shell.run("namespaces", "delete", "shop", "--confirm", "ship")
+    assert other.exit_code == 2
+    assert "ship is not shop: nothing was deleted" in other.output
+    alone = await shell.run("namespaces", "delete", "shop")
+    assert alone.exit_code == 2
+    assert "use --confirm shop" in alone.output
+    assert "shop" in await shell.says("namespaces")
+
+
+async def test_faulty_and_unknown_namespaces_are_told(shell: Shell) -> None:
+    faulty = await shell.run("jobs", "-n", "Shop")
+    assert faulty.exit_code == 2
+    assert "--namespace: namespace 'Shop': a name has 2 to 39 of the characters a-z 0-9 -" in faulty.output
+    unknown = await shell.run("jobs", "-n", "ship")
+    assert unknown.exit_code == 3
+    assert "unknown_namespace" in unknown.output
+    slash = await shell.run("namespaces", "show", "a/b")
+    assert slash.exit_code == 3

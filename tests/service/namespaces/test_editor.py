@@ -1,0 +1,251 @@
+"""Operators create, change, close, open and delete namespaces."""
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.operations.master import MasterRecord, Pace
+from jqmaster.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    PreconditionFailedError,
+    StoreUnfitError,
+)
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.namespaces.editor import NamespaceEditor
+from jqmaster.service.namespaces.overview import NamespaceOverview
+from jqmaster.service.namespaces.places import StorePlace
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.store.health import generation
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+from tests.support.admin import forget_keys
+from tests.support.server import StoreServer
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("D29")
+FIELDS: dict[str, Any] = {"title": "", "store": None, "tag": None, "quotas": None}
+ME = "user:ada"
+
+
+class OneStore:
+    """Places: one store, on which each shard of the test is."""
+
+    names = ("default", "b")
+
+    def __init__(self, server: StoreServer) -> None:
+        self._server = server
+        self.clients: list[StoreClient] = []
+        self.shards: list[Shard] = []
+
+    async def stores(self) -> Sequence[StorePlace]:
+        return [StorePlace(name, "single", "valkey", {}) for name in self.names]
+
+    async def shard_of(self, namespace: Namespace) -> Shard:
+        if namespace.store == "b":
+            raise StoreUnfitError("store b is not configured here")
+        client = StoreClient(self._server.url, connections=2)
+        self.clients.append(client)
+        self.shards.append(Shard(client, Keys(namespace.tag)))
+        return self.shards[-1]
+
+
+class EditorWorld:
+    def __init__(self, world: StoreWorld, places: OneStore, data_dir: Path) -> None:
+        self.world = world
+        self.places = places
+        shard = world.shard.keys.tag.strip("{}:")
+        self.store = NamespaceStore(world.shard)
+        self.masters = MasterStore(world.shard)
+        copy = RegistryCopy(data_dir, "redis://here", shard)
+        self.registry = NamespaceRegistry(self.store, copy, SystemClock(), shard=shard)
+        self.overview = NamespaceOverview(self.registry, places, SystemClock())
+        self.editor = NamespaceEditor(
+            self.store,
+            self.registry,
+            self.masters,
+            places,
+            shard=shard,
+            pace=LiveValue(Pace(5.0)),
+            max_namespaces=lambda: 3,
+        )
+
+    async def put(self, name: str, *, demands: Precondition | None = None, **fields: Any) -> bool:
+        return await self.editor.put(name, FIELDS | fields, who=ME, demands=demands or Precondition())
+
+    async def audited(self) -> list[tuple[str, str, str]]:
+        page = await AuditStore(self.world.shard).page(cursor=None, limit=50)
+        return [(one.who, one.action, one.target) for one in reversed(page.entries)]
+
+
+@pytest.fixture
+async def one(world: StoreWorld, store_server: StoreServer, tmp_path: Path) -> AsyncIterator[EditorWorld]:
+    places = OneStore(store_server)
+    yield EditorWorld(world, places, tmp_path)
+    for shard in places.shards:
+        await forget_keys(shard)
+    for client in places.clients:
+        await client.close()
+
+
+def tag() -> str:
+    """Return a tag of this test alone, because all share a server."""
+    return f"t{uuid.uuid4().hex[:10]}"
+
+
+async def test_a_namespace_lives_and_ends(one: EditorWorld) -> None:
+    mine = tag()
+    assert await one.put("shop", tag=mine, title="The shop")
+    shop = await one.editor.get("shop")
+    assert shop == Namespace("shop", mine, "default", "open", "The shop", version=shop.version)
+    assert one.registry.current["shop"] == shop
+    # Sent back as it was shown, it changes nothing.
+    assert not await one.put("shop", title="The shop", tag=mine, store="default")
+    assert not await one.put("shop", title="The shop")
+    assert await one.editor.get("shop") == shop
+    assert not await one.put("shop", title="New")
+    await one.editor.close("shop", ME)
+    await one.editor.close("shop", ME)
+    assert one.registry.current["shop"].state == "closed"
+    await one.editor.open("shop", ME)
+    with pytest.raises(ConflictError, match="namespace shop is open: close it first") as refused:
+        await one.editor.delete("shop", who=ME)
+    assert refused.value.code == "namespace_open"
+    await one.editor.close("shop", ME)
+    await one.editor.delete("shop", who=ME)
+    assert list(one.registry.current) == ["default"]
+    with pytest.raises(NotFoundError, match="no namespace shop"):
+        await one.editor.get("shop")
+    words = ["put", "put", "close", "open", "close", "delete"]
+    assert await one.audited() == [(ME, f"namespace.{word}", "shop") for word in words]
+
+
+async def test_the_default_namespace_is_there_and_stays(one: EditorWorld) -> None:
+    default = await one.editor.get("default")
+    assert (default.store, default.state, default.version) == ("default", "open", 0)
+    assert not await one.put("default")
+    assert not await one.put("default", title="Ours", tag=default.tag, store="default")
+    assert (await one.editor.get("default")).title == "Ours"
+    for act in (one.editor.close("default", ME), one.editor.delete("default", who=ME)):
+        with pytest.raises(
+            ConflictError, match="the namespace default is the installation itself"
+        ) as refused:
+            await act
+        assert refused.value.code == "default_namespace"
+    with pytest.raises(InvalidError) as invalid:
+        await one.put("default", tag="other")
+    assert invalid.value.errors[0].loc == ("tag",)
+
+
+async def test_its_place_is_fixed(one: EditorWorld) -> None:
+    await one.put("shop", tag=tag())
+    others: list[dict[str, Any]] = [{"tag": "other"}, {"store": "b"}]
+    for changes in others:
+        with pytest.raises(InvalidError) as invalid:
+            await one.put("shop", **changes)
+        assert "cannot be changed: data do not move with it" in invalid.value.errors[0].msg
+
+
+async def test_preconditions_hold(one: EditorWorld) -> None:
+    only_new = Precondition(none_match=frozenset({"*"}))
+    assert await one.put("shop", tag=tag(), demands=only_new)
+    with pytest.raises(PreconditionFailedError, match="namespace shop exists") as refused:
+        await one.put("shop", demands=only_new)
+    assert refused.value.code == "namespace_exists"
+    version = (await one.editor.get("shop")).version
+    assert not await one.put("shop", title="a", demands=Precondition(match=frozenset({str(version)})))
+    stale = Precondition(match=frozenset({str(version)}))
+    with pytest.raises(PreconditionFailedError, match="changed by somebody else"):
+        await one.put("shop", title="b", demands=stale)
+    with pytest.raises(PreconditionFailedError, match="changed by somebody else"):
+        await one.editor.delete("shop", who=ME, demands=stale)
+    with pytest.raises(PreconditionFailedError, match="was deleted, or never was"):
+        await one.put("mail", demands=stale)
+
+
+async def test_a_faulty_name_and_an_unknown_store_are_refused(one: EditorWorld) -> None:
+    for name, text in (("Shop", "such as shop"), ("new", "must not be one of"), ("x", "2 to 39")):
+        with pytest.raises(InvalidError) as invalid:
+            await one.put(name)
+        assert invalid.value.errors[0].loc == ("name",)
+        assert text in invalid.value.errors[0].msg
+    with pytest.raises(InvalidError) as invalid:
+        await one.put("shop", store="c")
+    assert "is none of the configured stores, default, b" in invalid.value.errors[0].msg
+
+
+async def test_there_are_at_most_as_many_as_the_setting_allows(one: EditorWorld) -> None:
+    for name in ("aa", "bb", "cc"):
+        await one.put(name, tag=tag())
+    with pytest.raises(ConflictError, match="there are 3 namespaces; no more can be created"):
+        await one.put("dd", tag=tag())
+
+
+async def test_data_are_taken_over_only_on_request(one: EditorWorld) -> None:
+    mine = tag()
+    namespace = Namespace("shop", mine)
+    await generation.mark(await one.places.shard_of(namespace), "a" * 32)
+    with pytest.raises(ConflictError, match="name the tag in the request to take them over") as refused:
+        await one.editor.put(mine, FIELDS, who=ME)
+    assert refused.value.code == "namespace_has_data"
+    assert await one.put("shop", tag=mine)
+
+
+async def test_a_namespace_with_jobs_is_deleted_only_by_force(one: EditorWorld) -> None:
+    mine = tag()
+    await one.put("shop", tag=mine)
+    shard = await one.places.shard_of(Namespace("shop", mine))
+    shop = StoreWorld(shard)
+    job_id = await shop.enqueue()
+    await one.editor.close("shop", ME)
+    with pytest.raises(ConflictError, match="namespace shop has 1 unfinished jobs") as refused:
+        await one.editor.delete("shop", who=ME)
+    assert refused.value.code == "namespace_not_empty"
+    await one.editor.delete("shop", who=ME, is_forced=True)
+    # The data stay, and come back with their tag.
+    assert await one.put("shop", tag=mine)
+    assert await shop.records.get(job_id)
+
+
+async def test_a_master_that_does_not_know_namespaces_keeps_them_from_being_created(one: EditorWorld) -> None:
+    old = MasterRecord(new_id(), "node", 1, "http://old:1", "0.3.0", one.world.now_ms)
+    await one.masters.beat(replace(old, id=new_id(), knows_namespaces=True))
+    await one.masters.beat(old)
+    with pytest.raises(ConflictError, match=r"do not know namespaces: http://old:1 \(0\.3\.0\)") as refused:
+        await one.put("shop", tag=tag())
+    assert refused.value.code == "masters_too_old"
+    # Once it is silent, it counts no more.
+    one.world.pass_ms(Pace(5.0).fresh_ms + 1)
+    assert await one.put("shop", tag=tag())
+
+
+async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
+    mine = tag()
+    await one.put("shop", tag=mine)
+    shop = StoreWorld(await one.places.shard_of(Namespace("shop", mine)), has_store_time=True)
+    await shop.enqueue()
+    await shop.enqueue()
+    # Another master has a store that this one has not.
+    await one.store.put(None, Namespace("far", tag(), "b"), b"\x80", max_namespaces=9)
+    await one.registry.reload()
+    default, far, seen = await one.overview.all()
+    assert (default.namespace.name, default.figures is not None) == ("default", True)
+    assert (far.figures, far.fault) == (None, "store b is not configured here")
+    figures = seen.figures
+    assert figures
+    assert (figures.ready, figures.running, figures.waiting, figures.failures) == (2, 0, 2, 0)
+    assert (figures.leader_id, figures.oldest_wait_s) == (None, None)

@@ -1,0 +1,93 @@
+"""The quota of waiting jobs refuses pushes, and costs nothing where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.namespaces.namespace import Namespace, Quotas
+from jqmaster.errors import RateLimitedError, StoreUnavailableError
+from jqmaster.lifecycle import running
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.namespaces.room import NamespaceRoom
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.req("D29")
+ENTRY = encode_entry(who="ada", action="namespace.put", target="shop", before=None, after=None)
+
+
+async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_raised(
+    world: StoreWorld, tmp_path: Path
+) -> None:
+    store = NamespaceStore(world.shard)
+    shard = world.shard.keys.shard
+    registry = NamespaceRegistry(
+        store, RegistryCopy(tmp_path, "redis://here", shard), SystemClock(), shard=shard
+    )
+    counted, changes = 0, 0
+    waiting: int | Exception = 7
+
+    async def count() -> int:
+        nonlocal counted
+        counted += 1
+        if isinstance(waiting, Exception):
+            raise waiting
+        return waiting
+
+    def changed() -> None:
+        nonlocal changes
+        changes += 1
+
+    async def put(quota: int | None) -> None:
+        present = await store.get("shop")
+        new = Namespace("shop", "shop", quotas=Quotas(waiting_jobs=quota))
+        await store.put(present, new, ENTRY, max_namespaces=9)
+        await registry.reload()
+
+    def is_full() -> bool:
+        try:
+            room.check()
+        except RateLimitedError:
+            return True
+        return False
+
+    room = NamespaceRoom(registry, "shop", count, SystemClock(), on_change=changed)
+    async with running([registry, room]):
+        await put(None)
+        assert (is_full(), counted) == (False, 0)
+        await put(7)
+        await wait_until(is_full)
+        with pytest.raises(
+            RateLimitedError, match="7 jobs of namespace shop wait, which is its quota"
+        ) as refused:
+            room.check()
+        assert refused.value.code == "namespace_full"
+        # A store that does not answer changes nothing; pushes get its error anyway.
+        waiting, before = StoreUnavailableError("away"), counted
+        await wait_until(lambda: counted > before)
+        assert is_full()
+        waiting = 6
+        await wait_until(lambda: not is_full())
+        waiting = 7
+        await wait_until(is_full)
+        await put(8)
+        await wait_until(lambda: not is_full())
+        await put(7)
+        await wait_until(is_full)
+        # Without a quota, it is open at once.
+        await put(None)
+        assert not is_full()
+    assert changes == 6
+
+
+async def test_jobs_that_wait_are_counted_whatever_they_wait_for(world: StoreWorld) -> None:
+    await world.enqueue()
+    await world.enqueue(run_at_ms=world.now_ms + 60_000)
+    await world.enqueue("other")
+    worker_id = await world.worker("other")
+    await world.claim(worker_id, "other")
+    assert await world.inspector.waiting() == 2
