@@ -77,6 +77,7 @@ SETTING_NAMES: Final = (
     "max_logs_bytes",
     "max_losses",
     "max_missed_pings",
+    "max_namespaces",
     "max_nesting",
     "max_parts",
     "max_parts_bytes",

@@ -502,6 +502,10 @@ var ja_audit_default = {
   "act.notice.mute": "通知のミュート",
   "act.notice.unmute": "通知のミュート解除",
   "act.notice.test": "テストメッセージの送信",
+  "act.namespace.put": "名前空間の作成・変更",
+  "act.namespace.close": "名前空間を閉じる",
+  "act.namespace.open": "名前空間を開く",
+  "act.namespace.delete": "名前空間の削除",
   "act.target.put": "ターゲットの作成・変更",
   "act.target.delete": "ターゲットの削除",
   "act.target.test": "ターゲットへのテストリクエストの送信",
@@ -1869,6 +1873,10 @@ var SETTINGS = {
     "1 つの呼び出し元に許される、1 分間の制約のプレビューの回数です。それ以上には 429 を返します。"
   ],
   max_definitions: ["定義の最大数", "定義の最大数です。それ以上を作成するリクエストには 409 を返します。"],
+  max_namespaces: [
+    "名前空間の最大数",
+    "`default` 以外の名前空間の最大数です。それ以上を作成するリクエストには 409 を返します。"
+  ],
   max_event_bytes: [
     "イベントの上限",
     "イベントのペイロードの最大サイズ (MessagePack) です。それより大きければ 413 を返します。"
