@@ -15,7 +15,8 @@ from jqmaster.store.link.client import StoreClient
 class ServedStore:
     """A store, with the facts found at the start.
 
-    `reserve`: a client with connections of its own for the leaders' locks. `report`: the result of the probe.
+    `reserve`: a client with connections of its own for the leaders' locks. `events`: one for listeners, of which each
+    shard has one and keeps its connection. `report`: the result of the probe.
     `embedded`: the server, if this process runs it. `health` is a component, which starts before the shards.
     """
 
@@ -25,6 +26,7 @@ class ServedStore:
         client: StoreClient,
         reserve: StoreClient,
         *,
+        events: StoreClient,
         report: StoreReport,
         settings: Settings,
         clock: Clock,
@@ -33,6 +35,7 @@ class ServedStore:
         self.url = url
         self.client = client
         self.reserve = reserve
+        self.events = events
         self.embedded = embedded
         # Failures of `health`, which count for every shard on this store. The default store has none here: the process
         # starts its `health` together with the default shard.
@@ -58,7 +61,7 @@ class ServedStore:
 
     async def rebuild(self) -> None:
         """Drop every connection to the store. Callers that use one learn that the outcome is unknown."""
-        for client in (self.client, self.reserve):
+        for client in (self.client, self.reserve, self.events):
             await client.reset()
 
     def _tell(self) -> None:

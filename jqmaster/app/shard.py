@@ -70,7 +70,7 @@ class ServedShard:
             leader=self.leader,
         )
         self._listener = StoreListener(
-            link,
+            Shard(store.events, link.keys),
             on_wake=self._router.route,
             on_finished=services.waiters.finished,
             on_gap=self._router.on_gap,

@@ -21,6 +21,8 @@ from jqmaster.store.link.shard import Shard
 
 # One connection to renew the lock, and one to release it at the same time.
 RESERVED_CONNECTIONS: Final = 2
+# Each shard on the store has one listener. A connection is opened only for a listener that is there.
+MOST_LISTENERS: Final = 2_000
 
 
 @contextlib.asynccontextmanager
@@ -33,26 +35,33 @@ async def opened_store(
     Raises StoreUnavailableError, StoreUnfitError.
     """
     async with contextlib.AsyncExitStack() as stack:
-        client, reserve = (
+        client, reserve, events = clients = [
             StoreClient(
                 url,
                 timeout_s=settings.store_timeout_s,
                 connections=connections,
                 access=StoreAccess.of(settings),
             )
-            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
-        )
-        stack.push_async_callback(client.close)
-        stack.push_async_callback(reserve.close)
-        for one in (client, reserve):
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS, MOST_LISTENERS)
+        ]
+        for one in clients:
+            stack.push_async_callback(one.close)
             one.bind(Keys(settings.shard).tag)
         with naming_the_store(url):
             report = await probe(client.redis, settings)
             require(report, settings)
         client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
         client.listens_sharded = client.is_on_cluster and report.has_sharded_channels
+        events.listens_sharded = client.listens_sharded
         yield ServedStore(
-            url, client, reserve, report=report, settings=settings, clock=clock, embedded=embedded
+            url,
+            client,
+            reserve,
+            events=events,
+            report=report,
+            settings=settings,
+            clock=clock,
+            embedded=embedded,
         )
 
 

@@ -281,3 +281,15 @@ async def test_namespaces_on_a_cluster_are_spread_over_its_nodes(
                     api = installation.api(name)
                     await api.until_state(await api.enqueue("work", 1), "succeeded")
             assert installation.master.failure is None
+
+
+async def test_more_namespaces_than_connections_to_their_store_are_served(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    names = [f"n{number:02}" for number in range(12)]
+    async with installed(store_server, other, tmp_path, store_connections=8) as installation:
+        for name in names:
+            await installation.put(name, "b")
+        await installation.until_served(*names)
+        for name in names:
+            await installation.api(name).enqueue("work")

@@ -104,7 +104,7 @@ async def master_with(**settings: Any) -> AsyncIterator[Master]:
         object.__setattr__(report, name, known.get(name))
     clock = SystemClock()
     store = ServedStore(
-        "redis://127.0.0.1:1", client, reserve, report=report, settings=configured, clock=clock
+        "redis://127.0.0.1:1", client, reserve, events=client, report=report, settings=configured, clock=clock
     )
     master = Master(configured, store, Shard(client, Keys("jq"), mark="mark"), clock)
     vars(master)["duties of this test"] = list(
