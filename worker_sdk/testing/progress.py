@@ -1,4 +1,4 @@
-"""Progress and checkpoints in tests: they are kept, and no master is asked."""
+"""Progress and checkpoints in tests. The test kit stores them, without a master."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future

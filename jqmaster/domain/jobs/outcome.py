@@ -226,8 +226,9 @@ def decide_expired(
 
 
 def _is_heard(now_ms: int, worker_seen_ms: int, rules: ExpiryRules) -> bool:
-    """Return whether a worker is alive. A last heartbeat in the future arrived before the store's clock was set back,
-    and counts as silence: each living worker has sent another heartbeat during the grace period after such a step."""
+    """Return whether a worker is alive. If the time of the last heartbeat is in the future, the store's clock was set
+    back since. Such a worker counts as silent, because each live worker has sent another heartbeat in the grace period
+    after the step."""
     return 0 <= now_ms - worker_seen_ms <= rules.stale_ms
 
 

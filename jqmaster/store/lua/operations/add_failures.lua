@@ -59,8 +59,8 @@ local function add_versions(before, told)
   return versions
 end
 
--- Stores, for an ignored group, the facts that may end its being ignored, because the group itself forgets old versions
--- and hours.
+-- Stores the facts by which an ignored group may stop being ignored, because the group itself forgets old versions and
+-- hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')

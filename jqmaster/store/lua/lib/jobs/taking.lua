@@ -91,7 +91,7 @@ local taking = (function()
   end
 
   -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
-  -- claimed. A job that has expired, is damaged or has to wait is not.
+  -- claimed; false if it has expired, is damaged, or has to wait.
   local function take(lane, group, score, id, most, now_ms)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
