@@ -19,7 +19,8 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.runtime.duties import repair
 from jqmaster.runtime.targets.deliveries import TargetDeliveries
-from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, WantedClaim
+from jqmaster.store.jobs.settlements import Successes
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
@@ -110,6 +111,35 @@ async def test_commands_and_round_trips_of_a_batch(
 
     for step, cost in costs.items():
         assert_at_most(f"commands a job, {step} of {jobs}", cost.total() / jobs, bounds[step])
+
+
+@pytest.mark.req("D19")
+async def test_many_small_workers_share_the_calls_of_their_claims_and_results(
+    world: StoreWorld, round_trips: Counter[str]
+) -> None:
+    """Fifty workers with two slots each."""
+    workers = [await world.worker("work", max_jobs=2) for _ in range(50)]
+    await through(world, workers[0], 1)
+    await world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(100)])
+    reports: list[Successes] = []
+
+    async def claim() -> None:
+        wanted = [WantedClaim(worker, ["work"], 2) for worker in workers]
+        claims = await world.claims.claim_each(world.epoch, wanted)
+        for worker, one in zip(workers, claims, strict=True):
+            assert isinstance(one, Claim)
+            reports.append(Successes(worker, [(j.job_id, j.token, b"\xc0") for j in one.jobs], {}))
+
+    async def settle() -> None:
+        await world.settlements.settle_successes(reports)
+
+    for step, act, bound in (("claim", claim, 2.7), ("settle", settle, 2.1)):
+        before = round_trips["all"]
+        cost = await commands_of(world, act)
+        assert_at_most(f"round trips of {step}", round_trips["all"] - before, 1)
+        assert_at_most(f"script calls of {step}", cost["evalsha"], 1)
+        assert_at_most(f"commands a job, {step} of 50 workers", cost.total() / 100, bound)
+    assert sum(len(report.ended) for report in reports) == 100
 
 
 async def costs_of(

@@ -121,7 +121,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "service": {
         "jobs": {"constraints"},
-        "workers": {"constraints"},
+        "workers": {"constraints", "jobs.coalescing"},
         "constraints": set(),
         "calendars": {"constraints.editor", "definitions.firing"},
         "definitions": {"constraints"},

@@ -443,13 +443,15 @@ def test_calls_are_held_against_the_header() -> None:
     assert script.command(["k"] * 5, ["a"] * 10, None, is_sharded=False) == (
         "EVALSHA", script.sha, 5, *["k"] * 5, *["a"] * 10,
     )  # fmt: skip
-    for keys, args in ((4, 7), (6, 7), (5, 6), (5, 8)):
+    for keys, args in ((4, 7), (5, 6), (5, 8)):
         with pytest.raises(ScriptHeaderError):
             script.command([""] * keys, [""] * args, None, is_sharded=False)
-    claim = scripts.load("claim")
+    # The keys of two more workers.
+    assert script.command(["k"] * 9, ["a"] * 7, None, is_sharded=False)[2] == 9
+    claim = scripts.load("claim_alone")
     # On a Cluster, the guard is the last key.
-    guarded = claim.command(["k"] * 9, ["a"] * (len(claim.args) + 3), "g", is_sharded=True)
-    assert guarded[2:] == (10, *["k"] * 9, "g", *["a"] * (len(claim.args) + 3))
+    guarded = claim.command(["k"] * 9, ["a"] * len(claim.args), "g", is_sharded=True)
+    assert guarded[2:] == (10, *["k"] * 9, "g", *["a"] * len(claim.args))
     for keys in (8, 10):
         with pytest.raises(ScriptHeaderError):
             claim.command([""] * keys, [""] * len(claim.args), None, is_sharded=False)

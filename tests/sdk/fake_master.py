@@ -73,6 +73,8 @@ class FakeMaster:
         self.observations: list[Fields] = []
         self.poll_s = 0.3  # how long a call for jobs may wait
         self.mail: deque[list[Fields]] = deque()  # jobs for the next polls
+        self.next_jobs: deque[Any] = deque()  # jobs that go with the answers to the next reports
+        self.jobs_after: list[str | None] = []  # the newest fence that each report named
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
         self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
         # Replacement bytes, to send what no library writes.
@@ -160,7 +162,8 @@ class FakeMaster:
         if path == "/api/workers":
             return await self._register(body or {})
         if path.startswith("/api/workers/"):
-            return await self._of_worker(request.method, path.split("/")[3], route, body)
+            after = request.headers.get("JQ-Jobs-After")
+            return await self._of_worker(request.method, path.split("/")[3], route, body, jobs_after=after)
         return self._of_job(request, body)
 
     async def _register(self, body: Fields) -> web.Response:
@@ -200,7 +203,9 @@ class FakeMaster:
             },
         )
 
-    async def _of_worker(self, method: str, worker_id: str, route: str, body: Any) -> web.Response:
+    async def _of_worker(
+        self, method: str, worker_id: str, route: str, body: Any, *, jobs_after: str | None
+    ) -> web.Response:
         if worker_id not in self.workers:
             return self._problem(404, "unknown_worker")
         if method == "DELETE":
@@ -223,12 +228,18 @@ class FakeMaster:
         if route == "logs":
             return self._answer(200, {"accepted": len(body["entries"]), "dropped": 0, "stale": []})
         assert route == "results", route
+        self.jobs_after.append(jobs_after)
         for item in body["results"]:
             self._check_result(item)
             self.results[item["job_id"]].append(item)
         stale = [item["job_id"] for item in body["results"] if item["token"] in self.stale]
         accepted = [item["job_id"] for item in body["results"] if item["token"] not in self.stale]
-        return self._answer(200, {"accepted": accepted, "stale": stale})
+        more = (
+            {"jobs": self.next_jobs.popleft(), "epoch": self.epoch, "store_time_ms": self.now_ms()}
+            if self.next_jobs
+            else {}
+        )
+        return self._answer(200, {"accepted": accepted, "stale": stale, **more})
 
     async def _claim(self, worker_id: str, body: Fields) -> web.Response:
         """Wait for the test to provide something, or for a while."""

@@ -58,9 +58,16 @@ class MasterClient:
         self._http.drop_idle()
 
     async def call(
-        self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        timeout_s: float | None = None,
+        fields: str = "",
     ) -> MasterAnswer:
-        """Make one call. `timeout_s`: for calls that wait on purpose. Raise MasterUnreachableError; then it is another
+        """Make one call. `timeout_s`: for calls that wait on purpose. `fields`: further fields of the head, as
+        `field_lines` writes them. Raise MasterUnreachableError; then it is another
         master's turn, as it is after a 5xx."""
         if self._tls:
             self._tls.refresh()
@@ -75,7 +82,7 @@ class MasterClient:
                 address,
                 path,
                 body,
-                self._fields,
+                self._fields + fields,
                 is_repeatable=True,
                 timeout_s=self._timeout_s if timeout_s is None else timeout_s,
                 connect_timeout_s=_CONNECT_TIMEOUT_S,

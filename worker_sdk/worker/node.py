@@ -19,8 +19,9 @@ from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.transport.asgi_types import App
 from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
-from worker_sdk.worker import job_log
+from worker_sdk.worker import job_log, outcomes
 from worker_sdk.worker.admission import Admission
+from worker_sdk.worker.answered_jobs import AnsweredJobs
 from worker_sdk.worker.asgi import WorkerEndpoint
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.challenges import ChallengeOpener
@@ -179,7 +180,14 @@ class Node:
             beat_now=self._beat_now,
         )
         self._report_queue.start(
-            on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters
+            on_answered=self.executor.answered,
+            on_unknown_worker=self._unknown_to_masters,
+            next_jobs=AnsweredJobs(
+                self._admission,
+                self.identity,
+                self.executor.descriptors,
+                lambda job_id, token: self._report_queue.put(job_id, token, outcomes.HANDED_BACK),
+            ),
         )
         if self._server is not None:
             await self._server.start()

@@ -12,6 +12,7 @@ from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pau
 from worker_sdk.unsendable import check_keys
 from worker_sdk.wire import DecodeError, decode, encode, iso, packer
 from worker_sdk.worker import outcomes
+from worker_sdk.worker.answered_jobs import AnsweredJobs
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, now_s
 from worker_sdk.worker.refusals import REPEAT_S
@@ -64,7 +65,8 @@ class RefusedResultItem(SingleItem):
 
 class ReportQueue:
     """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
-    when a master answered that it does not know this worker.
+    when a master answered that it does not know this worker. `next_jobs` takes the jobs that come with answers; None:
+    none may come.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
@@ -73,6 +75,7 @@ class ReportQueue:
         self._clock = clock
         self._on_answered: Callable[[list[str]], object] = lambda tokens: None
         self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
+        self._next_jobs: AnsweredJobs | None = None
         self._packer = packer()
         self._pending: deque[Item] = deque()
         self._held_bytes = 0
@@ -96,9 +99,14 @@ class ReportQueue:
         return self._held_bytes > MAX_HELD_BYTES
 
     def start(
-        self, *, on_answered: Callable[[list[str]], object], on_unknown_worker: Callable[[str], object]
+        self,
+        *,
+        on_answered: Callable[[list[str]], object],
+        on_unknown_worker: Callable[[str], object],
+        next_jobs: AnsweredJobs | None = None,
     ) -> None:
         self._on_answered = on_answered
+        self._next_jobs = next_jobs
         self._on_unknown_worker = on_unknown_worker
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-reports")
 
@@ -224,7 +232,20 @@ class ReportQueue:
 
     async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
         """Send a batch. Return the minimum seconds before the next try; None if there is no reason to wait."""
-        answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
+        next_jobs = self._next_jobs
+        answer = await self._client.call(
+            "POST",
+            f"/api/workers/{worker_id}/results",
+            _body(batch),
+            # Without a slot, the worker would hand the jobs back.
+            fields=""
+            if next_jobs is None
+            or next_jobs.admission.is_leaving
+            or self._identity.is_drain_ordered
+            or next_jobs.descriptors.is_short
+            or self._held_bytes > MAX_HELD_BYTES
+            else next_jobs.field_line,
+        )
         if answer.is_ok:
             stale = answer.ids("stale")
             named = answer.ids("accepted") | stale
@@ -234,6 +255,8 @@ class ReportQueue:
                     logger.debug("job %s: the master has answered for its end: %s", job_id, text)
             self._under_way = [item for item in batch if item.job_id not in named]
             self._delivered([item for item in batch if item.job_id in named] if self._under_way else batch)
+            if "jobs" in answer.body and next_jobs is not None:
+                next_jobs.take(worker_id, answer.body)
             return 0.0 if self._under_way else None
         if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)

@@ -293,17 +293,3 @@ class RefusedResult(Answer):
     code: str = Field(description="Problem code.")
     detail: str
     errors: list[ProblemField]
-
-
-class ResultsAnswer(Answer):
-    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
-    changed."""
-
-    accepted: list[JobId]
-    stale: list[JobId]
-    refused: list[RefusedResult] = Field(
-        description="Invalid results. They are in neither of the other lists, and do not affect the valid results. "
-        "Missing if there are none. If no result of the call is valid, the answer is the problem of the "
-        "first result instead.",
-        json_schema_extra=SINCE,
-    )

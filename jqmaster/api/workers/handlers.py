@@ -17,6 +17,7 @@ from jqmaster.domain.workers.worker import Worker
 from jqmaster.domain.workers.worker_figures import GroupKind
 from jqmaster.errors import (
     FieldError,
+    InvalidError,
     JqmasterError,
     OverloadedError,
     TooLargeError,
@@ -26,8 +27,12 @@ from jqmaster.errors import (
 from jqmaster.service.workers.operator_actions import WorkerCommand
 from jqmaster.service.workers.worker_sets import SetCommand, jobs_of
 
+# The header of a report whose answer may carry the next jobs of the worker.
+JOBS_AFTER: Final = b"jq-jobs-after"
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
+# Fences are below 2**53.
+MOST_DIGITS: Final = 16
 # A report up to this size is read at once.
 SHORT_REPORT_BYTES: Final = 64 * 1024
 # The most left-out fields that an answer names.
@@ -116,9 +121,23 @@ async def results(call: Call) -> Reply:
     if refused and not outcomes:
         raise next(iter(refused.values()))
     await _check_owner(call)
-    accepted, stale = await call.services.reports.results(call.path["worker_id"], outcomes)
-    told = [_refusal(index, exc) for index, exc in sorted(refused.items())]
-    return Reply(200, {"accepted": accepted, "stale": stale} | ({"refused": told} if told else {}))
+    after = call.fields.get(JOBS_AFTER)
+    newest_fence = None
+    if after is not None:
+        if not after.isdigit() or len(after) > MOST_DIGITS:
+            rule = "must be a fence, or 0"
+            raise InvalidError(
+                f"JQ-Jobs-After {rule}", errors=[FieldError(("header", "JQ-Jobs-After"), rule)]
+            )
+        newest_fence = int(after)
+    report = await call.services.reports.take(call.path["worker_id"], outcomes, newest_fence)
+    answer: dict[str, Any] = {"accepted": report.accepted, "stale": report.stale}
+    if refused:
+        answer["refused"] = [_refusal(index, exc) for index, exc in sorted(refused.items())]
+    if (given := report.given) is not None:
+        answer["epoch"], answer["store_time_ms"] = given.epoch, given.now_ms
+        answer["jobs"] = [views.dispatch(offer) for offer in given.offers]
+    return Reply(200, answer)
 
 
 async def observe(call: Call) -> Reply:

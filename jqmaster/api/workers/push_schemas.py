@@ -9,7 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jqmaster.api.schemas import SINCE, AnyValue, Binary, JobId, Token
+from jqmaster.api.jobs.outcome_schemas import RefusedResult
+from jqmaster.api.schemas import SINCE, Answer, AnyValue, Binary, JobId, Token
 
 
 class Open(BaseModel):
@@ -115,6 +116,34 @@ class ClaimAnswer(Open):
         max_length=500, description="Jobs to run. Empty if the wait is over or the worker should drain."
     )
     drain: bool = Field(description="True: finish the running jobs. No more will come.")
+
+
+class ResultsAnswer(Answer):
+    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
+    changed."""
+
+    accepted: list[JobId]
+    stale: list[JobId]
+    refused: list[RefusedResult] = Field(
+        description="Invalid results. They are in neither of the other lists, and do not affect the valid results. "
+        "Missing if there are none. If no result of the call is valid, the answer is the problem of the "
+        "first result instead.",
+        json_schema_extra=SINCE,
+    )
+    jobs: list[Dispatch] = Field(
+        max_length=500,
+        description="Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Judge each as "
+        "a pushed one, and report `handed_back` for a job that you do not take. Missing if there are none.",
+        json_schema_extra=SINCE,
+    )
+    epoch: int = Field(
+        description="Epoch of the leadership that offers `jobs`. Missing without them.",
+        json_schema_extra=SINCE,
+    )
+    store_time_ms: int = Field(
+        description="Store time (Unix ms) at which `jobs` were claimed. Missing without them.",
+        json_schema_extra=SINCE,
+    )
 
 
 class Rejected(Open):

@@ -58,6 +58,12 @@ _OBSERVE_TEXT: Final = (
     "is answered 200 and ignored."
 )
 
+_RESULTS_TEXT: Final = (
+    "With the header `JQ-Jobs-After`, the answer to successes may carry `jobs` for the slots that they freed, which "
+    "saves a push of few and small jobs. Its value is the newest fence among the jobs that came with such answers, or "
+    "0 at first. If an answer was lost, the next report shows it, and its jobs are pushed."
+)
+
 _SLOTS_TEXT: Final = (
     "The next claim obeys the number. The worker is told by the answer to its next heartbeat. Fewer slots stop no job: "
     "the worker gets new ones when it runs fewer than that. Workers of release 0.2 refuse jobs beyond the number that "
@@ -111,7 +117,8 @@ OPERATIONS: Final = [
               {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/results", handlers.results, Scope.WORK, "Report the ends of attempts",
               "workers",
-              {200: outcome_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE)),
+              {200: push_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE),
+              text=_RESULTS_TEXT),
     Operation("POST", "/api/workers/{worker_id}/observations", handlers.observe, Scope.WORK,
               "Report what another system still admits", "workers",
               {200: schemas.ObservationAnswer}, schemas.ObservationRequest, problems=(404, *_STORE),

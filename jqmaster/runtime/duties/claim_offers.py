@@ -31,13 +31,16 @@ from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.settlements import SettlementStore
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.workers.polls import reply_of
+from jqmaster.store.workers.polls import PollReply, reply_of
 from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
 # How long a job waits before the next offer if its worker refused it because of the job itself.
 PUT_OFF_S: Final = 15.0
+# The most jobs, and bytes of their arguments, that go with the answer to a report.
+MOST_WITH_ANSWER: Final = 8
+MAX_BYTES_WITH_ANSWER: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,34 @@ class ClaimOffers:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def reply_with(self, member: Member, claim: Claim) -> PollReply | None:
+        """Return a claim as the jobs that go with the answer to the worker's report; None: it has to be pushed. Nobody
+        hears whether a job of an answer was taken until the next heartbeat names it. A push tells at once, and its cost
+        is shared by its jobs."""
+        size = 0
+        for job in claim.jobs:
+            if job.record.needs_more or job.record.is_unique:
+                return None
+            size += len(job.record.argument)
+        if (
+            len(claim.jobs) > MOST_WITH_ANSWER
+            or size > MAX_BYTES_WITH_ANSWER
+            or member.worker.spec.url is None
+            or member.breaker.failures
+            or member.breaker.open_s > 0.0
+            or not self._is_trusted()
+        ):
+            return None
+        if logger.isEnabledFor(logging.DEBUG):
+            for job in claim.jobs:
+                _log(
+                    job,
+                    "attempt %d goes to worker %s with the answer to its report",
+                    job.record.attempt,
+                    member.worker.id,
+                )
+        return reply_of(self._epoch_number, claim)
+
     def _answer_poll(self, worker_id: str, claim: Claim) -> None:
         if self._is_trusted():
             self._held_polls.answer(worker_id, reply_of(self._epoch_number, claim))
@@ -183,7 +214,19 @@ class ClaimOffers:
         if not claim.jobs:
             # All of the jobs have ended, which freed their slots.
             return Withheld()
-        offer_ms = claim.not_after_ms - claim.now_ms
+        # Most offers are one push, which the worker answers.
+        first: PushResult | None = None
+        if self._is_trusted():
+            first = await self._client.push(member.worker, self._epoch_number, claim)
+            if isinstance(first, Delivered):
+                await self._answered(push, claim, first)
+                return first
+        return await self._offer_on(push, claim, first)
+
+    async def _offer_on(self, push: _Push, claim: Claim, first: PushResult | None) -> OfferResult:
+        """Go on with an offer after its first push (None: it was not made), until each job has an answer or the offer
+        is over."""
+        member = push.member
 
         async def send(part: Claim) -> PushResult:
             return await self._client.push(member.worker, self._epoch_number, part)
@@ -194,18 +237,22 @@ class ClaimOffers:
             member.breaker,
             self._clock,
             worker_id=member.worker.id,
-            over_at_s=push.claimed_at_s + offer_ms / 1000,
+            over_at_s=push.claimed_at_s + (claim.not_after_ms - claim.now_ms) / 1000,
             may_push=self._is_trusted,
             is_stopping=lambda: self._is_stopping,
+            first=first,
         )
         result: OfferResult = Withheld()
         async with contextlib.aclosing(offers.results()) as results:
             async for part, result in results:
-                if logger.isEnabledFor(logging.DEBUG):
-                    _log_answer(member.worker.id, part, result)
-                elapsed_ms = round((self._clock.monotonic_s() - push.claimed_at_s) * 1000)
-                await self._conclude(push, part, result, push.claim.now_ms + elapsed_ms)
+                await self._answered(push, part, result)
         return result
+
+    async def _answered(self, push: _Push, part: Claim, result: OfferResult) -> None:
+        if logger.isEnabledFor(logging.DEBUG):
+            _log_answer(push.member.worker.id, part, result)
+        elapsed_ms = round((self._clock.monotonic_s() - push.claimed_at_s) * 1000)
+        await self._conclude(push, part, result, push.claim.now_ms + elapsed_ms)
 
     async def _completed(self, claim: Claim) -> Claim:
         """Return the claim with the data that its records lack, and without jobs that have ended meanwhile."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jqmaster.clock import TICK_S, Clock
@@ -18,7 +18,7 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.link.leader_port import TravellingClaim
+from jqmaster.store.link.leader_port import ReportedSlots, TravellingClaim, Trigger
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.wake import (
     ConstraintsChanged,
@@ -31,6 +31,7 @@ from jqmaster.store.link.wake import (
     WorkersChanged,
 )
 from jqmaster.store.operations.looks import Look
+from jqmaster.store.workers.polls import PollReply
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -49,11 +50,23 @@ Wanted = Sequence[tuple[Member, WantedClaim]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingClaims:
-    """Claims that the store has not answered yet."""
+    """Claims that the store has not answered yet. `takers`: the workers whose jobs may go with the answers to their
+    reports; `given`: by worker ID, those that do."""
 
     wanted: Wanted
     sent_at_s: float
     times_ready: int
+    takers: Collection[str]
+    given: dict[str, PollReply] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GivenJobs:
+    """Jobs that went with the answer to a worker's report, until its next report shows whether they arrived."""
+
+    member: Member
+    claim: Claim
+    claimed_at_s: float
 
 
 class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
@@ -104,6 +117,8 @@ class Dispatcher:
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
         self._plenty: dict[tuple[str, ...], int] = {}
+        # By worker ID.
+        self._given: dict[str, _GivenJobs] = {}
         self._loops = BackgroundLoops("dispatcher", is_vital=True)
         # Claims that travel with writes of others.
         self._travelling: set[_PendingClaims] = set()
@@ -179,34 +194,59 @@ class Dispatcher:
 
     # --- claims that travel with a write (see LeaderPort)
 
-    def claim_with(
-        self, trigger: JobsReady | SlotsFreed, names: Collection[str] = ()
-    ) -> TravellingClaim | None:
+    def claim_with(self, trigger: Trigger, names: Collection[str] = ()) -> TravellingClaim | None:
         """See `LeaderPort.claim_with`."""
         if self._is_stopping or not self._is_trusted():
             return None
+        wanted: Wanted
+        # Workers that take the claimed jobs with the answer to their report.
+        takers: set[str] = set()
         match trigger:
-            case SlotsFreed(worker_id, count):
-                member = self._fleet.get(worker_id)
-                if member is None or self._fleet.is_within(self._exhausted):
-                    return None
-                busy = member.busy
-                self._fleet.freed(worker_id, count)
-                wanted = self._wanted_claims()
-                if not wanted:
-                    member.busy = busy
             case JobsReady():
                 self._became_ready(names)
                 wanted = self._wanted_claims(names)
-        return self._travelling_claim(wanted) if wanted else None
+            case SlotsFreed():
+                wanted = self._claims_of_freed((trigger,))
+            case _:
+                for one in trigger:
+                    if one.newest_fence is not None:
+                        takers.add(one.worker_id)
+                        if (given := self._given.pop(one.worker_id, None)) is not None:
+                            self._push_unless_taken(given, one.newest_fence)
+                if self._fleet.is_within(self._exhausted):
+                    return None
+                wanted = self._claims_of_freed(trigger)
+        return self._travelling_claim(wanted, takers) if wanted else None
 
-    def _travelling_claim(self, wanted: Wanted) -> TravellingClaim:
+    def _push_unless_taken(self, given: _GivenJobs, newest_fence: int) -> None:
+        """Push jobs that went with an answer to a report, unless the worker has them: it names the newest fence among
+        the jobs that came with answers."""
+        if given.claim.jobs[-1].fence > newest_fence:
+            self.give(given.member, given.claim, given.claimed_at_s)
+
+    def _claims_of_freed(self, freed: Sequence[SlotsFreed | ReportedSlots]) -> Wanted:
+        """Return the claims to make once these slots are free. If there are none, the slots are not counted as free
+        yet: a message will say that they are."""
+        if self._fleet.is_within(self._exhausted):
+            return ()
+        busy = [(m, m.busy) for one in freed if (m := self._fleet.get(one.worker_id)) is not None]
+        if not busy:
+            return ()
+        for one in freed:
+            self._fleet.freed(one.worker_id, one.count)
+        wanted = self._wanted_claims()
+        if not wanted:
+            for member, slots in busy:
+                member.busy = slots
+        return wanted
+
+    def _travelling_claim(self, wanted: Wanted, takers: Collection[str]) -> TravellingClaim:
         prepared = self._claims.prepare_claims(
             self._leadership.epoch,
             [claim for _, claim in wanted],
             self._constraints.current.constraint_set.edition,
         )
-        pending = self._begin_claims(wanted)
+        pending = self._begin_claims(wanted, takers)
         self._travelling.add(pending)
 
         def on_replies(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
@@ -236,7 +276,12 @@ class Dispatcher:
             self._arrived.set()
             self._wake_if_useful()
 
-        return TravellingClaim(prepared.calls, on_replies, on_failure)
+        def on_no_answer() -> None:
+            for worker_id in pending.given:
+                if (given := self._given.pop(worker_id, None)) is not None:
+                    self._push_unless_taken(given, newest_fence=0)
+
+        return TravellingClaim(prepared.calls, on_replies, on_failure, pending.given, on_no_answer)
 
     # --- claims of its own rounds
 
@@ -274,7 +319,10 @@ class Dispatcher:
             self._refreshed_at_s = self._clock.monotonic_s()
             if not self.is_idle:
                 self._became_ready()  # the message may have been lost, so poll
-            # Forget sets of names that nobody runs any more.
+            # Forget workers that are gone, and sets of names that nobody runs any more.
+            self._given = (
+                {w: self._given[w] for w in self._given if self._fleet.get(w)} if self._given else {}
+            )
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
         while not self._is_stopping and (wanted := self._wanted_claims()):
             try:
@@ -329,10 +377,10 @@ class Dispatcher:
 
     # --- answers to claims
 
-    def _begin_claims(self, wanted: Wanted) -> _PendingClaims:
+    def _begin_claims(self, wanted: Wanted, takers: Collection[str] = ()) -> _PendingClaims:
         for member, _ in wanted:
             member.begin_claim()
-        return _PendingClaims(wanted, self._clock.monotonic_s(), self._times_ready)
+        return _PendingClaims(wanted, self._clock.monotonic_s(), self._times_ready, takers)
 
     def _end_claims_unanswered(self, pending: _PendingClaims) -> None:
         for member, _ in pending.wanted:
@@ -364,7 +412,12 @@ class Dispatcher:
                     left_behind[names] = not claim.is_exhausted
                     if claim.opens_in_ms >= 0:
                         self._notify(GateClosed())
-                    if claim.jobs:
+                    if not claim.jobs:
+                        continue
+                    if one.worker_id in pending.takers and (reply := self._offers.reply_with(member, claim)):
+                        pending.given[one.worker_id] = reply
+                        self._given[one.worker_id] = _GivenJobs(member, claim, pending.sent_at_s)
+                    else:
                         self.give(member, claim, pending.sent_at_s)
         self._note_plenty(left_behind)
         if failed:

@@ -293,11 +293,12 @@ class Fleet:
                 plenty.get(names, 0),
             )
             for worker_id, m in self._members.items()
-            if worker_id != self.reserved
+            # In a large fleet that works, most have no room.
+            if m.busy < m.worker.spec.max_jobs
+            and worker_id != self.reserved
             and m.pushes < (MOST_PUSHES if m.is_prompt else 1)
             and not m.claims
             and m.can_receive_jobs(now_s)
-            and m.busy < m.worker.spec.max_jobs
             and self._is_available(m, now_s)
             and (names := m.names)
             and names not in exhausted

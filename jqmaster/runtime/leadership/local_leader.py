@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection
 from typing import Final
 
-from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim
-from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
+from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim, Trigger
+from jqmaster.store.link.wake import WakeMessage
 
 Wake = Callable[[WakeMessage], None]
-ClaimWith = Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim | None]
+ClaimWith = Callable[[Trigger, Collection[str]], TravellingClaim | None]
 _NOWHERE: Final[Wake] = LEADER_ELSEWHERE.wake
 _NEVER: Final[ClaimWith] = LEADER_ELSEWHERE.claim_with
 

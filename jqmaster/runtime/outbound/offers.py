@@ -66,9 +66,9 @@ class _OfferPiece:
 class Offers:
     """The offers of one claim.
 
-    `push`: sends jobs to their worker once. `may_push`: asked before each push; `is_stopping`: asked before each
-    repeat. Pushes without a valid answer are reported to `breaker` here; the consumer of the results reports the
-    others.
+    `push`: sends jobs to their worker once; `first`: the result of the first push, if it was made already. `may_push`:
+    asked before each push; `is_stopping`: asked before each repeat. Pushes without a valid answer are reported to
+    `breaker` here; the consumer of the results reports the others.
     """
 
     def __init__(
@@ -82,7 +82,9 @@ class Offers:
         over_at_s: float,
         may_push: Callable[[], bool],
         is_stopping: Callable[[], bool],
+        first: PushResult | None = None,
     ) -> None:
+        self._first = first
         self._push = push
         self._breaker = breaker
         self._clock = clock
@@ -100,10 +102,13 @@ class Offers:
             part = self._parts.popleft()
             # The process may be suspended right after this check. The worker judges the offer by its age and epoch, so
             # a late one does no harm.
-            if not self._may_push():
+            if self._first is not None:
+                result, self._first = self._first, None
+            elif self._may_push():
+                result = await self._push(part.claim)
+            else:
                 yield part.claim, _without_push(part, "the lead is over")
                 continue
-            result = await self._push(part.claim)
             if part.is_in_doubt and isinstance(result, NotDelivered | Refused):
                 result = MaybeDelivered(
                     result.why, is_answer=not isinstance(result, NotDelivered) or result.is_answer

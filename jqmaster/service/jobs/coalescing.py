@@ -35,6 +35,8 @@ class Coalescer(Generic[T, R]):
         self._max_waiting = max_waiting
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._worker: asyncio.Task[None] | None = None
+        # A caller of `lead` flushes its own item.
+        self._is_led = False
         self._pace = pace
         self._stopping = asyncio.Event()
 
@@ -53,11 +55,27 @@ class Coalescer(Generic[T, R]):
             raise OverloadedError("too many requests wait for the store", retry_after_s=1)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._worker is None or self._worker.done():
-            # The flush gets a context of its own, because its log lines concern all of its items, not only the first
-            # request.
-            self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
+        if not self._is_led and (self._worker is None or self._worker.done()):
+            self._begin_work()
         return await future
+
+    async def lead(self, item: T) -> R:
+        """Do as `submit`, without a task if nothing is under way: then the caller itself flushes its item. If it is
+        cancelled, so is this flush."""
+        if self._is_led or not (self._worker is None or self._worker.done()):
+            return await self.submit(item)
+        self._is_led = True
+        try:
+            return (await self._flush([item]))[0]
+        finally:
+            self._is_led = False
+            if self._waiting:
+                self._begin_work()
+
+    def _begin_work(self) -> None:
+        # The flush gets a context of its own, because its log lines concern all of its items, not only the first
+        # request.
+        self._worker = asyncio.create_task(self._work(), name="coalescer", context=contextvars.Context())
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

@@ -15,18 +15,23 @@ from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import JqmasterError, unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.coalescing import Coalescer
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.jobs.challenges import NOT_OPENED, ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
-from jqmaster.store.jobs.settlements import GateHold, Settlement, SettlementStore
+from jqmaster.store.jobs.settlements import GateHold, Settled, Settlement, SettlementStore, Successes
+from jqmaster.store.link.leader_port import NextJobs
+from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
 # Longer messages are cut, because they are for people, and every failed attempt stores one.
 MAX_MESSAGE: Final = 1_000
+# More workers than this report at a time only if the store does not answer.
+MAX_WAITING_REPORTS: Final = 10_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
 
@@ -41,6 +46,16 @@ class Observed:
     value: object = None
     has_value: bool = False
     as_of_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAnswer:
+    """The answer to a report: IDs of jobs whose outcome was accepted, and of those whose token is stale. `given`: the
+    next jobs of the worker."""
+
+    accepted: list[str]
+    stale: list[str]
+    given: NextJobs | None = None
 
 
 class ReportService:
@@ -62,6 +77,10 @@ class ReportService:
         self._challenges = challenges
         self._records = records
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        # Reports of different workers that arrive while the store is busy with earlier ones are settled together.
+        self._successes: Coalescer[Successes, Settled | Exception] = Coalescer(
+            settlements.settle_successes, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_REPORTS
+        )
 
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
@@ -81,13 +100,20 @@ class ReportService:
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
         """Return the IDs of jobs whose outcome was accepted, by this report or an earlier one, and of those whose token
         is stale. Raise NotFoundError if the worker is not registered."""
+        answer = await self.take(worker_id, outcomes)
+        return answer.accepted, answer.stale
+
+    async def take(
+        self, worker_id: str, outcomes: Sequence[Outcome], newest_fence: int | None = None
+    ) -> ReportAnswer:
+        """Do as `results`. `newest_fence`: the caller starts jobs that come with the answer; see `ReportedSlots`."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
-        accepted, stale = await self._settle(worker_id, outcomes)
+        answer = await self._settle(worker_id, outcomes, newest_fence)
         if logger.isEnabledFor(logging.DEBUG):
-            await self._log_settled(worker_id, accepted)
-            _log_stale(worker_id, stale)
-        return accepted, stale
+            await self._log_settled(worker_id, answer.accepted)
+            _log_stale(worker_id, answer.stale)
+        return answer
 
     async def _log_settled(self, worker_id: str, job_ids: Sequence[str]) -> None:
         """Log the state of each job, which takes another read of the store."""
@@ -100,20 +126,28 @@ class ReportService:
             name, state = (job.name, str(job.state)) if job else ("removed", "over")
             logger.debug("job %s (%s): settled by worker %s, now %s", job_id, name, worker_id, state)
 
-    async def _settle(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
+    async def _settle(
+        self, worker_id: str, outcomes: Sequence[Outcome], newest_fence: int | None
+    ) -> ReportAnswer:
         succeeded = [o for o in outcomes if o.type == "success"]
         others = [o for o in outcomes if o.type != "success"]
         accepted: list[str] = []
         stale: list[str] = []
+        given: NextJobs | None = None
         if succeeded:
             used: dict[str, Mapping[str, int]] = {}
             for outcome in succeeded:
                 if outcome.used:
                     used[outcome.job_id] = outcome.used
-            verdicts = await self._settlements.settle_success(
-                worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded], used
+            ended = [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
+            # The answer to other endings may take longer than a push.
+            settled = await self._successes.lead(
+                Successes(worker_id, ended, used, None if others else newest_fence)
             )
-            accepted, stale = _split([o.job_id for o in succeeded], verdicts)
+            if isinstance(settled, Exception):
+                raise settled
+            accepted, stale = _split([o.job_id for o in succeeded], settled.verdicts)
+            given = settled.given
         if others and any(o.type == "challenged" for o in others):
             awaiting, unanswerable = await self._await_callbacks(worker_id, others)
             accepted += awaiting
@@ -129,7 +163,7 @@ class ReportService:
             accepted, stale = accepted + more_accepted, stale + more_stale
             known = {s.job_id for s in settlements}
             stale += [o.job_id for o in others if o.job_id not in known]
-        return accepted, stale
+        return ReportAnswer(accepted, stale, given)
 
     async def _await_callbacks(
         self, worker_id: str, outcomes: Sequence[Outcome]

@@ -1,7 +1,8 @@
 """Claims, which give jobs to a worker for the time of a lease. Only the leader claims."""
 
+import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
@@ -20,6 +21,8 @@ from jqmaster.store.link.shard import Shard
 
 # The most bytes of records that the claims of one round trip return. Each claim may exceed its share by its last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
+# The limit of a worker's claim, and whether its poll waits here, behind the worker's ID.
+_LIMIT: Final = struct.Struct(">IB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +104,22 @@ class NotClaimed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of a claim, with which its answer is read."""
+    """The terms of the claims of one call, with which its answer is read. `workers`: the numbers of these claims among
+    all that were wanted."""
 
+    workers: Sequence[int]
     tokens: bytes
     lease_ms: int
     offer_ms: int
-    polls_here: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaims:
-    """Claims that have not been sent yet."""
+    """Claims that have not been sent yet. Each call makes those of workers that serve the same names."""
 
     calls: Sequence[ScriptCall]
     terms: Sequence[_Terms]
+    wanted: Sequence[WantedClaim]
 
 
 class ClaimStore:
@@ -143,82 +148,111 @@ class ClaimStore:
         """Return the script calls of `claim_each`, for the caller to send."""
         # Tell the worker the same durations as the store, even if the settings change meanwhile.
         times = self._times.current
-        terms = [
-            _Terms(new_tokens(min(one.limit, MAX_PER_CALL)), times.lease_ms, times.offer_ms, one.polls_here)
-            for one in wanted
-        ]
         max_bytes = MAX_CLAIM_BYTES // len(wanted)
-        calls = [
-            self._claim_call(epoch, one, edition, t, max_bytes) for one, t in zip(wanted, terms, strict=True)
-        ]
-        return PreparedClaims(calls, terms)
+        calls: list[ScriptCall] = []
+        terms: list[_Terms] = []
+        for numbers, limit in [((0,), wanted[0].limit)] if len(wanted) == 1 else _shared_calls(wanted):
+            tokens = new_tokens(min(limit, MAX_PER_CALL))
+            terms.append(_Terms(numbers, tokens, times.lease_ms, times.offer_ms))
+            calls.append(self._claim_call(epoch, wanted, edition, terms[-1], max_bytes))
+        return PreparedClaims(calls, terms, wanted)
 
     def read_claims(
         self, prepared: PreparedClaims, replies: Sequence[tuple[str, list[Any]] | Exception]
     ) -> list[Claim | NotClaimed | Exception]:
         """Read the store's answers to the calls of `prepare_claims`."""
-        return [
-            reply if isinstance(reply, Exception) else self._claimed(reply, terms)
-            for reply, terms in zip(replies, prepared.terms, strict=True)
-        ]
+        if len(prepared.wanted) == 1:
+            return self._read(prepared.wanted, replies[0], prepared.terms[0])
+        claims: dict[int, Claim | NotClaimed | Exception] = {}
+        for reply, terms in zip(replies, prepared.terms, strict=True):
+            of_call = [prepared.wanted[n] for n in terms.workers]
+            claims.update(zip(terms.workers, self._read(of_call, reply, terms), strict=True))
+        return [claims[n] for n in range(len(prepared.wanted))]
 
     def _claim_call(
-        self, epoch: str, one: WantedClaim, edition: int, terms: _Terms, max_bytes: int
+        self, epoch: str, wanted: Sequence[WantedClaim], edition: int, terms: _Terms, max_bytes: int
     ) -> ScriptCall:
-        k, worker_id, now = self._keys, one.worker_id, self._shard.now
-        keys = (
-            k.epoch,
-            k.worker(worker_id),
-            k.claims(worker_id),
-            k.running,
-            k.fence,
-            self._skipped,
-            k.damaged,
-            k.rules,
-            k.mail(worker_id),
-        )
+        k, now = self._keys, self._shard.now
+        keys = [k.epoch, k.running, k.fence, self._skipped, k.damaged, k.rules]
+        workers = b""
+        for number in terms.workers:
+            one = wanted[number]
+            worker_id = one.worker_id
+            keys += (k.worker(worker_id), k.claims(worker_id), k.mail(worker_id))
+            workers += codec.id_bytes(worker_id) + _LIMIT.pack(min(one.limit, MAX_PER_CALL), one.polls_here)
         return ScriptCall(
             load("claim"),
             keys,
-            ("" if now is None else now(), epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
-             terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel,
-             worker_id, "" if one.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(one.names)),
+            ("" if now is None else now(), epoch, edition, workers, terms.lease_ms, terms.offer_ms,
+             self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel, k.wake_channel, max_bytes,
+             *dict.fromkeys(wanted[terms.workers[0]].names)),
         )  # fmt: skip
 
-    def _claimed(self, reply: tuple[str, list[Any]], terms: _Terms) -> Claim | NotClaimed:
+    def _read(
+        self, wanted: Sequence[WantedClaim], reply: tuple[str, list[Any]] | Exception, terms: _Terms
+    ) -> list[Claim | NotClaimed | Exception]:
+        """Return the claims of one call."""
+        if isinstance(reply, Exception):
+            return [reply for _ in wanted]
         word, data = reply
+        if word == "none":
+            told = data[0]
+            return [_refusal(refused) for refused in told[::3]]
         if word != "ok":
-            return NotClaimed(word)
-        now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired = data
+            return [NotClaimed(word) for _ in wanted]
+        now_ms, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired, told = data
         if expired:
             self._tally.skipped(name.decode() for name in expired)
+        claims: list[Claim | NotClaimed | Exception] = []
+        begin = 0
+        for one, share_word, busy, count in zip(wanted, told[::3], told[1::3], told[2::3], strict=True):
+            if share_word != b"ok":
+                claims.append(_refusal(share_word))
+                continue
+            end = begin + count
+            fenced = zip(
+                range(first_fence + begin, first_fence + end),
+                flat[2 * begin : 2 * end : 2],
+                flat[2 * begin + 1 : 2 * end : 2],
+                strict=True,
+            )
+            jobs = self._decoded(fenced, terms.tokens[begin * TOKEN_BYTES : end * TOKEN_BYTES].hex(), now_ms)
+            claims.append(
+                Claim(
+                    now_ms,
+                    busy,
+                    now_ms + terms.offer_ms,
+                    now_ms + terms.lease_ms,
+                    jobs,
+                    passed_over + count - len(jobs),
+                    bool(is_exhausted),
+                    opens_in_ms,
+                    one.polls_here,
+                )
+            )
+            # The call passed these jobs over once, whichever worker would have got them.
+            begin, passed_over = end, 0
+        return claims
+
+    def _decoded(
+        self, claimed: Iterable[tuple[int, bytes, bytes]], tokens: str, now_ms: int
+    ) -> list[ClaimedJob]:
+        """Return the jobs of one worker from the fence, ID and record of each, and their tokens in hexadecimal digits.
+        Leave out damaged records, which no worker can run: the leader sets their jobs aside when their leases end."""
         jobs = []
         waits: defaultdict[str, list[int]] = defaultdict(list)
-        tokens = terms.tokens.hex()
-        for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
+        for n, (fence, job_id, record) in enumerate(claimed):
             try:
-                claimed = codec.decode_claimed(record)
+                decoded = codec.decode_claimed(record)
             except DamagedError:
-                # The record is damaged, so no worker can run the job. The leader sets it aside when its lease ends.
-                passed_over += 1
                 continue
             token = tokens[n * 2 * TOKEN_BYTES : (n + 1) * 2 * TOKEN_BYTES]
-            jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
-            if claimed.ready_since_ms and not claimed.has_callback:
-                waits[claimed.name].append(now_ms - claimed.ready_since_ms)
+            jobs.append(ClaimedJob(job_id.decode(), token, fence, decoded))
+            if decoded.ready_since_ms and not decoded.has_callback:
+                waits[decoded.name].append(now_ms - decoded.ready_since_ms)
         for name, waits_ms in waits.items():
             self._tally.claimed(name, waits_ms)
-        return Claim(
-            now_ms,
-            busy,
-            now_ms + terms.offer_ms,
-            now_ms + terms.lease_ms,
-            jobs,
-            passed_over,
-            bool(is_exhausted),
-            opens_in_ms,
-            terms.polls_here,
-        )
+        return jobs
 
     async def suspects(self, limit: int) -> list[str]:
         """Return IDs of suspects, jobs that may wait to run alone on a worker, in no particular order."""
@@ -262,3 +296,27 @@ class ClaimStore:
             self._tally.claimed(job.record.name, [now_ms - job.record.ready_since_ms])
         not_after_ms, lease_until_ms = now_ms + times.offer_ms, now_ms + times.lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
+
+
+def _refusal(word: bytes) -> NotClaimed | DamagedError:
+    if word == b"damaged":
+        return DamagedError("a key of the worker is not of its type; `jqmaster fsck` tells which")
+    return NotClaimed(word.decode())
+
+
+def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:
+    """Return for each call the numbers of its claims, and how many jobs they claim. A call has the claims of workers
+    that serve the same names, as long as they fit into it."""
+    calls: list[tuple[list[int], int]] = []
+    # By names: the place of the last call.
+    last: dict[tuple[str, ...], int] = {}
+    for number, one in enumerate(wanted):
+        names, limit = tuple(one.names), min(one.limit, MAX_PER_CALL)
+        place = last.get(names)
+        if place is None or calls[place][1] + limit > MAX_PER_CALL:
+            last[names] = len(calls)
+            calls.append(([number], limit))
+        else:
+            numbers, so_far = calls[place]
+            calls[place] = ([*numbers, number], so_far + limit)
+    return calls

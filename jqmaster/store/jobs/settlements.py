@@ -1,7 +1,7 @@
 """Workers' reports on the starts and ends of attempts, which tokens authorize."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.domain.jobs.job import JobState
@@ -12,7 +12,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.leader_port import TravellingClaim
+from jqmaster.store.link.leader_port import NextJobs, ReportedSlots, TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
@@ -23,6 +23,8 @@ Used = Mapping[str, int]
 NO_REPORT: Final[Mapping[str, Used]] = {}
 # The answer of `settle` for an attempt that did not end by this call.
 NOT_ENDED: Final = -1
+# The answer of `settle_success` for the stale attempts of a worker that is not registered.
+UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,26 @@ class Settlement:
     worker_id: str = ""
     frame: str = ""
     used: Used | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Successes:
+    """Attempts of one worker that succeeded: job ID, token and encoded result of each. `used`: by job ID, what an
+    attempt has used."""
+
+    worker_id: str
+    ended: Sequence[tuple[str, str, bytes]]
+    used: Mapping[str, Used]
+    # See `ReportedSlots`.
+    newest_fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer to a report. `verdicts`: False: the token is stale. `given`: the next jobs of the worker."""
+
+    verdicts: list[bool]
+    given: NextJobs | None = None
 
 
 class SettlementStore:
@@ -82,43 +104,99 @@ class SettlementStore:
     ) -> list[bool]:
         """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale. `used`: by job ID,
         what an attempt has used."""
-        k, now = self._keys, self._shard.now
-        wake_channel = "" if self._shard.leader.is_here else k.wake_channel
-        calls = []
-        for chunk in [ended] if len(ended) <= MAX_PER_CALL else pages(ended, MAX_PER_CALL):
-            args: list[Arg] = [
-                "" if now is None else now(), k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
-                wake_channel, k.finished_channel,
-                _used_by([job_id for job_id, _, _ in chunk], used) if used else b"",
-            ]  # fmt: skip
-            for job_id, token, result in chunk:
-                args += (job_id, bytes.fromhex(token), result)
-            calls.append(
-                ScriptCall(
-                    load("settle_success"),
-                    (
-                        k.running,
-                        k.claims(worker_id),
-                        self._succeeded,
-                        k.results,
-                        k.worker(worker_id),
-                    ),
-                    args,
-                )
+        (settled,) = await self.settle_successes([Successes(worker_id, ended, used)])
+        if isinstance(settled, Exception):
+            raise settled
+        return settled.verdicts
+
+    async def settle_successes(self, reports: Sequence[Successes]) -> list[Settled | Exception]:
+        """End attempts of several workers as succeeded, in one round trip if they are few. Return the answer to each
+        report, or the error that it would have raised alone."""
+        first = reports[0]
+        if len(reports) == 1:
+            # One report may have more attempts than a script may end.
+            calls = (
+                [self._success_call(reports)]
+                if len(first.ended) <= MAX_PER_CALL
+                else [
+                    self._success_call([replace(first, ended=chunk)])
+                    for chunk in pages(first.ended, MAX_PER_CALL)
+                ]
             )
-        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(ended)), ())
-        replies = await self._client.run_all(calls, claim=claim)
-        for word, _ in replies:
-            _check_known(word, worker_id)
-        verdicts = [bool(code) for _, data in replies for code in data[0]]
-        on_worker = self._tally.on(worker_id)
-        for _, data in replies:
-            runs = iter(data[2])
-            for name, run_ms, jobs in zip(runs, runs, runs, strict=True):
-                self._tally.succeeded(name.decode(), run_ms, jobs)
-                on_worker.succeed(run_ms, jobs)
-        self._tell_freed(worker_id, sum(verdicts), replies, claim)
-        return verdicts
+            freed = [ReportedSlots(first.worker_id, len(first.ended), first.newest_fence)]
+        elif sum(len(one.ended) for one in reports) > MAX_PER_CALL:
+            middle = len(reports) // 2
+            return [
+                *await self.settle_successes(reports[:middle]),
+                *await self.settle_successes(reports[middle:]),
+            ]
+        else:
+            calls = [self._success_call(reports)]
+            freed = [ReportedSlots(one.worker_id, len(one.ended), one.newest_fence) for one in reports]
+        claim = self._shard.leader.claim_with(freed, ())
+        try:
+            replies = await self._client.run_all(calls, claim=claim)
+        except BaseException:
+            if claim is not None and claim.given:
+                claim.on_no_answer()
+            raise
+        return self._read_successes(reports, replies, claim)
+
+    def _read_successes(
+        self,
+        reports: Sequence[Successes],
+        replies: Sequence[tuple[str, list[Any]]],
+        claim: TravellingClaim | None,
+    ) -> list[Settled | Exception]:
+        """Count the ended attempts, tell the leader of the slots that they freed unless a claim did, and return the
+        answers."""
+        codes: list[int] = []
+        has_opened = False
+        for _, (of_call, opened, runs_of_workers) in replies:
+            codes += of_call
+            has_opened = has_opened or bool(opened)
+            # Each call has either all of the workers or the only one.
+            for one, runs in zip(reports, runs_of_workers, strict=True):
+                on_worker = self._tally.on(one.worker_id)
+                for name, run_ms, jobs in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
+                    self._tally.succeeded(name.decode(), run_ms, jobs)
+                    on_worker.succeed(run_ms, jobs)
+        answers: list[Settled | Exception] = []
+        begin = 0
+        for one in reports:
+            end = begin + len(one.ended)
+            of_one, begin = codes[begin:end], end
+            if UNKNOWN in of_one:
+                answers.append(unknown_worker(one.worker_id))
+                continue
+            given = claim.given.get(one.worker_id) if claim is not None else None
+            answers.append(Settled(list(map(bool, of_one)), given))
+            if claim is None:
+                self._shard.leader.wake(SlotsFreed(one.worker_id, sum(of_one)))
+        if has_opened:
+            self._shard.leader.wake(JobsReady())
+        return answers
+
+    def _success_call(self, reports: Sequence[Successes]) -> ScriptCall:
+        k, now = self._keys, self._shard.now
+        keys = [k.running, self._succeeded, k.results]
+        workers = b""
+        used: dict[str, Used] = {}
+        ended: list[Arg] = []
+        for one in reports:
+            keys += (k.claims(one.worker_id), k.worker(one.worker_id))
+            workers += codec.id_bytes(one.worker_id) + len(one.ended).to_bytes(4, "big")
+            if one.used:
+                used |= one.used
+            for job_id, token, result in one.ended:
+                ended += (job_id, bytes.fromhex(token), result)
+        return ScriptCall(
+            load("settle_success"),
+            keys,
+            ("" if now is None else now(), k.tag, workers, self._times.current.result_ttl_ms,
+             "" if self._shard.leader.is_here else k.wake_channel, k.finished_channel,
+             codec.pack(used) if used else b"", *ended),
+        )  # fmt: skip
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts that did not succeed as decided; False: the token is stale."""
@@ -182,11 +260,6 @@ class SettlementStore:
 def _check_known(word: str, worker_id: str) -> None:
     if word == "unknown":
         raise unknown_worker(worker_id)
-
-
-def _used_by(job_ids: Sequence[str], used: Mapping[str, Used]) -> bytes:
-    reported = {job_id: used[job_id] for job_id in job_ids if job_id in used}
-    return codec.pack(reported) if reported else b""
 
 
 def target_args(keys: Keys, decision: Decision) -> tuple[Arg, ...]:

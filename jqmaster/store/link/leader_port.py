@@ -6,12 +6,39 @@ round trip and an fsync. A write without a claim wakes the leader afterwards: in
 (`wake`), otherwise with a message that its script publishes. docs/architecture.md has a drawing.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSlots:
+    """Slots that the report of a worker frees. `newest_fence`: the answer to the report may carry jobs, and the newest
+    job that came with such an answer had this fence (0: none came yet); None: it may not."""
+
+    worker_id: str
+    count: int
+    newest_fence: int | None = None
+
+
+# Writes that make claims possible: jobs became ready, or slots of one worker or of several became free.
+Trigger = JobsReady | SlotsFreed | Sequence[ReportedSlots]
+
+
+class NextJobs(Protocol):
+    """Jobs that go with the answer to a report (see `PollReply`)."""
+
+    @property
+    def now_ms(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def offers(self) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +48,16 @@ class TravellingClaim:
     Before the write returns or raises, one of two functions is called. `on_replies`: with the reply to each call, or
     the error that `run` would have raised for it. `on_failure`: if the round trip failed, so that any call may have
     run.
+
+    `given`: by worker ID, the jobs that go with the answer to its report, once `on_replies` was called. `on_no_answer`:
+    called if the reports get no such answers.
     """
 
     calls: Sequence[ScriptCall]
     on_replies: Callable[[Sequence[tuple[str, list[Any]] | Exception]], None]
     on_failure: Callable[[], None]
+    given: Mapping[str, NextJobs] = field(default_factory=dict)
+    on_no_answer: Callable[[], None] = lambda: None
 
 
 class LeaderPort(Protocol):
@@ -42,7 +74,7 @@ class LeaderPort(Protocol):
         ...
 
     @property
-    def claim_with(self) -> Callable[[JobsReady | SlotsFreed, Collection[str]], TravellingClaim | None]:
+    def claim_with(self) -> Callable[[Trigger, Collection[str]], TravellingClaim | None]:
         """Returns the claims that a write makes possible, to be sent behind it. The leader then needs no message.
 
         The names are those of the jobs that become ready; empty: unknown. None: the leader is another process, or
@@ -59,9 +91,7 @@ class LeaderElsewhere:
     def wake(self, message: WakeMessage) -> None:
         pass
 
-    def claim_with(
-        self, trigger: JobsReady | SlotsFreed, names: Collection[str] = ()
-    ) -> TravellingClaim | None:
+    def claim_with(self, trigger: Trigger, names: Collection[str] = ()) -> TravellingClaim | None:
         return None
 
 

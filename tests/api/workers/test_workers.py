@@ -514,6 +514,43 @@ async def test_five_hundred_reports_fit_in_a_call_and_more_do_not(api: Api, work
     assert (await worker.report())[0] == 422
 
 
+@pytest.mark.req("D19", "M2")
+async def test_the_answer_to_a_report_carries_the_next_jobs_of_a_worker_that_takes_them(api: Api) -> None:
+    async with worker_at(api, max_jobs=1) as worker:
+        await api.enqueue("work")
+        first = await worker.next_job()
+        argument, headers = {"k": [1, "ä"]}, {"h": "v"}
+        job_id = await api.enqueue("work", argument, headers=headers, keep_result=True)
+        path, report = f"/api/workers/{worker.id}/results", {"results": [ending(first)]}
+        status, answer = await api.call("POST", path, report, **{"JQ-Jobs-After": "0"})
+        assert (status, answer["accepted"], answer["stale"]) == (200, [first["job_id"]], [])
+        (job,) = answer["jobs"]
+        assert (job["job_id"], job["argument"], job["headers"]) == (job_id, argument, headers)
+        assert (job["attempt"], job["phase"], job["fence"] > first["fence"]) == (1, "run", True)
+        assert answer["store_time_ms"] < job["not_after_ms"] < job["lease_until_ms"]
+        # A report that takes none, and one without jobs that wait.
+        last = await api.enqueue("work")
+        assert "jobs" not in (await worker.report(ending(job)))[1]
+        pushed = await worker.next_job()
+        assert pushed["job_id"] == last
+        report = {"results": [ending(pushed)]}
+        assert "jobs" not in (await api.call("POST", path, report, **{"JQ-Jobs-After": str(job["fence"])}))[1]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.5", "9" * 17, " "])
+async def test_a_header_that_is_no_fence_is_refused_and_named(
+    api: Api, worker: ScriptedWorker, value: str
+) -> None:
+    await api.enqueue("work")
+    job = await worker.next_job()
+    report = {"results": [ending(job)]}
+    path = f"/api/workers/{worker.id}/results"
+    status, problem = await api.call("POST", path, report, **{"JQ-Jobs-After": value})
+    assert (status, problem["code"]) == (422, "invalid")
+    assert problem["errors"] == [{"loc": ["header", "JQ-Jobs-After"], "msg": "must be a fence, or 0"}]
+    assert await api.state(job["job_id"]) == "running"
+
+
 async def test_a_worker_that_is_not_one_cannot_report(api: Api) -> None:
     report = {"results": [ending({"job_id": new_id(), "token": TOKEN})]}
     status, problem = await api.call("POST", "/api/workers/nobody/results", report)

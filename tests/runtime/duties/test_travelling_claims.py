@@ -1,6 +1,7 @@
 """Claims that travel in the round trip of the write that makes them possible."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 from jqmaster.domain.challenges.challenge import CallbackAnswer
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.runtime.duties.claim_offers import MOST_WITH_ANSWER
 from jqmaster.service.workers.polls import Ask
+from jqmaster.store.jobs.settlements import Settled, Successes
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.scripts import ScriptCall
 from tests.runtime.conftest import Dispatching
 from tests.support import real_time
 from tests.support.fake_worker import FakeWorker
+from tests.support.unique import unique
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.LOOPS
@@ -75,6 +79,44 @@ async def test_what_a_result_frees_is_claimed_in_its_round_trip(
     await worker.succeed(dispatching.world.settlements, worker.started[-1])
     assert trips == [["settle_success", "claim"]]
     await wait_until(lambda: worker.started[-1][0] == job_id)
+
+
+@pytest.mark.req("D11", "S6")
+async def test_what_the_results_of_many_workers_free_is_claimed_in_one_call_of_their_round_trip(
+    dispatching: Dispatching, trips: Trips
+) -> None:
+    world = dispatching.world
+    workers = [await dispatching.worker(max_jobs=2) for _ in range(6)]
+    await world.enqueue_many(12)
+    await dispatching.start()
+    await wait_until(lambda: all(len(worker.started) == 2 for worker in workers))
+    await wait_until(lambda: not any(dispatching.member(worker).pushes for worker in workers))
+    await world.enqueue_many(12)
+    trips.clear()
+    reports = [Successes(w.id, [(*started, b"") for started in w.started], {}) for w in workers]
+    assert await world.settlements.settle_successes(reports) == [Settled([True, True])] * 6
+    await wait_until(lambda: sum(len(worker.started) for worker in workers) > 12)
+    # The leader has yet to learn that jobs are left behind before it claims for all workers at once.
+    assert trips[0] == ["settle_success", "claim"]
+    await wait_until(lambda: all(len(worker.started) == 4 for worker in workers))
+
+
+async def test_slots_that_bring_no_claim_are_counted_once(dispatching: Dispatching, trips: Trips) -> None:
+    """Their message counts them again."""
+    world = dispatching.world
+    workers = [await dispatching.worker(max_jobs=2) for _ in range(2)]
+    await dispatching.start()
+    await world.enqueue_many(4)
+    await wait_until(lambda: all(len(worker.started) == 2 for worker in workers))
+    for worker in workers:
+        await wait_until(lambda worker=worker: not dispatching.member(worker).pushes)
+        dispatching.member(worker).paused_until_s = math.inf
+    await world.enqueue()
+    trips.clear()
+    reports = [Successes(w.id, [(*w.started[0], b"")], {}) for w in workers]
+    await world.settlements.settle_successes(reports)
+    assert trips == [["settle_success"]]
+    assert [dispatching.member(worker).busy for worker in workers] == [1, 1]
 
 
 async def test_a_delayed_job_is_claimed_in_the_round_trip_that_makes_it_ready(
@@ -256,3 +298,105 @@ async def test_stop_waits_for_claims_under_way_and_gives_back_what_they_took(
     job_id = await pushing
     await stopping
     assert (await world.state(job_id), len(worker.started)) == (JobState.READY, 1)
+
+
+# --- jobs that go with the answer to a report
+
+
+async def reported(dispatching: Dispatching, worker: FakeWorker, newest_fence: int) -> Settled:
+    """Report the worker's last job, and return the answer."""
+    report = Successes(worker.id, [(*worker.started[-1], b"")], {}, newest_fence)
+    (settled,) = await dispatching.world.settlements.settle_successes([report])
+    assert isinstance(settled, Settled)
+    assert settled.verdicts == [True]
+    return settled
+
+
+async def busy_worker(dispatching: Dispatching, **job: Any) -> tuple[FakeWorker, str]:
+    """Return a worker whose only slot is taken, and the ID of the job that waits for it."""
+    worker = await dispatching.worker(max_jobs=1)
+    await dispatching.start()
+    await at_rest(dispatching, worker)
+    return worker, await dispatching.world.enqueue(**job)
+
+
+@pytest.mark.req("D19")
+async def test_the_next_job_goes_with_the_answer_to_a_report_that_takes_it(
+    dispatching: Dispatching, trips: Trips
+) -> None:
+    worker, job_id = await busy_worker(dispatching)
+    trips.clear()
+    pushes = len(worker.pushes)
+    given = (await reported(dispatching, worker, newest_fence=0)).given
+    assert given is not None
+    (offer,) = given.offers
+    assert offer.job.job_id == job_id
+    assert (given.epoch, offer.not_after_ms > given.now_ms) == (
+        int(dispatching.world.epoch.split(":")[0]),
+        True,
+    )
+    assert trips == [["settle_success", "claim"]]
+    # The worker has the job: its next report says so, and nothing is pushed.
+    worker.started.append((offer.job.job_id, offer.job.token))
+    assert (await reported(dispatching, worker, newest_fence=offer.job.fence)).given is None
+    await dispatching.stop()
+    assert len(worker.pushes) == pushes
+
+
+@pytest.mark.req("D5", "M6")
+async def test_jobs_whose_answer_was_lost_are_pushed_under_the_same_token(dispatching: Dispatching) -> None:
+    worker, job_id = await busy_worker(dispatching)
+    reported_job = worker.started[-1]
+    given = (await reported(dispatching, worker, newest_fence=0)).given
+    assert given is not None
+    # The worker repeats its report, because it had no answer.
+    repeat = Successes(worker.id, [(*reported_job, b"")], {}, 0)
+    assert await dispatching.world.settlements.settle_successes([repeat]) == [Settled([True])]
+    await wait_until(lambda: worker.started[-1][0] == job_id)
+    assert worker.started[-1] == (job_id, given.offers[0].job.token)
+
+
+async def test_an_answer_that_becomes_an_error_takes_no_jobs_along(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, job_id = await busy_worker(dispatching)
+    read = StoreClient._read
+
+    def refused(self: StoreClient, call: ScriptCall, reply: Any) -> Any:
+        if call.script.name == "settle_success":
+            raise StoreUnavailableError("the store is full")
+        return read(self, call, reply)
+
+    monkeypatch.setattr(StoreClient, "_read", refused)
+    with pytest.raises(StoreUnavailableError):
+        await reported(dispatching, worker, newest_fence=0)
+    await wait_until(lambda: worker.started[-1][0] == job_id)
+
+
+@pytest.mark.parametrize("why", ["large", "unique", "breaker", "takes none"])
+async def test_jobs_that_need_an_answer_of_the_worker_are_pushed(dispatching: Dispatching, why: str) -> None:
+    fields: dict[str, dict[str, Any]] = {
+        "large": {"argument": "x" * 20_000},
+        "unique": {"unique": unique("k")},
+    }
+    worker, job_id = await busy_worker(dispatching, **fields.get(why, {}))
+    if why == "breaker":
+        dispatching.member(worker).breaker.failures = 1
+    report = Successes(worker.id, [(*worker.started[-1], b"")], {}, None if why == "takes none" else 0)
+    assert await dispatching.world.settlements.settle_successes([report]) == [Settled([True])]
+    await wait_until(lambda: worker.started[-1][0] == job_id)
+
+
+async def test_more_jobs_than_an_answer_carries_are_pushed(dispatching: Dispatching) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker(max_jobs=MOST_WITH_ANSWER + 1)
+    await dispatching.start()
+    await world.enqueue_many(MOST_WITH_ANSWER + 1)
+    await wait_until(lambda: len(worker.started) == MOST_WITH_ANSWER + 1)
+    await wait_until(lambda: not dispatching.member(worker).pushes)
+    await world.enqueue_many(MOST_WITH_ANSWER + 1)
+    report = Successes(worker.id, [(*started, b"") for started in worker.started], {}, 0)
+    (settled,) = await world.settlements.settle_successes([report])
+    assert isinstance(settled, Settled)
+    assert settled.given is None
+    await wait_until(lambda: len(worker.started) == 2 * (MOST_WITH_ANSWER + 1))

@@ -133,3 +133,38 @@ async def test_it_works_on_after_a_pause() -> None:
     assert await asyncio.gather(*submit(coalescer, 1, 2)) == ["1", "2"]
     await coalescer.stop()
     assert await coalescer.submit(3) == "3"
+
+
+async def test_whoever_finds_nothing_under_way_flushes_its_own_item_without_a_task() -> None:
+    flushes = Flushes()
+    coalescer = coalescer_of(flushes)
+    first = asyncio.create_task(coalescer.lead(0))
+    await wait_until(lambda: flushes.batches)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "coalescer"]
+    others = [asyncio.create_task(coalescer.lead(n)) for n in (1, 2)] + submit(coalescer, 3)
+    await asyncio.sleep(0)
+    assert flushes.batches == [[0]], "one call at a time"
+    flushes.gate.set()
+    assert await asyncio.gather(first, *others) == [str(n) for n in range(4)]
+    assert flushes.batches == [[0], [1, 2, 3]]
+    assert await coalescer.lead(4) == "4"
+
+
+async def test_a_leading_caller_that_fails_or_goes_away_leaves_the_others_to_the_next_flush() -> None:
+    flushes = Flushes()
+    coalescer = coalescer_of(flushes)
+    for ends in (False, True):
+        flushes.gate.clear()
+        flushes.fail_next = None if ends else OutcomeUnknownError("lost")
+        flushes.batches.clear()
+        first = asyncio.create_task(coalescer.lead(0))
+        await wait_until(lambda: flushes.batches)
+        second = asyncio.create_task(coalescer.lead(1))
+        await asyncio.sleep(0)
+        if ends:
+            first.cancel()
+        flushes.gate.set()
+        (gone,) = await asyncio.gather(first, return_exceptions=True)
+        assert isinstance(gone, asyncio.CancelledError if ends else OutcomeUnknownError)
+        assert await second == "1"
+        assert flushes.batches == [[0], [1]]

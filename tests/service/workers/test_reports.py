@@ -1,5 +1,8 @@
 """Starts that the master allows workers, and how their reports end attempts."""
 
+import asyncio
+from collections.abc import Sequence
+
 import msgpack
 import pytest
 
@@ -9,11 +12,17 @@ from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import NotFoundError
 from jqmaster.service.workers.reports import MAX_MESSAGE, ReportService
 from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.settlements import Settled, Successes
 from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
 def reports(world: StoreWorld) -> ReportService:
+    return service_of(world)
+
+
+def service_of(world: StoreWorld) -> ReportService:
     return ReportService(
         world.workers,
         world.constraints,
@@ -45,6 +54,39 @@ async def test_a_start_is_confirmed_for_the_holder_of_the_token_alone(
     confirmed, stale = await reports.confirm_start(worker, claims)
     assert (confirmed, stale) == ([job.job_id], [job.job_id, claims[2][0]])
     assert await reports.confirm_start(other, claims[:1]) == ([], [job.job_id])
+
+
+async def test_reports_of_other_workers_that_arrive_while_the_store_is_busy_are_settled_together(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = [await world.worker() for _ in range(5)]
+    await world.enqueue_many(5)
+    jobs = [(await world.claim(worker, limit=1))[0] for worker in workers]
+    await world.workers.forget(workers[4])
+    jobs[4].token = "0" * 32
+    calls: list[list[str]] = []
+    goes_on, settle = asyncio.Event(), world.settlements.settle_successes
+
+    async def slow(given: Sequence[Successes]) -> list[Settled | Exception]:
+        calls.append([one.worker_id for one in given])
+        if len(calls) == 1:
+            await goes_on.wait()
+        return await settle(given)
+
+    monkeypatch.setattr(world.settlements, "settle_successes", slow)
+    service = service_of(world)
+    tasks = [
+        asyncio.create_task(service.results(worker, [outcome(job)]))
+        for worker, job in zip(workers, jobs, strict=True)
+    ]
+    await wait_until(lambda: calls)
+    await asyncio.sleep(0)
+    goes_on.set()
+    *answers, unknown = await asyncio.gather(*tasks, return_exceptions=True)
+    assert answers == [([job.job_id], []) for job in jobs[:4]]
+    assert isinstance(unknown, NotFoundError)
+    assert calls == [workers[:1], workers[1:]]
+    assert await service.results(workers[0], [outcome(jobs[0])]) == ([jobs[0].job_id], []), "a repeat"
 
 
 @pytest.mark.req("J8", "J9", "M4", "M9", "P1")

@@ -328,6 +328,104 @@ async def test_claims_for_several_workers_take_one_round_trip_and_one_that_fails
     await world.redis.delete(world.shard.keys.claims(broken))
 
 
+async def _calls(world: StoreWorld) -> int:
+    return int((await world.redis.info("commandstats"))["cmdstat_evalsha"]["calls"])
+
+
+async def test_workers_that_serve_the_same_names_share_a_call_in_the_order_of_claims(
+    world: StoreWorld,
+) -> None:
+    """The fences show the order, and the tokens settle as they would after calls of their own."""
+    workers = [await world.worker(max_jobs=n) for n in (1, 3, 2)]
+    other = await world.worker("other")
+    of_other = await world.enqueue("other")
+    jobs = [await world.enqueue(priority=n) for n in range(8)]
+    await world.claim(workers[1], limit=1)
+    # The scripts are loaded.
+    before = await _calls(world)
+    wanted = [WantedClaim(worker, ["work"], 2) for worker in workers]
+    wanted.insert(1, WantedClaim(other, ["other"], 2))
+    claims = await world.claims.claim_each(world.epoch, wanted)
+    assert await _calls(world) == before + 2
+    one, alone, two, three = [claim for claim in claims if isinstance(claim, Claim)]
+    assert [job.job_id for job in alone.jobs] == [of_other]
+    assert (alone.busy, alone.is_exhausted) == (1, True)
+    assert [[job.job_id for job in claim.jobs] for claim in (one, two, three)] == [
+        jobs[1:2],
+        jobs[2:4],
+        jobs[4:6],
+    ]
+    assert [claim.busy for claim in (one, two, three)] == [1, 3, 2]
+    assert not any(claim.is_exhausted for claim in (one, two, three))
+    fences = [job.fence for claim in (one, two, three) for job in claim.jobs]
+    assert fences == [*range(fences[0], fences[0] + 5)]
+    for worker, claim in zip(workers, (one, two, three), strict=True):
+        assert await world.redis.smembers(world.shard.keys.claims(worker)) >= {
+            j.job_id.encode() for j in claim.jobs
+        }
+        for job in claim.jobs:
+            record = await world.get(job.job_id)
+            assert (record.worker_id, record.token, record.fence) == (worker, job.token, job.fence)
+        ended = [(job.job_id, job.token, b"") for job in claim.jobs]
+        assert await world.settlements.settle_success(worker, ended) == [True] * len(ended)
+
+
+async def test_jobs_that_end_before_the_last_share_leave_it_empty(world: StoreWorld) -> None:
+    workers = [await world.worker(max_jobs=2) for _ in range(3)]
+    await world.enqueue_many(3, expires_at_ms=world.now_ms + 1)
+    jobs = await world.enqueue_many(3)
+    world.pass_ms(1)
+    claims = await world.claims.claim_each(world.epoch, [WantedClaim(w, ["work"], 2) for w in workers])
+    found = [claim for claim in claims if isinstance(claim, Claim)]
+    assert [[job.job_id for job in claim.jobs] for claim in found] == [jobs[:2], jobs[2:], []]
+    assert [(claim.busy, claim.is_exhausted) for claim in found] == [(2, True), (1, True), (0, True)]
+    # Each of the expired jobs is counted once.
+    assert sum(claim.passed_over for claim in found) == 3
+
+
+async def test_a_call_for_workers_without_room_changes_nothing(world: StoreWorld) -> None:
+    full, gone = [await world.worker(max_jobs=1) for _ in range(2)]
+    await world.enqueue_many(3)
+    await world.claim(full)
+    await world.workers.forget(gone)
+    async with world.unchanged():
+        claims = await world.claims.claim_each(
+            world.epoch, [WantedClaim(w, ["work"], 2) for w in (full, gone)]
+        )
+    assert claims == [NotClaimed.FULL, NotClaimed.GONE]
+
+
+async def test_more_workers_than_fit_into_a_call_get_several(world: StoreWorld) -> None:
+    workers = [await world.worker(max_jobs=300) for _ in range(4)]
+    jobs = await world.enqueue_many(1_200)
+    await world.claims.claim_each(world.epoch, [WantedClaim(workers[0], ["other"], 1)])
+    before = await _calls(world)
+    wanted = [
+        WantedClaim(worker, ["work"], limit)
+        for worker, limit in zip(workers, (300, 200, 250, 250), strict=True)
+    ]
+    claims = await world.claims.claim_each(world.epoch, wanted)
+    assert await _calls(world) == before + 2
+    assert [job.job_id for claim in claims if isinstance(claim, Claim) for job in claim.jobs] == jobs[:1_000]
+
+
+async def test_pulling_workers_of_one_call_each_get_their_own_mail(world: StoreWorld) -> None:
+    workers = [await world.worker(url=None) for _ in range(3)]
+    for worker in workers[:2]:
+        await world.polls.open(worker, "p", 2, 1_000)
+    jobs = await world.enqueue_many(4)
+    wanted = [WantedClaim(worker, ["work"], 3, polls_here=n == 0) for n, worker in enumerate(workers)]
+    async with world.published(world.shard.keys.wake_channel, f"mail:{workers[1]}"):
+        claims = await world.claims.claim_each(world.epoch, wanted)
+    assert claims[2] is NotClaimed.NO_POLL
+    for worker, claim, own in zip(workers[:2], claims[:2], (jobs[:2], jobs[2:]), strict=True):
+        assert isinstance(claim, Claim)
+        assert [job.job_id for job in claim.jobs] == own
+        mail = await world.polls.take(worker, "p", ends=False)
+        assert [(o.job.job_id, o.job.token) for o in mail.offers] == [(j.job_id, j.token) for j in claim.jobs]  # type: ignore[union-attr]
+    assert [claim.is_ours_to_tell for claim in claims[:2]] == [True, False]  # type: ignore[union-attr]
+
+
 async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> None:
     workers = [await world.worker() for _ in range(4)]
     for _ in range(16):

@@ -3,6 +3,9 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.jobs.job import JobState
+from jqmaster.errors import NotFoundError
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, WantedClaim
+from jqmaster.store.jobs.settlements import Settled, Successes
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld
 
@@ -110,3 +113,61 @@ async def test_those_who_wait_are_told(world: StoreWorld) -> None:
             (job,) = await world.claim(worker)
             await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     assert words == ["ready", f"freed:{worker}:1"]
+
+
+async def claimed_by_each(world: StoreWorld, workers: list[str], jobs: int) -> list[list[ClaimedJob]]:
+    await world.enqueue_many(jobs * len(workers))
+    claims = await world.claims.claim_each(world.epoch, [WantedClaim(w, ["work"], jobs) for w in workers])
+    return [claim.jobs for claim in claims if isinstance(claim, Claim)]
+
+
+def report(worker: str, jobs: list[ClaimedJob]) -> Successes:
+    return Successes(worker, [(job.job_id, job.token, b"r") for job in jobs], {})
+
+
+@pytest.mark.req("D5", "D10")
+async def test_the_reports_of_several_workers_end_in_one_call_and_each_gets_its_own_verdicts(
+    world: StoreWorld,
+) -> None:
+    workers = [await world.worker() for _ in range(4)]
+    one, two, three, four = await claimed_by_each(world, workers, 2)
+    await world.workers.forget(workers[3])
+    stale = Successes(workers[1], [(two[0].job_id, "0" * 32, b""), (two[1].job_id, two[1].token, b"")], {})
+    foreign = report(workers[2], [one[0], *three])
+    unknown = Successes(workers[3], [(job.job_id, "0" * 32, b"") for job in four], {})
+    trips = sum(world.shard.client.round_trips["settle_success"].counts)
+    world.pass_ms(5)
+    freed = [f"freed:{worker}:{count}" for worker, count in zip(workers, (2, 1, 2), strict=False)]
+    async with world.published(world.shard.keys.wake_channel, *freed):
+        verdicts = await world.settlements.settle_successes(
+            [report(workers[0], one), stale, foreign, unknown]
+        )
+    assert sum(world.shard.client.round_trips["settle_success"].counts) == trips + 1
+    assert verdicts[:3] == [Settled([True, True]), Settled([False, True]), Settled([False, True, True])]
+    assert isinstance(verdicts[3], NotFoundError)
+    assert (await world.inspector.counts())[JobState.SUCCEEDED] == 5
+    k = world.shard.keys
+    left = [await world.redis.scard(k.claims(worker)) for worker in workers[:3]]
+    assert left == [0, 1, 0]
+    figures = [world.tally.on(worker).succeeded for worker in workers[:3]]
+    assert figures == [2, 1, 2]
+
+
+async def test_a_damaged_key_of_one_worker_keeps_no_attempt_from_its_end(world: StoreWorld) -> None:
+    workers = [await world.worker() for _ in range(3)]
+    jobs = await claimed_by_each(world, workers, 2)
+    k = world.shard.keys
+    await world.redis.delete(k.claims(workers[1]))
+    await world.redis.set(k.claims(workers[1]), "x")
+    reports = [report(worker, own) for worker, own in zip(workers, jobs, strict=True)]
+    assert await world.settlements.settle_successes(reports) == [Settled([True, True])] * 3
+    assert not await world.redis.exists(k.running, k.claims(workers[0]), k.claims(workers[2]))
+    await world.redis.delete(k.claims(workers[1]))
+
+
+async def test_more_attempts_than_a_call_may_end_take_several(world: StoreWorld) -> None:
+    workers = [await world.worker(max_jobs=300) for _ in range(3)]
+    jobs = await claimed_by_each(world, workers, 300)
+    reports = [report(worker, own) for worker, own in zip(workers, jobs, strict=True)]
+    assert await world.settlements.settle_successes(reports) == [Settled([True] * 300)] * 3
+    assert (await world.inspector.counts())[JobState.SUCCEEDED] == 900

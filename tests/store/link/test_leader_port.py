@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim
+from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim, Trigger
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage, encode
 from tests.store.link.test_client import world_behind
@@ -20,7 +20,7 @@ class Leader:
     """A leader in this process that wants to read the running jobs after each write."""
 
     def __init__(self, world: StoreWorld) -> None:
-        self.triggers: list[JobsReady | SlotsFreed] = []
+        self.triggers: list[Trigger] = []
         self.names: list[set[str]] = []
         self.replies: list[Any] = []
         self.failures = 0
@@ -31,7 +31,7 @@ class Leader:
     def _wake(self, message: WakeMessage) -> None:
         self.words.append(encode(message))
 
-    def _claim_with(self, trigger: JobsReady | SlotsFreed, names: Collection[str]) -> TravellingClaim:
+    def _claim_with(self, trigger: Trigger, names: Collection[str]) -> TravellingClaim:
         self.triggers.append(trigger)
         self.names.append(set(names))
         return TravellingClaim([self.call], self.replies.extend, self._failed)

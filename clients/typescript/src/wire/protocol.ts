@@ -1227,6 +1227,15 @@ export interface ResultsAnswer {
    * are none. If no result of the call is valid, the answer is the problem of the first result instead.
    */
   refused?: RefusedResult[];
+  /**
+   * Jobs for the slots that the report freed, for a worker that sent `JQ-Jobs-After`. Judge each as a pushed one,
+   * and report `handed_back` for a job that you do not take. Missing if there are none.
+   */
+  jobs?: Dispatch[];
+  /** Epoch of the leadership that offers `jobs`. Missing without them. */
+  epoch?: number;
+  /** Store time (Unix ms) at which `jobs` were claimed. Missing without them. */
+  store_time_ms?: number;
 }
 
 /** Backoff: the wait before the n-th retry is min(max_s, base_s · factor^(n−1)), with full jitter. */

@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
--- Claims jobs for a worker: first jobs whose callbacks have arrived, then ready jobs that no gate holds back, in the
--- order of priority (the smallest first), then of age.
--- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
--- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
---   worker_id mail_channel(empty: the caller itself holds the worker's poll) max_bytes(of the claimed records; only the
---   last one may exceed it) [+ name]
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names may
---   start),ms until a gate opens by time(-1: none),[id record],[name](of each expired job) | stale_epoch |
---   stale_constraints | gone | no_poll | full:busy
--- CHECKS FIRST epoch, edition of the constraints, that the worker exists, that a pulling worker polls, free slots, each
---   gate, each record
+-- Claims jobs for workers that serve the same names: first jobs whose callbacks have arrived, then ready jobs that no
+-- gate holds back, in the order of priority (the smallest first), then of age. Each worker gets its share in turn.
+-- KEYS epoch:string running:zset fence:string skipped:zset damaged:set rules:hash worker:hash claims:set mail:string
+--   [+ worker:hash claims:set mail:string]
+-- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: ID, 4 bytes of the limit, and 1 if the
+--   caller itself holds the worker's poll) lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
+--   mail_channel max_bytes(of the claimed records of one worker; only its last one may exceed it) [+ name]
+-- REPLY ok:now_ms,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names may start),ms
+--   until a gate opens by time(-1: none),[id record],[name](of each expired job),[word busy claimed](of each worker) |
+--   stale_epoch | stale_constraints | none:[word busy claimed](of each worker)
+-- CHECKS FIRST epoch, edition of the constraints, of each worker that it exists, that it polls if it pulls, and its
+--   free slots, each gate, each record
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -21,41 +22,32 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/lanes/lane_writes.lua
--- include lib/jobs/mail.lua
+-- include lib/jobs/claim_shares.lua
 -- include lib/lanes/lane_queue.lua
 -- include lib/lanes/open_lanes.lua
 -- include lib/lanes/read_ahead.lua
 -- include lib/jobs/taking.lua
 -- include lib/challenges/callbacks.lua
 -- include lib/constraints/served.lua
-local epoch_key, worker_key, claims_key, running_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local skipped_key, damaged_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local epoch_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local rules_key, FIRST_KEY = KEYS[6], 7
 -- Limits of one call: jobs that are read, and jobs and lanes that are moved to closed gates.
 local MAX_READ, MAX_MOVES = 5000, 1000
-local now_ms, epoch, edition, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-local limit = tonumber(ARGV[5])
-local offer_ms, finished_channel, worker_id, mail_channel = tonumber(ARGV[7]), ARGV[11], ARGV[12], ARGV[13]
-local max_bytes = tonumber(ARGV[14])
-local FIRST = 15
+local now_ms, epoch, edition = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
+local offer_ms, finished_channel, mail_channel = tonumber(ARGV[6]), ARGV[10], ARGV[11]
+local FIRST = 13
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local facts = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
 if (facts[1] or '0') ~= edition or (facts[2] or '0') ~= edition then return {'stale_constraints'} end
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
-  'poll_until_ms', 'poll_max', 'target')
-local is_pulling = worker[5] == ''
-if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
-if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
-local busy = redis.call('SCARD', claims_key)
-limit = math.min(limit, tonumber(worker[1]) - busy)
-if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
--- A worker in quarantine runs one suspect job, whose earlier workers were lost, and gets no other job that could be
--- lost with it.
-if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
-if limit <= 0 then return {'full', busy} end
+
+local worker_keys = {}
+for n = FIRST_KEY, #KEYS do worker_keys[n - FIRST_KEY + 1] = KEYS[n] end
+local limit, is_target = claim_shares.read(worker_keys, now_ms)
+if limit == 0 then return {'none', claim_shares.answers()} end
 
 -- Jobs with callbacks go first: their attempts have begun, and other jobs wait for their slots.
-local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, worker[8], now_ms)
+local has_more_callbacks = facts[3] and callbacks.take(facts[3], FIRST, limit, is_target, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
@@ -63,8 +55,9 @@ local first_of, take, progress = read_ahead.first_of, taking.take, taking.progre
 local lanes_aside = 0
 local function may_go_on()
   local count, bytes, jobs_aside = progress()
-  return count < limit and bytes <= max_bytes and read_ahead.count() < MAX_READ
-    and jobs_aside + lanes_aside < MAX_MOVES
+  local has_room
+  has_room, limit = claim_shares.has_room(count, bytes)
+  return has_room and read_ahead.count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
 -- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
@@ -171,13 +164,11 @@ local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.
   and not has_more_callbacks
 
 local passed_over, expired_names = taking.write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
-local first_fence, offers, claimed = taking.write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
-if is_pulling and #offers > 0 then
-  mail.give(worker_key, mail_key, offers, offer_ms, mail_channel, 'mail:' .. worker_id)
-end
+local first_fence, claimed = taking.write(running_key, fence_key, claim_shares.filled(progress()), now_ms)
+claim_shares.give(offer_ms, mail_channel)
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
 -- Lanes that come back only now have not been searched by this call.
 if lane_writes.write(nil) then is_exhausted = false end
-return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
-  lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names}
+return {'ok', now_ms, first_fence, passed_over, is_exhausted and 1 or 0,
+  lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names, claim_shares.answers()}

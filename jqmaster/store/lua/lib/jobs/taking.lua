@@ -177,25 +177,31 @@ local taking = (function()
     return #expired + #damaged, expired_names
   end
 
-  -- Writes the claims. Returns the first fence (0: no claims), a list that alternates IDs and tokens, and one that
-  -- alternates IDs and records.
-  local function write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
-    local first_fence, ids, offers = 0, {}, {}
-    if count == 0 then return first_fence, offers, claimed end
-    first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
+  -- Writes the claims: the first `count` of them for the first share, and so on. A share also has `id_bytes` of its
+  -- worker and `claims_key`; `offers` becomes a list that alternates IDs and tokens. Returns the first fence (0: no
+  -- claims), and a list that alternates IDs and records.
+  local function write(running_key, fence_key, shares, now_ms)
+    if count == 0 then return 0, claimed end
+    local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
     redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
     -- The fields of a record from the due time to the end of the offer.
     local times = struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
-    for n = 1, count do
-      local token_bytes = token_of(n)
-      redis.call('SETRANGE', keys[n], layout.state.offset,
-        beginnings[n] .. times .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
-      ids[n] = claimed[2 * n - 1]
-      offers[2 * n - 1], offers[2 * n] = ids[n], token_bytes
+    local before = 0
+    for _, share in ipairs(shares) do
+      local ids, offers, worker_id_bytes = {}, {}, share.id_bytes
+      for n = before + 1, before + share.count do
+        local token_bytes = token_of(n)
+        redis.call('SETRANGE', keys[n], layout.state.offset,
+          beginnings[n] .. times .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
+        local at = n - before
+        ids[at] = claimed[2 * n - 1]
+        offers[2 * at - 1], offers[2 * at] = ids[at], token_bytes
+      end
+      before, share.offers = before + share.count, offers
+      lists.call('SADD', share.claims_key, ids)
     end
     lists.zadd(running_key, running)
-    lists.call('SADD', claims_key, ids)
-    return first_fence, offers, claimed
+    return first_fence, claimed
   end
 
   return {

@@ -1,0 +1,59 @@
+"""Jobs that come with the answers to a worker's reports, so that a slot is filled again without a push."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from worker_sdk.worker.admission import Admission, MalformedError
+from worker_sdk.worker.descriptors import Descriptors
+from worker_sdk.worker.identity import WorkerIdentity
+
+logger = logging.getLogger(__name__)
+
+HEADER: Final = "JQ-Jobs-After"
+
+
+class AnsweredJobs:
+    """Takes the jobs. `hand_back(job_id, token)` is called for a job that this worker does not take. `field_line`: the
+    field of a report whose answer may carry jobs. It shows the masters which answers have arrived."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        identity: WorkerIdentity,
+        descriptors: Descriptors,
+        hand_back: Callable[[str, str], None],
+    ) -> None:
+        self.admission = admission
+        self.descriptors = descriptors
+        self._identity = identity
+        self._hand_back = hand_back
+        self._newest_fence = 0
+        self.field_line = _field_line(0)
+
+    def take(self, worker_id: str, answer: Mapping[str, Any]) -> None:
+        """Start the jobs of an answer to a report of this worker ID."""
+        epoch, jobs = answer.get("epoch"), answer.get("jobs")
+        if type(epoch) is not int or not isinstance(jobs, list) or self._identity.worker_id != worker_id:
+            # Jobs of a membership that is over are left to their leases.
+            return
+        try:
+            rejected = self.admission.offer(epoch, jobs)["rejected"]
+        except MalformedError as exc:
+            # The answer counts as lost: the master pushes these jobs, and learns what is wrong.
+            logger.error("jobs that came with an answer are not taken: %s", exc)
+            return
+        self._newest_fence = max(self._newest_fence, *[job["fence"] for job in jobs])
+        self.field_line = _field_line(self._newest_fence)
+        if not rejected:
+            return
+        tokens = {job["job_id"]: job["token"] for job in jobs}
+        for one in rejected:
+            # A duplicate waits for the end of its lease: handed back, it might come again at once.
+            if one["reason"] != "duplicate":
+                logger.warning("job %s is handed back: %s", one["job_id"], one["reason"])
+                self._hand_back(one["job_id"], tokens[one["job_id"]])
+
+
+def _field_line(newest_fence: int) -> str:
+    return f"{HEADER}: {newest_fence}\r\n"
