@@ -36,10 +36,10 @@ const What = ({ group }) =>
 
 /** @param {Props} props */
 function Ignore({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: "", reason: "" }));
-  const save = async (/** @type {Values} */ { reason = "", lasts = "" }) => {
-    const end = endOf(lasts);
-    if (lasts.trim() && end === null) throw unreadable("duration_s");
+  const form = useForm(null, () => ({ ignored: "", reason: "" }));
+  const save = async (/** @type {Values} */ { reason = "", ignored = "" }) => {
+    const end = endOf(ignored);
+    if (ignored.trim() && end === null) throw unreadable("duration_s");
     const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1000) };
     await post(pathOf(group, "ignore"), { reason, ...length });
     await onDone();
@@ -48,7 +48,7 @@ function Ignore({ group, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+    <${DurationField} form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 

@@ -32,9 +32,9 @@ export function NoticeDialogs() {
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
 function MuteNotice({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: durationText(HOUR_MS) }));
-  const save = async (/** @type {import("../ui/forms.js").Values} */ { lasts = "" }) => {
-    const end = endOf(lasts);
+  const form = useForm(null, () => ({ muted: durationText(HOUR_MS) }));
+  const save = async (/** @type {import("../ui/forms.js").Values} */ { muted = "" }) => {
+    const end = endOf(muted);
     if (end === null) throw unreadable("until");
     const until = new Date(end).toISOString();
     await post(`${pathOfNotice(name)}/mute`, { until });
@@ -43,7 +43,7 @@ function MuteNotice({ name, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
-    <${DurationField} form=${form} name="lasts" label=${t("notices.mute.for")} path="until" /><//>`;
+    <${DurationField} form=${form} name="muted" label=${t("notices.mute.for")} path="until" /><//>`;
 }
 
 /** @param {{name: string, onClose: () => void}} props */
