@@ -5590,10 +5590,10 @@ function FailureDialog({ question, ...props }) {
 }
 var What = ({ group }) => html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
 function Ignore({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: "", reason: "" }));
-  const save = async ({ reason = "", lasts = "" }) => {
-    const end = endOf(lasts);
-    if (lasts.trim() && end === null) throw unreadable("duration_s");
+  const form = useForm(null, () => ({ ignored: "", reason: "" }));
+  const save = async ({ reason = "", ignored = "" }) => {
+    const end = endOf(ignored);
+    if (ignored.trim() && end === null) throw unreadable("duration_s");
     const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
     await post(pathOf(group, "ignore"), { reason, ...length });
     await onDone();
@@ -5602,7 +5602,7 @@ function Ignore({ group, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-    <${DurationField} form=${form} name="lasts" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+    <${DurationField} form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 function Assign({ group, who, onClose, onDone }) {
@@ -13212,9 +13212,9 @@ function NoticeDialogs() {
   return asked.what === "mute" ? html`<${MuteNotice} ...${props} />` : html`<${DeleteNotice} ...${props} />`;
 }
 function MuteNotice({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ lasts: durationText(HOUR_MS3) }));
-  const save = async ({ lasts = "" }) => {
-    const end = endOf(lasts);
+  const form = useForm(null, () => ({ muted: durationText(HOUR_MS3) }));
+  const save = async ({ muted = "" }) => {
+    const end = endOf(muted);
     if (end === null) throw unreadable("until");
     const until = new Date(end).toISOString();
     await post(`${pathOfNotice(name)}/mute`, { until });
@@ -13223,7 +13223,7 @@ function MuteNotice({ name, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
-    <${DurationField} form=${form} name="lasts" label=${t("notices.mute.for")} path="until" /><//>`;
+    <${DurationField} form=${form} name="muted" label=${t("notices.mute.for")} path="until" /><//>`;
 }
 function DeleteNotice({ name, onClose }) {
   const [problem, setProblem] = E2(
