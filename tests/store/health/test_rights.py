@@ -24,7 +24,7 @@ from tests.support.server import StoreServer
 
 STORE = Path(store_package.__file__).parent
 # The client library sends these for us, by its connections and its pub/sub.
-BY_LIBRARY = {"ping", "select", "ssubscribe", "subscribe", "unsubscribe"}
+BY_LIBRARY = {"select", "ssubscribe", "subscribe", "unsubscribe"}
 
 
 @pytest.fixture
