@@ -1,0 +1,98 @@
+"""Measure idle shards: what each namespace without work costs its master and its store."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import psutil
+
+from benchmarks.load import System, running_system
+from benchmarks.scenario import Figures, Scenario
+from jqmaster.config import Settings
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+
+# Each namespace listens on a connection of its own; the rest is for everything else.
+SPARE_CONNECTIONS: Final = 24
+UP_WITHIN_S: Final = 300.0
+# A quiet shard is looked at seldom only after some looks that found nothing.
+SETTLE_S: Final = 15.0
+
+
+async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
+    """Measure CPU, memory and commands for each namespace, beyond those of the same system without any."""
+    with running_system(workers=0, store_connections=max(32, namespaces + SPARE_CONNECTIONS)) as system:
+        await asyncio.sleep(min(SETTLE_S, seconds))
+        without = await _figures(system, seconds)
+        client = StoreClient(system.store_url, connections=2)
+        try:
+            link = Shard(client, Keys(str(Settings.model_fields["shard"].default)))
+            began_s, before = time.perf_counter(), system.cpu_s()
+            await _create(link, namespaces)
+            await _until(lambda: _led(client, namespaces))
+            opened_s, after = time.perf_counter() - began_s, system.cpu_s()
+        finally:
+            await client.close()
+        await asyncio.sleep(min(SETTLE_S, seconds))
+        with_them = await _figures(system, seconds)
+    return {
+        **{name: (with_them[name] - without[name]) / namespaces for name in with_them},
+        "opened_s": opened_s,
+        "opened_cpu_ms": 1000 * (after["master"] - before["master"]) / namespaces,
+    }
+
+
+async def _create(link: Shard, count: int) -> None:
+    store = NamespaceStore(link)
+    for number in range(count):
+        name = f"idle-{number}"
+        entry = encode_entry(
+            who="benchmark", action="namespace.create", target=name, before=None, after={"tag": name}
+        )
+        await store.put(None, Namespace(name, name), entry, max_namespaces=count)
+
+
+async def _led(client: StoreClient, count: int) -> bool:
+    found = await client.pipeline([("EXISTS", Keys(f"idle-{number}").leader) for number in range(count)])
+    return all(found)
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(UP_WITHIN_S):
+        while not await is_so():
+            await asyncio.sleep(0.5)
+
+
+async def _figures(system: System, seconds: float) -> Figures:
+    calls, before, began = system.store_calls(), system.cpu_s(), time.perf_counter()
+    await asyncio.sleep(seconds)
+    passed, after = time.perf_counter() - began, system.cpu_s()
+    return {
+        **{f"{kind}_us_per_s": 1e6 * (after[kind] - before[kind]) / passed for kind in ("master", "store")},
+        "commands_per_s": (system.store_calls()["commands"] - calls["commands"]) / passed,
+        "master_mb": _memory_mb(system.master),
+    }
+
+
+def _memory_mb(process: psutil.Process) -> float:
+    return float(process.memory_full_info().pss) / 2**20
+
+
+def _idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
+    return asyncio.run(idle(namespaces=namespaces, seconds=seconds))
+
+
+SCENARIOS: Final = [
+    Scenario(
+        "idle_shards",
+        _idle,
+        [{"namespaces": count} for count in (1, 100, 1_000)],
+        quick={"namespaces": 2, "seconds": 1},
+        group="shards",
+    ),
+]
