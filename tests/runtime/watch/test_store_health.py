@@ -11,11 +11,13 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.config import Settings
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.watch import store_health
 from jqmaster.runtime.watch.store_health import StoreHealth
-from jqmaster.store.health.probe import probe
+from jqmaster.store.health.probe import look_again, probe
 from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
 from tests.support.admin import admin_of
+from tests.support.clock import ManualClock
 from tests.support.replicas import in_sync, replicated
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -113,6 +115,37 @@ async def test_what_makes_a_store_unfit_is_noticed_while_it_runs(
     await admin_of(client).execute_command(*undo)
     await wait_until(lambda: not health.faults, what="it is put right")
     health.admit()
+
+
+@pytest.mark.req("D21")
+async def test_an_outage_lasts_from_the_last_answer_before_to_the_first_after(
+    gauged: tuple[StoreClient, StoreHealth], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _ = gauged
+    clock, settings = ManualClock(), Settings()
+    health = StoreHealth(client, clock, settings, await probe(client.redis, settings), quorum_of=[client])
+
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailableError("the store cannot be reached", retry_after_s=1)
+
+    await health._round()
+    answered_s = clock.monotonic_s()
+    # A round that comes late is no outage: this process itself was held up.
+    clock.jump(30)
+    await health._round()
+    assert list(health.outages) == []
+    answered_s += 30
+    monkeypatch.setattr(store_health, "look_again", away)
+    for _ in range(2):
+        clock.jump(5)
+        with pytest.raises(StoreUnavailableError) as failed:
+            await health._round()
+        health._failed(failed.value, "")
+    monkeypatch.setattr(store_health, "look_again", look_again)
+    clock.jump(1)
+    await health._round()
+    await health._round()
+    assert list(health.outages) == [(answered_s, answered_s + 11)]
 
 
 @pytest.mark.req("M1")
