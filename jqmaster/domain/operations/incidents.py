@@ -37,15 +37,25 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
     """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
     stored first."""
     stories: list[_Telling] = []
+    # The newest story of each subject, and the stories that are not over: no other one takes a further entry.
+    told: dict[str, _Telling] = {}
+    unfinished: list[_Telling] = []
     for entry in sorted(
         (one for one in entries if one.kind in _STORY), key=lambda one: (one.began_ms, position_of(one.id))
     ):
-        story = next((one for one in reversed(stories) if one.takes(entry)), None)
+        if entry.kind in _ENDS:
+            story = told.get(_subject(entry))
+        else:
+            story = next((one for one in (*stories[-1:], *reversed(unfinished)) if one.takes(entry)), None)
         if story is None and is_start(entry):
             story = _Telling()
             stories.append(story)
         if story is not None:
             story.add(entry)
+            told[_subject(entry)] = story
+            if story.is_open and story not in unfinished:
+                unfinished.append(story)
+            unfinished = [one for one in unfinished if one.is_open]
     by_id: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         if entry.kind is TimelineKind.ACKNOWLEDGED:
@@ -70,20 +80,21 @@ class _Telling:
         self._entries: list[TimelineEntry] = []
         # Subjects that are not over: lost workers with jobs, and the old backlog.
         self._open: set[str] = set()
-        self._subjects: set[str] = set()
         self._last_ms = 0
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._open)
+
     def takes(self, entry: TimelineEntry) -> bool:
-        if entry.kind in _ENDS:
-            return _subject(entry) in self._subjects
-        return bool(self._open) or entry.began_ms <= self._last_ms + GAP_MS
+        """Return whether an entry that ends nothing belongs to the story."""
+        return self.is_open or entry.began_ms <= self._last_ms + GAP_MS
 
     def add(self, entry: TimelineEntry) -> None:
         self._entries.append(entry)
         # A lost worker that comes back days after its jobs were taken back does not prolong the incident.
         if entry.kind not in _ENDS or _subject(entry) in self._open:
             self._last_ms = max(self._last_ms, entry.at_ms)
-        self._subjects.add(_subject(entry))
         if entry.kind is TimelineKind.BACKLOG_OLD or (entry.kind is TimelineKind.WORKER_LOST and entry.count):
             self._open.add(_subject(entry))
         elif entry.kind in _ENDS:
