@@ -130,7 +130,7 @@ async def test_an_outage_lasts_from_the_last_answer_before_to_the_first_after(
 
     await health._round()
     answered_s = clock.monotonic_s()
-    # A round that comes late is no outage: this process itself was held up.
+    # A late round is not an outage. This process itself was held up.
     clock.jump(30)
     await health._round()
     assert list(health.outages) == []
