@@ -110,7 +110,7 @@ async def test_counts_are_those_of_the_indexes_and_of_the_names_that_are_ready()
 
 async def test_settings_and_history_of_an_empty_store_are_empty() -> None:
     _, shard = fake_shard()
-    assert await SettingsStore(shard).versions() == (0, 0)
+    assert await SettingsStore(shard).versions() == (0, 0, 0)
     assert (await SettingsStore(shard).load()).values == {}
     history = HistoryStore(shard, master_id=new_id())
     assert await history.backlog() is None
