@@ -34,7 +34,12 @@ class AnsweredJobs:
     def take(self, worker_id: str, answer: Mapping[str, Any]) -> None:
         """Start the jobs of an answer to a report of this worker ID."""
         epoch, jobs = answer.get("epoch"), answer.get("jobs")
-        if type(epoch) is not int or not isinstance(jobs, list) or self._identity.worker_id != worker_id:
+        if (
+            type(epoch) is not int
+            or not isinstance(jobs, list)
+            or not jobs
+            or self._identity.worker_id != worker_id
+        ):
             # Jobs of a membership that is over are left to their leases.
             return
         try:

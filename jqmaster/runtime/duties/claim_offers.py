@@ -45,12 +45,13 @@ MAX_BYTES_WITH_ANSWER: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Push:
-    """A claim on its way to its worker, in as many requests as are needed."""
+    """A claim on its way to its worker, in as many requests as are needed. `is_in_doubt`: see `begin`."""
 
     member: Member
     claim: Claim
     claimed_at_s: float
     on_returned: Callable[[], None]
+    is_in_doubt: bool
 
 
 class ClaimOffers:
@@ -110,11 +111,18 @@ class ClaimOffers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def begin(
-        self, member: Member, claim: Claim, claimed_at_s: float, on_returned: Callable[[], None]
+        self,
+        member: Member,
+        claim: Claim,
+        claimed_at_s: float,
+        on_returned: Callable[[], None],
+        *,
+        is_in_doubt: bool = False,
     ) -> asyncio.Task[None] | None:
         """Begin the push of a claim, or answer the worker's poll with it. Return the push; None: the worker pulls.
 
-        `on_returned`: called when offers were returned, so that their jobs are ready again.
+        `on_returned`: called when offers were returned, so that their jobs are ready again. `is_in_doubt`: the jobs may
+        have reached the worker already, so only its own answer returns them.
         """
         if logger.isEnabledFor(logging.DEBUG):
             way = "its poll" if member.worker.is_pulling else "a push"
@@ -134,7 +142,7 @@ class ClaimOffers:
             member.breaker.begin_call()
         # The task gets a context of its own, because claims travel with requests of other callers.
         task = asyncio.create_task(
-            self._run(_Push(member, claim, claimed_at_s, on_returned)),
+            self._run(_Push(member, claim, claimed_at_s, on_returned, is_in_doubt)),
             name=f"push to {member.worker.id}",
             context=contextvars.Context(),
         )
@@ -241,6 +249,7 @@ class ClaimOffers:
             may_push=self._is_trusted,
             is_stopping=lambda: self._is_stopping,
             first=first,
+            is_in_doubt=push.is_in_doubt,
         )
         result: OfferResult = Withheld()
         async with contextlib.aclosing(offers.results()) as results:

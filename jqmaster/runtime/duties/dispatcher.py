@@ -14,6 +14,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.claim_offers import ClaimOffers
 from jqmaster.runtime.duties.fleet import Fleet, Member
+from jqmaster.runtime.duties.given_jobs import GivenJobs
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed, WantedClaim
@@ -58,15 +59,6 @@ class _PendingClaims:
     times_ready: int
     takers: Collection[str]
     given: dict[str, PollReply] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _GivenJobs:
-    """Jobs that went with the answer to a worker's report, until its next report shows whether they arrived."""
-
-    member: Member
-    claim: Claim
-    claimed_at_s: float
 
 
 class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
@@ -117,8 +109,11 @@ class Dispatcher:
         self._times_ready = 0
         # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
         self._plenty: dict[tuple[str, ...], int] = {}
-        # By worker ID.
-        self._given: dict[str, _GivenJobs] = {}
+        self._given = GivenJobs(
+            fleet,
+            clock,
+            lambda member, claim, at_s, is_in_doubt: self.give(member, claim, at_s, is_in_doubt=is_in_doubt),
+        )
         self._loops = BackgroundLoops("dispatcher", is_vital=True)
         # Claims that travel with writes of others.
         self._travelling: set[_PendingClaims] = set()
@@ -211,18 +206,12 @@ class Dispatcher:
                 for one in trigger:
                     if one.newest_fence is not None:
                         takers.add(one.worker_id)
-                        if (given := self._given.pop(one.worker_id, None)) is not None:
-                            self._push_unless_taken(given, one.newest_fence)
+                        if one.worker_id in self._given.silent:
+                            self._given.heard(one.worker_id, one.newest_fence)
                 if self._fleet.is_within(self._exhausted):
                     return None
                 wanted = self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
-
-    def _push_unless_taken(self, given: _GivenJobs, newest_fence: int) -> None:
-        """Push jobs that went with an answer to a report, unless the worker has them: it names the newest fence among
-        the jobs that came with answers."""
-        if given.claim.jobs[-1].fence > newest_fence:
-            self.give(given.member, given.claim, given.claimed_at_s)
 
     def _claims_of_freed(self, freed: Sequence[SlotsFreed | ReportedSlots]) -> Wanted:
         """Return the claims to make once these slots are free. If there are none, the slots are not counted as free
@@ -276,12 +265,13 @@ class Dispatcher:
             self._arrived.set()
             self._wake_if_useful()
 
-        def on_no_answer() -> None:
-            for worker_id in pending.given:
-                if (given := self._given.pop(worker_id, None)) is not None:
-                    self._push_unless_taken(given, newest_fence=0)
-
-        return TravellingClaim(prepared.calls, on_replies, on_failure, pending.given, on_no_answer)
+        return TravellingClaim(
+            prepared.calls,
+            on_replies,
+            on_failure,
+            pending.given,
+            on_no_answer=lambda: self._given.unanswered(pending.given),
+        )
 
     # --- claims of its own rounds
 
@@ -319,10 +309,9 @@ class Dispatcher:
             self._refreshed_at_s = self._clock.monotonic_s()
             if not self.is_idle:
                 self._became_ready()  # the message may have been lost, so poll
-            # Forget workers that are gone, and sets of names that nobody runs any more.
-            self._given = (
-                {w: self._given[w] for w in self._given if self._fleet.get(w)} if self._given else {}
-            )
+            if self._given.silent:
+                self._given.push_overdue()
+            # Forget sets of names that nobody runs any more.
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
         while not self._is_stopping and (wanted := self._wanted_claims()):
             try:
@@ -416,16 +405,16 @@ class Dispatcher:
                         continue
                     if one.worker_id in pending.takers and (reply := self._offers.reply_with(member, claim)):
                         pending.given[one.worker_id] = reply
-                        self._given[one.worker_id] = _GivenJobs(member, claim, pending.sent_at_s)
+                        self._given.note(one.worker_id, claim, pending.sent_at_s)
                     else:
                         self.give(member, claim, pending.sent_at_s)
         self._note_plenty(left_behind)
         if failed:
             raise failed
 
-    def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
-        """Offer a claim to its worker."""
-        push = self._offers.begin(member, claim, claimed_at_s, self._became_ready)
+    def give(self, member: Member, claim: Claim, claimed_at_s: float, *, is_in_doubt: bool = False) -> None:
+        """Offer a claim to its worker; see `ClaimOffers.begin`."""
+        push = self._offers.begin(member, claim, claimed_at_s, self._became_ready, is_in_doubt=is_in_doubt)
         if push:
             # The worker may then take another push.
             push.add_done_callback(lambda _: self._wake_if_useful())

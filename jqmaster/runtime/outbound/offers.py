@@ -45,8 +45,8 @@ OfferResult = PushResult | Withheld | Deferred
 
 @dataclass(slots=True)
 class _OfferPiece:
-    """A piece of the claim that is offered in one push. `is_in_doubt`: an earlier push of these tokens may have started
-    the jobs, or even have killed the worker."""
+    """A piece of the claim that is offered in one push. `is_in_doubt`: an earlier push of these tokens, or the answer
+    to a report, may have started the jobs, or even have killed the worker."""
 
     claim: Claim
     is_in_doubt: bool = False
@@ -66,7 +66,8 @@ class _OfferPiece:
 class Offers:
     """The offers of one claim.
 
-    `push`: sends jobs to their worker once; `first`: the result of the first push, if it was made already. `may_push`:
+    `push`: sends jobs to their worker once; `first`: the result of the first push, if it was made already;
+    `is_in_doubt`: the jobs may have reached the worker in another way before. `may_push`:
     asked before each push; `is_stopping`: asked before each repeat. Pushes without a valid answer are reported to
     `breaker` here; the consumer of the results reports the others.
     """
@@ -83,6 +84,7 @@ class Offers:
         may_push: Callable[[], bool],
         is_stopping: Callable[[], bool],
         first: PushResult | None = None,
+        is_in_doubt: bool = False,
     ) -> None:
         self._first = first
         self._push = push
@@ -92,7 +94,7 @@ class Offers:
         self._over_at_s = over_at_s
         self._may_push = may_push
         self._is_stopping = is_stopping
-        self._parts = deque([_OfferPiece(claim)])
+        self._parts = deque([_OfferPiece(claim, is_in_doubt)])
         self._is_probe = breaker.open_s > 0.0
         self._is_heard = False
 

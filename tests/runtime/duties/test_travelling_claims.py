@@ -10,14 +10,16 @@ import pytest
 from jqmaster.domain.challenges.challenge import CallbackAnswer
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.runtime.duties import given_jobs
 from jqmaster.runtime.duties.claim_offers import MOST_WITH_ANSWER
 from jqmaster.service.workers.polls import Ask
 from jqmaster.store.jobs.settlements import Settled, Successes
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.wake import WorkersChanged
 from tests.runtime.conftest import Dispatching
 from tests.support import real_time
-from tests.support.fake_worker import FakeWorker
+from tests.support.fake_worker import Behaviour, FakeWorker, accept, reset_before_reading, status
 from tests.support.unique import unique
 from tests.support.waiting import wait_until
 
@@ -317,13 +319,21 @@ async def busy_worker(dispatching: Dispatching, **job: Any) -> tuple[FakeWorker,
     worker = await dispatching.worker(max_jobs=1)
     await dispatching.start()
     await at_rest(dispatching, worker)
+    await script_is_loaded(dispatching, worker)
     return worker, await dispatching.world.enqueue(**job)
+
+
+async def script_is_loaded(dispatching: Dispatching, worker: FakeWorker) -> None:
+    """Report something stale. A script that the store does not have yet runs behind the claim that travels with it."""
+    stale = [(worker.started[-1][0], "0" * 32, b"")]
+    assert await dispatching.world.settlements.settle_success(worker.id, stale) == [False]
 
 
 @pytest.mark.req("D19")
 async def test_the_next_job_goes_with_the_answer_to_a_report_that_takes_it(
-    dispatching: Dispatching, trips: Trips
+    dispatching: Dispatching, trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(given_jobs, "HEARD_WITHIN_S", math.inf)
     worker, job_id = await busy_worker(dispatching)
     trips.clear()
     pushes = len(worker.pushes)
@@ -354,6 +364,52 @@ async def test_jobs_whose_answer_was_lost_are_pushed_under_the_same_token(dispat
     assert await dispatching.world.settlements.settle_successes([repeat]) == [Settled([True])]
     await wait_until(lambda: worker.started[-1][0] == job_id)
     assert worker.started[-1] == (job_id, given.offers[0].job.token)
+
+
+@pytest.mark.req("D5", "M6")
+async def test_jobs_whose_answer_was_lost_are_pushed_although_no_report_comes_here(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker repeats its report at another master, or drains."""
+    monkeypatch.setattr(given_jobs, "HEARD_WITHIN_S", 0.0)
+    worker, job_id = await busy_worker(dispatching)
+    given = (await reported(dispatching, worker, newest_fence=0)).given
+    assert given is not None
+    pushes = len(worker.pushes)
+    dispatching.world.leader.wake(WorkersChanged())
+    await wait_until(lambda: len(worker.pushes) > pushes)
+    await wait_until(lambda: worker.started[-1] == (job_id, given.offers[0].job.token))
+
+
+@pytest.mark.req("D5", "M6")
+@pytest.mark.parametrize(
+    "answer", [status(503), status(404), reset_before_reading], ids=["503", "404", "cut"]
+)
+async def test_jobs_that_did_arrive_go_to_nobody_else_if_their_push_fails(
+    dispatching: Dispatching, answer: Behaviour
+) -> None:
+    """A proxy repeated the report, and the worker runs the job of the first answer."""
+    worker = await dispatching.worker(accept, max_jobs=1, default=answer)
+    dispatcher = await dispatching.start()
+    await at_rest(dispatching, worker)
+    await script_is_loaded(dispatching, worker)
+    job_id = await dispatching.world.enqueue()
+    reported_job = worker.started[-1]
+    given = (await reported(dispatching, worker, newest_fence=0)).given
+    assert given is not None
+    other = await dispatching.worker()
+    pushes = len(worker.pushes)
+    repeat = Successes(worker.id, [(*reported_job, b"")], {}, 0)
+    assert await dispatching.world.settlements.settle_successes([repeat]) == [Settled([True])]
+    await wait_until(lambda: dispatching.member(worker).pushes or len(worker.pushes) > pushes)
+    await wait_until(lambda: not dispatching.member(worker).pushes)
+    dispatcher.wake(WorkersChanged())
+    await wait_until(lambda: dispatching.fleet.get(other.id) is not None)
+    assert await dispatching.world.state(job_id) is JobState.RUNNING
+    assert not other.started
+    # The worker has run it.
+    report = Successes(worker.id, [(job_id, given.offers[0].job.token, b"")], {})
+    assert await dispatching.world.settlements.settle_successes([report]) == [Settled([True])]
 
 
 async def test_an_answer_that_becomes_an_error_takes_no_jobs_along(

@@ -67,9 +67,9 @@ async def test_jobs_of_an_answer_that_are_not_taken_are_handed_back(
     await wait_until(lambda: master.result(held["job_id"]))
 
 
-@pytest.mark.parametrize("jobs", [["no map"], [{"job_id": "x"}], "no list", {"job_id": "x"}], ids=str)
+@pytest.mark.parametrize("jobs", [[], ["no map"], [{"job_id": "x"}], "no list", {"job_id": "x"}], ids=str)
 async def test_jobs_that_make_no_sense_count_as_lost(
-    master: FakeMaster, ran: list[Any], up: Callable[[], Any], jobs: Any
+    master: FakeMaster, ran: list[Any], up: Callable[[], Any], jobs: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     await up()
     master.next_jobs.append(jobs)
@@ -78,6 +78,7 @@ async def test_jobs_that_make_no_sense_count_as_lost(
         await wait_until(lambda job=job: master.result(job["job_id"]))
     assert ran == [1, 2]
     assert master.jobs_after == ["0", "0"]
+    assert "results are kept" not in caplog.text
 
 
 async def test_a_worker_that_drains_asks_for_no_jobs(
