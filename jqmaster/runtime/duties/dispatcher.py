@@ -436,6 +436,13 @@ class Dispatcher:
                 self._wants_refresh = True
             case NotClaimed.NO_POLL:
                 member.polls_until_s = 0.0
+            case NotClaimed.DAMAGED:
+                logger.error(
+                    "cannot claim for worker %s: a key of it is not of its type; `jqmaster fsck` tells which",
+                    member.worker.id,
+                )
+                # It must not keep others that run the same names from jobs.
+                member.busy = member.worker.spec.max_jobs
             case NotClaimed.FULL:
                 member.busy = max(0, member.worker.spec.max_jobs - member.freed_meanwhile)
         return None

@@ -89,13 +89,14 @@ class Claim:
 
 
 class NotClaimed(Enum):
-    """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. For a suspect, which has
-    to run alone: `BUSY`: the worker holds a job; `OVER`: the job no longer waits for this; `CLOSED`: a gate is
-    closed."""
+    """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. `DAMAGED`: a key of the
+    worker is not of its type. For a suspect, which has to run alone: `BUSY`: the worker holds a job; `OVER`: the job no
+    longer waits for this; `CLOSED`: a gate is closed."""
 
     STALE_CONSTRAINTS = "stale_constraints"
     GONE = "gone"
     NO_POLL = "no_poll"
+    DAMAGED = "damaged"
     FULL = "full"
     BUSY = "busy"
     OVER = "over"
@@ -197,7 +198,7 @@ class ClaimStore:
         word, data = reply
         if word == "none":
             told = data[0]
-            return [_refusal(refused) for refused in told[::3]]
+            return [NotClaimed(refused.decode()) for refused in told[::3]]
         if word != "ok":
             return [NotClaimed(word) for _ in wanted]
         now_ms, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired, told = data
@@ -207,7 +208,7 @@ class ClaimStore:
         begin = 0
         for one, share_word, busy, count in zip(wanted, told[::3], told[1::3], told[2::3], strict=True):
             if share_word != b"ok":
-                claims.append(_refusal(share_word))
+                claims.append(NotClaimed(share_word.decode()))
                 continue
             end = begin + count
             fenced = zip(
@@ -296,12 +297,6 @@ class ClaimStore:
             self._tally.claimed(job.record.name, [now_ms - job.record.ready_since_ms])
         not_after_ms, lease_until_ms = now_ms + times.offer_ms, now_ms + times.lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
-
-
-def _refusal(word: bytes) -> NotClaimed | DamagedError:
-    if word == b"damaged":
-        return DamagedError("a key of the worker is not of its type; `jqmaster fsck` tells which")
-    return NotClaimed(word.decode())
 
 
 def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:

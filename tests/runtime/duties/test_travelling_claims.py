@@ -412,6 +412,26 @@ async def test_jobs_that_did_arrive_go_to_nobody_else_if_their_push_fails(
     assert await dispatching.world.settlements.settle_successes([report]) == [Settled([True])]
 
 
+@pytest.mark.req("D11")
+async def test_a_worker_with_a_damaged_key_keeps_no_other_from_jobs_of_its_names(
+    dispatching: Dispatching, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = dispatching.world
+    broken, good = await dispatching.worker(max_jobs=1), await dispatching.worker(max_jobs=1)
+    dispatcher = await dispatching.start()
+    await wait_until(lambda: dispatching.fleet.get(broken.id) and dispatching.fleet.get(good.id))
+    key = world.shard.keys.claims(broken.id)
+    await world.redis.set(key, "damaged")
+    await world.enqueue_many(30)
+    rounds = dispatcher.last_round_s
+    for n in range(30):
+        await wait_until(lambda n=n: len(good.started) == n + 1)
+        await good.succeed(world.settlements, good.started[-1])
+    assert dispatcher.last_round_s - rounds < 10, "not one job for each look at the fleet"
+    assert f"worker {broken.id}: a key of it is not of its type" in caplog.text
+    await world.redis.delete(key)
+
+
 async def test_an_answer_that_becomes_an_error_takes_no_jobs_along(
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
