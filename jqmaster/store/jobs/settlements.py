@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from redis.exceptions import ResponseError
+
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.operations.tally import Tally
-from jqmaster.errors import unknown_worker
+from jqmaster.errors import DamagedError, unknown_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes
@@ -25,6 +27,8 @@ NO_REPORT: Final[Mapping[str, Used]] = {}
 NOT_ENDED: Final = -1
 # The answer of `settle_success` for the stale attempts of a worker that is not registered.
 UNKNOWN: Final = -1
+# The most bytes of results that the reports of several workers bring into one call. A report may have more alone.
+MAX_SHARED_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class SettlementStore:
                 ]
             )
             freed = [ReportedSlots(first.worker_id, len(first.ended), first.newest_fence)]
-        elif sum(len(one.ended) for one in reports) > MAX_PER_CALL:
+        elif _are_too_many(reports):
             middle = len(reports) // 2
             return [
                 *await self.settle_successes(reports[:middle]),
@@ -136,11 +140,21 @@ class SettlementStore:
         claim = self._shard.leader.claim_with(freed, ())
         try:
             replies = await self._client.run_all(calls, claim=claim)
-        except BaseException:
+        except BaseException as exc:
             if claim is not None and claim.given:
                 claim.on_no_answer()
+            if len(reports) > 1 and isinstance(exc, DamagedError | ResponseError):
+                # The fault of one report must not keep the others from their answers.
+                return [await self._settled_alone(one) for one in reports]
             raise
         return self._read_successes(reports, replies, claim)
+
+    async def _settled_alone(self, report: Successes) -> Settled | Exception:
+        try:
+            (settled,) = await self.settle_successes([report])
+        except Exception as exc:  # its worker gets it
+            return exc
+        return settled
 
     def _read_successes(
         self,
@@ -181,13 +195,18 @@ class SettlementStore:
         k, now = self._keys, self._shard.now
         keys = [k.running, self._succeeded, k.results]
         workers = b""
-        used: dict[str, Used] = {}
+        # By number of the attempt: a stale report may name a job that another worker runs.
+        used: dict[int, Used] = {}
         ended: list[Arg] = []
+        before = 1
         for one in reports:
             keys += (k.claims(one.worker_id), k.worker(one.worker_id))
             workers += codec.id_bytes(one.worker_id) + len(one.ended).to_bytes(4, "big")
             if one.used:
-                used |= one.used
+                for number, (job_id, _, _) in enumerate(one.ended, before):
+                    if job_id in one.used:
+                        used[number] = one.used[job_id]
+            before += len(one.ended)
             for job_id, token, result in one.ended:
                 ended += (job_id, bytes.fromhex(token), result)
         return ScriptCall(
@@ -255,6 +274,12 @@ class SettlementStore:
             self._shard.leader.wake(SlotsFreed(worker_id, count))
         if any(data[1] for _, data in replies):
             self._shard.leader.wake(JobsReady())
+
+
+def _are_too_many(reports: Sequence[Successes]) -> bool:
+    """Return whether these reports are more than one call of several workers may have."""
+    results = [result for one in reports for _, _, result in one.ended]
+    return len(results) > MAX_PER_CALL or sum(map(len, results)) > MAX_SHARED_BYTES
 
 
 def _check_known(word: str, worker_id: str) -> None:

@@ -15,6 +15,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.settlements import Settled, Successes
 from tests.support.constraints import ConstrainedWorld, override
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -217,6 +218,54 @@ async def test_what_was_used_takes_the_place_of_the_estimate(constraints: Constr
     constraints.world.pass_ms(MINUTE_MS + 1)
     await constraints.open_gates()
     assert await constraints.take(worker) == jobs[2:]
+
+
+async def test_a_stale_report_of_another_worker_in_the_same_call_changes_no_charge(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    await constraints.enqueue_many(of(9))
+    worker, other = [await constraints.world.worker() for _ in range(2)]
+    (job,) = await constraints.claim(worker)
+    reports = [
+        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: {"tokens": 4_000}}),
+        Successes(other, [(job.job_id, "0" * 32, b"")], {job.job_id: {"tokens": 900_000}}),
+    ]
+    assert await constraints.world.settlements.settle_successes(reports) == [
+        Settled([True]),
+        Settled([False]),
+    ]
+    assert await charged(constraints, one.cid) == (None, 4)
+
+
+async def test_a_damaged_gate_keeps_no_report_of_another_worker_from_its_answer(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(matcher=OF_A, concurrency=10, weight=TOKENS)
+    await constraints.enqueue_many(of(3), "a")
+    await constraints.enqueue_many([None])
+    worker, other = await world.worker("a"), await world.worker()
+    (job,) = await constraints.claim(worker, "a")
+    (free,) = await constraints.claim(other)
+    gate = gate_id(one.cid, None)
+    key = world.shard.keys.charges(gate)
+    kept = f"{key}-aside"
+    await world.redis.rename(key, kept)
+    await world.redis.set(key, "x")
+    reports = [
+        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: {"tokens": 4_000}}),
+        Successes(other, [(free.job_id, free.token, b"")], {}),
+    ]
+    assert (await world.settlements.settle_successes(reports))[1] == Settled([True])
+    assert await world.state(free.job_id) is JobState.SUCCEEDED
+    assert not await world.redis.exists(world.shard.keys.running, world.shard.keys.claims(other))
+    # The slot at this gate stays until somebody repairs it. The counts of lanes only keep lanes longer than needed.
+    world.never_counted_out.update({"a": 1, "work": 1})
+    await world.redis.rename(kept, key)
+    assert {finding.rule for finding in await world.findings()} == {"slot", "charge"}
+    k = world.shard.keys
+    await world.redis.delete(key, k.charge_sums, k.slots(gate), k.slot_counts, k.slot_lists)
 
 
 async def test_a_failed_attempt_settles_as_well(constraints: ConstrainedWorld) -> None:

@@ -5,7 +5,7 @@ import pytest
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import NotFoundError
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, WantedClaim
-from jqmaster.store.jobs.settlements import Settled, Successes
+from jqmaster.store.jobs.settlements import MAX_SHARED_BYTES, Settled, Successes
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld
 
@@ -171,3 +171,40 @@ async def test_more_attempts_than_a_call_may_end_take_several(world: StoreWorld)
     reports = [report(worker, own) for worker, own in zip(workers, jobs, strict=True)]
     assert await world.settlements.settle_successes(reports) == [Settled([True] * 300)] * 3
     assert (await world.inspector.counts())[JobState.SUCCEEDED] == 900
+
+
+async def test_a_damaged_lane_leaves_no_attempt_of_another_worker_half_ended(world: StoreWorld) -> None:
+    first, broken, last = await world.worker(), await world.worker("broken"), await world.worker()
+    await world.enqueue_many(2)
+    await world.enqueue("broken")
+    (one,), (two,) = await world.claim(first, limit=1), await world.claim(last, limit=1)
+    (bad,) = await world.claim(broken, "broken")
+    lane = world.shard.keys.lane((await world.get(bad.job_id)).lane_id.hex())
+    await world.redis.rename(lane, f"{lane}-aside")
+    await world.redis.rpush(lane, "damaged")
+    reports = [report(first, [one]), report(broken, [bad]), report(last, [two])]
+    assert await world.settlements.settle_successes(reports) == [
+        Settled([True]),
+        Settled([False]),
+        Settled([True]),
+    ]
+    k = world.shard.keys
+    assert not await world.redis.exists(k.claims(first), k.claims(last))
+    assert await world.redis.zrange(k.running, 0, -1) == [bad.job_id.encode()]
+    assert await world.redis.zcard(k.finished(JobState.SUCCEEDED)) == 2
+    await world.redis.rename(f"{lane}-aside", lane)
+
+
+@pytest.mark.req("D10")
+async def test_large_results_of_several_workers_share_no_call(world: StoreWorld) -> None:
+    """One report may be as large as a request. Together, hundreds of them would stop the store."""
+    workers = [await world.worker() for _ in range(4)]
+    jobs = await claimed_by_each(world, workers, 1)
+    size = MAX_SHARED_BYTES // 2
+    reports = [
+        Successes(worker, [(job.job_id, job.token, bytes(size))], {})
+        for worker, (job,) in zip(workers, jobs, strict=True)
+    ]
+    trips = sum(world.shard.client.round_trips["settle_success"].counts)
+    assert await world.settlements.settle_successes(reports) == [Settled([True])] * 4
+    assert sum(world.shard.client.round_trips["settle_success"].counts) == trips + 2

@@ -3,11 +3,11 @@
 -- again.
 -- KEYS running:zset succeeded:zset results:zset claims:set worker:hash [+ claims:set worker:hash]
 -- ARGV now_ms tag workers(in the order of their keys, 20 bytes each: ID, and 4 bytes of the number of its attempts)
---   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by job ID, thousandths by
---   unit; empty: no report) [+ id token_bytes result](of the attempts of each worker in turn)
--- REPLY ok:[1 accepted, 0 stale, -1 stale and the worker is not registered],1 if jobs may start that could not before,
---   [[name run_ms jobs](of the attempts that ended in this call)](of each worker)
--- CHECKS FIRST state, token and worker of each attempt; if none of a worker is valid, that it is registered
+--   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by number of the attempt,
+--   thousandths by unit; empty: no report) [+ id token_bytes result](of the attempts of each worker in turn)
+-- REPLY ok:[1 accepted, 0 stale or damaged, -1 stale and the worker is not registered],1 if jobs may start that could
+--   not before,[[name run_ms jobs](of the attempts that ended in this call)](of each worker)
+-- CHECKS FIRST state, token, worker and lane of each attempt; if none of a worker is valid, that it is registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -51,6 +51,21 @@ local function keys_of(at)
   return KEYS[key_at], KEYS[key_at + 1]
 end
 
+-- Returns the home of the job with this head; nil if its lane is damaged. That must not end the call
+-- in the middle, which would leave the attempts of other workers half ended.
+local function home_of(head)
+  local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
+  local home = homes[home_bytes]
+  if home then return home end
+  local is_read, lane, own = pcall(lanes.home_of, head)
+  if not is_read then return nil end
+  home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0,
+    name = record.name_of(head), ended = 0, runs = {}}
+  homes[home_bytes] = home
+  homes_seen[#homes_seen + 1] = home
+  return home
+end
+
 local next_number = 1
 for at = 1, #workers, WORKER_LENGTH do
   local worker_id_bytes, claims_key, worker_key = sub(workers, at, at + ID_LENGTH - 1), keys_of(at)
@@ -80,26 +95,21 @@ for at = 1, #workers, WORKER_LENGTH do
         is_followed = record.has_flag(flags, layout.FLAG.followed), has_challenge = has_challenge}
       endings[progress] = ending
     end
-    if ending then
+    local home = ending and home_of(head)
+    if home then
       redis.call('SETRANGE', key, layout.state.offset, ending.patch)
       count = count + 1
       ended[count], is_ended[id] = id, true
       finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
-      local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
-      local home = homes[home_bytes]
-      if not home then
-        local lane, own = lanes.home_of(head)
-        home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0,
-          name = record.name_of(head), ended = 0, runs = {}}
-        homes[home_bytes] = home
-        homes_seen[#homes_seen + 1] = home
-      end
       home.ended = home.ended + 1
       local run_ms = ending.run_ms
       home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
       if home.has_gates then
         local own = home.brings_gates and record.own_gates(head) or nil
-        if used and used[id] then charges.settle_at(id, used[id], home.lane.shared, own or home.lane.keyed) end
+        -- A damaged gate keeps the estimate. See `home_of`.
+        if used and used[number] then
+          pcall(charges.settle_at, id, used[number], home.lane.shared, own or home.lane.keyed)
+        end
         lanes.free(home.lane, own, id)
       end
       if ending.keeps_result then
