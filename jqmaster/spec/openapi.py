@@ -126,6 +126,15 @@ _IDEMPOTENCY_KEY: Final = {
     "description": "Makes the push safe to repeat for 24 hours, even after its job is over and removed. Keys are separate for each token and user; "
     "a rotated token keeps its keys.",
 }
+_JOBS_AFTER: Final = {
+    "name": "JQ-Jobs-After",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "integer", "minimum": 0, "maximum": 9999999999999999},
+    "description": "The newest fence among the jobs that came with answers to reports, or 0 at first. Without it, no jobs come with "
+    "the answer.",
+    "example": 0,
+}
 _ANY_BODY: Final = {
     "description": "Any body, which is not looked into.",
     "content": {"*/*": {"schema": {}, "example": {"order": "A-17", "status": "shipped"}}},
@@ -485,6 +494,8 @@ def _header_parameters(op: Operation) -> list[dict[str, Any]]:
             return [_CALLBACK_KEY]
         case "POST", "/api/jobs/bulk":
             return [_ASKED_DURABILITY]
+        case "POST", "/api/workers/{worker_id}/results":
+            return [_JOBS_AFTER]
     if HTTPStatus.PRECONDITION_FAILED not in op.problems:
         return []
     return [_IF_MATCH, _IF_NONE_MATCH] if op.method == "PUT" else [_IF_MATCH]

@@ -61,7 +61,7 @@ _OBSERVE_TEXT: Final = (
 _RESULTS_TEXT: Final = (
     "With the header `JQ-Jobs-After`, the answer to successes may carry `jobs` for the slots that they freed, which "
     "saves a push of few and small jobs. Its value is the newest fence among the jobs that came with such answers, or "
-    "0 at first. If an answer was lost, the next report shows it, and its jobs are pushed."
+    "0 at first. If an answer was lost, its jobs are pushed."
 )
 
 _SLOTS_TEXT: Final = (
