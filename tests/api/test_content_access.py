@@ -79,6 +79,33 @@ async def test_viewers_may_be_let_preview(store_server: StoreServer) -> None:
         assert await preview(callers.viewer, key="argument.password") == (200, None)
 
 
+async def test_values_of_failures_hold_nothing_that_is_redacted(store_server: StoreServer) -> None:
+    async with (
+        callers_of(store_server.url, redact_paths="argument.**.password headers.x-secret") as callers,
+        worker_at(callers.worker) as worker,
+    ):
+        argument = {"login": {"password": MARK, "user": "ada"}}
+        await callers.operator.enqueue("work", argument, headers={"x-secret": MARK}, max_retry=0)
+        await worker.end(await worker.next_job(), "failure", message="boom")
+
+        async def seen() -> Any:
+            return (await callers.operator.call("GET", "/api/failures"))[1]["groups"]
+
+        (group,) = await wait_until(seen, what="the failure is counted")
+        path = f"/api/failures/{group['id']}/values?path="
+        for place in ("argument", "argument.login"):
+            status, found = await callers.operator.call("GET", path + place)
+            assert (status, found["examined"]) == (200, 1)
+            (one,) = found["values"]
+            assert MARK not in one["value"]
+            assert '"password": "[redacted]", "user": "ada"' in one["value"]
+        for place in ("argument.login.password", "headers.x-secret"):
+            refused = await code(callers.operator.call("GET", path + place))
+            assert refused == (403, "content_redacted"), place
+        for place in ("argument.login.user", "argument", "headers.other"):
+            assert await code(callers.viewer.call("GET", path + place)) == (403, "content_hidden"), place
+
+
 async def test_nobody_tells_jobs_apart_by_what_is_redacted(store_server: StoreServer) -> None:
     paths = "argument.card.number headers.x-secret"
     async with callers_of(store_server.url, redact_paths=paths) as callers:

@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.domain.content.content import ContentAccess
-from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.content.job_content import JobContent
+from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.paths import Path
@@ -54,12 +55,18 @@ class FailureValues:
         whole = await self._records.get_short([job.id for job in found.jobs], MAX_RECORD_BYTES)
         read, counts = path.reader(), Counter[str]()
         for job in whole.values():
-            value = read(fields_of(job))
+            value = read(fields_of(_shown(job, access)))
             if value is not MISSING:
                 counts[_text(value)] += 1
         is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MOST_VALUES
         without = len(whole) - counts.total()
         return ValueCounts(counts.most_common(MOST_VALUES), len(whole), without, is_complete)
+
+
+def _shown(job: Job, access: ContentAccess) -> Job:
+    """Return the job as the caller may see it: a value at the path may contain others that are redacted."""
+    content = JobContent(access, job)
+    return replace(job, argument=content.argument() or b"", headers=content.headers())
 
 
 def _text(value: object) -> str:
