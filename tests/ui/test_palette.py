@@ -134,5 +134,15 @@ async def test_the_palette_acts_on_the_object_of_the_page(screens: Screens, api:
         await accessible_in_each_look(page, "palette-here")
         await page.keyboard.type("このジョブを取り消し")
         await page.keyboard.press("Enter")
+        # It asks first, as the button of the page does, and Enter is the safe answer.
+        asked = page.get_by_role("dialog", name="このジョブを取り消しますか")
+        await expect(asked).to_be_visible()
+        await accessible(page)
+        await page.keyboard.press("Enter")
+        await expect(asked).to_have_count(0)
+        assert (await api.call("GET", f"/api/jobs/{waiting}"))[1]["state"] == "scheduled"
+        await command(page, "このジョブを取り消し")
+        await asked.get_by_role("button", name="ジョブを取り消す").click()
+        await expect(page.locator(".toasts")).to_contain_text(waiting)
         await api.until_state(waiting, "canceled")
     assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204

@@ -53,6 +53,8 @@ class TimelineKeeper(LeaderLoop):
         self._end_of_lead = end_of_lead
         self._seen: tuple[Sequence[Worker], int, float] | None = None
         self._marks: TimelineMarks | None = None
+        # The end of the last outage that was written, by the monotonic clock: the store's clock may step.
+        self._told_until_s = float("-inf")
 
     def look(self, workers: Sequence[Worker], now_ms: int) -> None:
         """Take the registered workers at this store time."""
@@ -67,15 +69,17 @@ class TimelineKeeper(LeaderLoop):
         cause, by = LeaderCause.ENDED, ""
         if marks and marks.leader[0] != leader[0]:
             cause, by = await self._end_of_lead(marks.leader[0])
+        away = [one for one in self._outages() if one[1] > self._told_until_s]
         outages = [
             StoreOutage(now_ms - round(1000 * (now_s - since_s)), now_ms - round(1000 * (now_s - until_s)))
-            for since_s, until_s in self._outages()
+            for since_s, until_s in away
         ]
         seen = QueueSeen(now_ms, leader, workers, outages, self._old_backlog(), cause, by)
         new, entries = marks.compare(seen) if marks else (TimelineMarks.first(seen), [])
         if entries or new != marks:
             await self._timeline.note(self._leadership.epoch, new, entries)
         self._marks = new
+        self._told_until_s = max([self._told_until_s, *(until_s for _, until_s in away)])
         return POLL_S
 
     def _old_backlog(self) -> OldBacklog | None:

@@ -24,7 +24,10 @@ MAX_TIMELINE: Final = 2_000
 _OPTIONAL: Final = tuple(
     one.name for one in fields(TimelineEntry) if one.name not in ("kind", "at_ms", "subject", "id")
 )
-_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
+_NUMBERS: Final = frozenset({"since_ms", "count"})
+_UNREADABLE: Final = (
+    KeyError, ValueError, TypeError, AttributeError, OverflowError, msgpack.UnpackException,
+)  # fmt: skip
 
 
 class TimelineStore:
@@ -87,13 +90,17 @@ def _encode(entry: TimelineEntry) -> bytes:
 def _decode(position: str, flat: Sequence[bytes]) -> TimelineEntry | None:
     try:
         document = msgpack.unpackb(dict(zip(flat[::2], flat[1::2], strict=True))[b"entry"])
-        known = {name: document[name] for name in _OPTIONAL if name in document}
+        known = {
+            name: int(document[name]) if name in _NUMBERS else str(document[name])
+            for name in _OPTIONAL
+            if name in document
+        }
         return TimelineEntry(
             TimelineKind(document["kind"]),
             int(document["at_ms"]),
             str(document["subject"]),
             id=position,
-            **known,
+            **known,  # type: ignore[arg-type]  # by `_NUMBERS`
         )
     except _UNREADABLE:
         return None

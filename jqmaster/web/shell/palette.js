@@ -7,7 +7,7 @@ import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
 import { setPref } from "../core/prefs.js";
 import { go, useRoute } from "../core/router.js";
 import { visible } from "../core/text.js";
-import { Dialog, attempt, toast } from "../ui/dialogs.js";
+import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
 import { nameToPause, presentActs, presentPausable, sentence } from "./palette_acts.js";
 import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js";
 
@@ -15,6 +15,7 @@ import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js"
 /** @typedef {import("../core/api.js").Session} Session */
 /** @typedef {import("./palette_acts.js").Command} Command */
 /** @typedef {import("./palette_acts.js").Pausable} Pausable */
+/** @typedef {import("./palette_acts.js").Question} Question */
 /** @typedef {import("./palette_index.js").Entry} Entry */
 
 const TYPING_MS = 200;
@@ -41,13 +42,14 @@ export function Palette({ entries, session, onHelp, onClose }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const [pausing, setPausing] = useState(/** @type {Pausable | null} */ (null));
+  const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const [isWaiting, setWaiting] = useState(false);
   const hasMoved = useRef(false);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const route = useRoute();
   const wanted = text.trim();
   const index = useIndex(session.who ?? "");
-  const here = usePresent(route, session, setPausing);
+  const here = usePresent(route, session, setPausing, setQuestion);
   const { found, of } = useFound(wanted);
   useEffect(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
@@ -108,6 +110,10 @@ export function Palette({ entries, session, onHelp, onClose }) {
   }, [chosen]);
   if (pausing !== null)
     return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
+  if (question !== null) {
+    const { act, text: consequence, ...asked } = question;
+    return html`<${ConfirmCount} ...${asked} onConfirm=${act} onClose=${onClose}><p>${consequence}</p><//>`;
+  }
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.isComposing) return;
     const step = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
@@ -157,13 +163,14 @@ function useIndex(who) {
  * @param {import("../core/router.js").Route} route
  * @param {Session} session
  * @param {(pausable: Pausable) => void} onPause
+ * @param {(question: Question) => void} onAsk
  */
-function usePresent(route, session, onPause) {
+function usePresent(route, session, onPause, onAsk) {
   const [commands, setCommands] = useState(/** @type {Command[]} */ ([]));
   const [pausable, setPausable] = useState(/** @type {Pausable | null} */ (null));
   useEffect(() => {
     const aborter = new AbortController();
-    const found = presentActs(route, session, onPause, setPausable, aborter.signal);
+    const found = presentActs(route, session, onPause, onAsk, setPausable, aborter.signal);
     found.then(setCommands, () => {});
     return () => aborter.abort();
   }, [route.page, route.query["id"], route.query["name"]]);

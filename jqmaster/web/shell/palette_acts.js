@@ -4,6 +4,7 @@ import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { admits } from "../core/states.js";
 import { visible } from "../core/text.js";
+import { askAbout } from "../definitions/dialogs.js";
 import { attempt, toast } from "../ui/dialogs.js";
 import { endOf } from "../ui/durations.js";
 import { durationText, nowMs } from "../ui/formats.js";
@@ -13,6 +14,10 @@ import { durationText, nowMs } from "../ui/formats.js";
 /** @typedef {import("../constraints/pause_dialog.js").PauseTarget} PauseTarget */
 /** @typedef {{target: PauseTarget, what: string}} Pausable */
 /** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
+/**
+ * What is asked before something that cannot be undone, or that concerns many jobs.
+ * @typedef {{title: string, count: number, counted?: string, verb: string, kind: string, text: string, act: () => Promise<void>}} Question
+ */
 
 /** `Pause NAME DURATION because REASON`. Without a name, the object of the page is meant. */
 const PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
@@ -104,11 +109,12 @@ export function presentPausable({ page, query }) {
  * @param {Route} route
  * @param {Session} session
  * @param {(pausable: Pausable) => void} onPause
+ * @param {(question: Question) => void} onAsk
  * @param {(pausable: Pausable) => void} onKnown Called with what a pause on this page means, once that is known.
  * @param {AbortSignal} signal
  * @returns {Promise<Command[]>} What can be done to the object of the page.
  */
-export async function presentActs(route, session, onPause, onKnown, signal) {
+export async function presentActs(route, session, onPause, onAsk, onKnown, signal) {
   const { page, query } = route;
   const id = query["id"] ?? query["name"] ?? "";
   if (!id || !may(session, "push")) return [];
@@ -123,6 +129,26 @@ export async function presentActs(route, session, onPause, onKnown, signal) {
     label: t(`palette.here.${act}`),
     hint: visible(id),
     act: () => attempt(() => post(path, body), t(done, { name: visible(id) })),
+  });
+  /** An act that asks first. */
+  const careful = (
+    /** @type {string} */ act,
+    /** @type {string} */ path,
+    /** @type {Omit<Question, "act">} */ question,
+  ) => ({
+    key: `present ${act}`,
+    kind: t("palette.here"),
+    label: `${t(`palette.here.${act}`)}…`,
+    hint: visible(id),
+    act: () =>
+      onAsk({
+        ...question,
+        act: async () => {
+          await post(path);
+          toast(t("palette.done", { name: visible(id) }));
+        },
+      }),
+    keepsOpen: true,
   });
   const pausable = presentPausable(route);
   const asks = (/** @type {Pausable} */ what) => ({ ...asking(what, onPause), kind: t("palette.here") });
@@ -139,16 +165,35 @@ export async function presentActs(route, session, onPause, onKnown, signal) {
         ? [command("run", `${path}/run`, undefined, "palette.done")]
         : []),
       ...(admits(job.state, "cancel")
-        ? [command("cancel", `${path}/cancel`, undefined, "palette.done")]
+        ? [
+            careful("cancel", `${path}/cancel`, {
+              title: t("job.cancel.title"),
+              count: 1,
+              verb: t("job.cancel"),
+              kind: "danger",
+              text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text"),
+            }),
+          ]
         : []),
       ...(mayOperate ? [asks(nameToPause(job.name))] : []),
     ];
   }
   if (!mayOperate) return [];
-  if (page === "batches")
+  if (page === "batches") {
+    const path = /** @type {"api/batches/{batch_id}"} */ (`api/batches/${encodeURIComponent(id)}`);
+    const { failed } = (await get(path, {}, signal)).counts;
+    if (failed === 0) return [];
     return [
-      command("retry_failed", `api/batches/${encodeURIComponent(id)}/retry`, undefined, "palette.done"),
+      careful("retry_failed", `${path}/retry`, {
+        title: t("batches.retry.title"),
+        count: failed,
+        counted: t("batches.retry.count", { count: failed }),
+        verb: t("batches.retry"),
+        kind: "primary",
+        text: t("batches.retry.text"),
+      }),
     ];
+  }
   if (page === "workers") {
     const path = /** @type {"api/workers/{worker_id}"} */ (`api/workers/${encodeURIComponent(id)}`);
     const worker = await get(path, {}, signal);
@@ -160,11 +205,17 @@ export async function presentActs(route, session, onPause, onKnown, signal) {
       `api/definitions/${encodeURIComponent(id)}`
     );
     const definition = await get(path, {}, signal);
+    /** An act for which the page has a dialog. */
+    const open = (/** @type {"run" | "pause"} */ what) => ({
+      key: `present ${what}`,
+      kind: t("palette.here"),
+      label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
+      hint: visible(id),
+      act: () => askAbout({ what, name: id, onDone: () => {} }),
+    });
     return [
-      command("start", `${path}/run`, undefined, "palette.done"),
-      definition.enabled
-        ? command("pause", `${path}/pause`, { reason: "" }, "palette.done")
-        : command("resume", `${path}/resume`, undefined, "palette.done"),
+      ...(definition.kind === "time" ? [open("run")] : []),
+      definition.enabled ? open("pause") : command("resume", `${path}/resume`, undefined, "palette.done"),
     ];
   }
   return pausable ? [asks(pausable)] : [];

@@ -86,6 +86,16 @@ async def test_the_next_leader_names_the_one_before_and_the_outage_that_it_saw_i
     assert await third.kinds() == ["store_away", "leader_changed", "leader_changed"]
 
 
+async def test_an_outage_is_told_once_although_the_clock_of_the_store_steps(keeping: Keeping) -> None:
+    await keeping.look()
+    keeping.world.pass_ms(60_000)
+    keeping.outages = [(keeping.clock.monotonic_s() - 21, keeping.clock.monotonic_s() - 1)]
+    for step_ms in (0, 3_600_000, 60_000):
+        keeping.world.pass_ms(step_ms)
+        await keeping.look()
+    assert await keeping.kinds() == ["store_away"]
+
+
 async def test_workers_and_versions_are_told_by_the_looks_of_the_failure_detector(keeping: Keeping) -> None:
     world = keeping.world
     worker_id, _ = await world.running()

@@ -61,7 +61,11 @@ async def test_an_incident_is_acknowledged_with_its_audit_entry(world: StoreWorl
 async def test_entries_of_a_newer_release_and_damaged_ones_are_left_out(world: StoreWorld) -> None:
     timeline, key = TimelineStore(world.shard), world.shard.keys.timeline
     newer = codec.pack({"kind": "sun_storm", "at_ms": 1, "subject": ""})
-    for raw in (newer, b"\xc1", codec.pack([])):
+    damaged = [
+        {"kind": "worker_lost", "at_ms": 1, "subject": "w1", **one}
+        for one in ({"since_ms": "before"}, {"count": [3]}, {"at_ms": float("inf")})
+    ]
+    for raw in (newer, b"\xc1", codec.pack([]), *map(codec.pack, damaged)):
         await world.redis.xadd(key, {"entry": raw})
     await world.redis.xadd(key, {"other": "1"})
     await timeline.note(world.epoch, MARKS, [LOST])
