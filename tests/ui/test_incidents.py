@@ -74,27 +74,31 @@ async def test_an_incident_is_one_story_with_links_causes_and_who_takes_care(
         await timeline.add(TimelineKind.BACKLOG_OLD, 10, "mail.send", label=waiting, count=40, lasted_s=60)
         pause = {"tag": "acme", "reason": "too many", "duration_s": 3600}
         assert (await api.call("POST", "/api/pauses", pause))[0] == 201
+        definition = {"job": {"name": "mail.send"}, "schedule": {"daily_at": "02:30"}, "time_zone": "UTC"}
+        assert (await api.call("PUT", "/api/definitions/nightly", definition))[0] == 201
+        assert (await api.call("POST", "/api/definitions/nightly/pause", {"reason": "late"}))[0] == 200
         async with screens.open("#/incidents") as page:
             first = page.locator(".incidents > li").first
             await expect(first).to_contain_text(
-                "Store away → Leader changed → Worker lost → Jobs taken back → Backlog grew"
+                "Store unreachable → Leader changed → Worker lost → Jobs taken back → Backlog grew"
             )
             await expect(first).to_contain_text("ongoing")
             await expect(page.locator(".incidents > li")).to_have_count(2)
             lately = page.locator("#lately ~ .story")
             await expect(lately).to_contain_text("local paused jobs tagged acme. “too many”")
             await expect(lately).to_contain_text("The first worker of version 2.1 registered (mail.send).")
-            await expect(lately).not_to_contain_text("store gave no answer for 42 s")
+            await expect(lately).to_contain_text("local paused definition nightly.")
+            await expect(lately).not_to_contain_text("store did not answer for 42 s")
             await accessible(page)
             await picture(page, "incidents")
             await first.get_by_role("link").click()
-            await expect(page.get_by_role("heading", level=1)).to_contain_text("Store away → Leader changed")
+            await expect(page.get_by_role("heading", level=1)).to_contain_text("Store unreachable → Leader changed")
             assert await story(page) == [
-                "The store gave no answer for 20 s.",
+                "The store did not answer for 20 s.",
                 "Master rack-2:7 took over from rack-1:7, which had fallen silent.",
                 "Worker node-1:7 fell silent and was detached. It held 2 jobs.",
                 "2 jobs of worker node-1:7 were taken back.",
-                "The backlog grew: 40 jobs waited, the oldest, mail.send, for 1 min.",
+                "The backlog grew: 40 jobs were waiting, the oldest (mail.send) for 1 min.",
             ]
             await expect(page.locator("#story + .story").get_by_role("link", name="Job")).to_have_attribute(
                 "href", f"#/job?id={waiting}"
@@ -163,7 +167,7 @@ async def stall(store: StoreServer, overview: Page, incidents: Page) -> None:
             await asyncio.sleep(STALL_S)
     finally:
         store.signal(signal.SIGCONT)
-    one = incidents.locator(".incidents > li").filter(has_text="Store away")
+    one = incidents.locator(".incidents > li").filter(has_text="Store unreachable")
     await expect(one).to_have_count(1, timeout=TOLD_WITHIN_MS)
     await expect(one).to_contain_text("over")
     for page in (overview, incidents):

@@ -107,6 +107,7 @@ def _mark_view(mark: Mark) -> dict[str, Any]:
         "at": iso_ms(mark.at_ms),
         "until": iso_or_none(mark.until_ms),
         "kind": mark.kind,
+        "action": mark.action or None,
         "text": mark.text,
         "subject": mark.subject,
         "by": mark.by,

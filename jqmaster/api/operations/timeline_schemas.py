@@ -62,6 +62,10 @@ class MarkView(Answer):
         description="`deploy` (the first worker of a version registered), `leader`, `incident`, `pause`, `resume`, "
         "`constraint`, `settings`, `definition`, `worker`, `acknowledged`. Further kinds may follow."
     )
+    action: str | None = Field(
+        description="Action of the audit log, such as `definition.pause`. Null for marks that have an `entry`, and for "
+        "incidents."
+    )
     text: str = Field(description="The mark as an English sentence.")
     subject: str = Field(description="The version, the master, or the name of what was changed.")
     by: str = Field(description="Author of the act. Empty if nobody acted.")

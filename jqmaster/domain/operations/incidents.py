@@ -121,12 +121,12 @@ def entry_text(entry: TimelineEntry) -> str:
     """Return the entry as an English sentence."""
     match entry.kind:
         case TimelineKind.STORE_AWAY:
-            return f"The store gave no answer for {span(entry.at_ms - entry.began_ms)}."
+            return f"The store did not answer for {span(entry.at_ms - entry.began_ms)}."
         case TimelineKind.LEADER_CHANGED:
             return _leader_text(entry)
         case TimelineKind.WORKER_LOST:
             held = f"; it held {_jobs(entry.count)}" if entry.count else ""
-            return f"Worker {entry.label} was detached for its silence{held}."
+            return f"Worker {entry.label} fell silent and was detached{held}."
         case TimelineKind.WORKER_BACK:
             return f"Worker {entry.label} came back."
         case TimelineKind.JOBS_RETURNED:
@@ -134,9 +134,10 @@ def entry_text(entry: TimelineEntry) -> str:
             return f"{_jobs(entry.count)} of worker {entry.label} {were} taken back from it."
         case TimelineKind.BACKLOG_OLD:
             wait = span(entry.at_ms - entry.began_ms)
-            return f"The backlog grew: {_jobs(entry.count)} waited, the oldest, {entry.subject}, for {wait}."
+            were = "was" if entry.count == 1 else "were"
+            return f"The backlog grew: {_jobs(entry.count)} {were} waiting, the oldest ({entry.subject}) for {wait}."
         case TimelineKind.BACKLOG_OVER:
-            return f"No job that may start waits long any more; the last was {entry.subject}."
+            return f"The backlog has cleared; the last job was {entry.subject}."
         case TimelineKind.VERSION_NEW:
             return f"The first worker of version {entry.subject} registered ({entry.label})."
     return f"{entry.by} acknowledged it{f': {entry.label}' if entry.label else ''}."
@@ -149,7 +150,7 @@ def title_of(entries: Iterable[TimelineEntry]) -> str:
 
 
 _TITLES: Final = {
-    TimelineKind.STORE_AWAY: "store away",
+    TimelineKind.STORE_AWAY: "store unreachable",
     TimelineKind.LEADER_CHANGED: "leader changed",
     TimelineKind.WORKER_LOST: "worker lost",
     TimelineKind.JOBS_RETURNED: "jobs taken back",
@@ -159,7 +160,7 @@ _TITLES: Final = {
 
 def _leader_text(entry: TimelineEntry) -> str:
     after = f" after {entry.before}" if entry.before else ""
-    led = f"Master {entry.label} leads{after}"
+    led = f"Master {entry.label} became the leader{after}"
     match entry.cause:
         case LeaderCause.DEMOTED:
             return f"{led}, which {entry.by or 'somebody'} demoted."

@@ -32,7 +32,7 @@ _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "definition.resume": ("definition", "resumed definition"),
     "worker.drain": ("worker", "drained worker"),
     "worker.detach": ("worker", "detached worker"),
-    "notice.acknowledge": ("acknowledged", "acknowledged what is open of notice"),
+    "notice.acknowledge": ("acknowledged", "acknowledged the open incidents of notice"),
 }
 
 
@@ -40,7 +40,7 @@ _MARKED: Final[Mapping[str, tuple[str, str]]] = {
 class Mark:
     """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
     if it has one. `matcher`, `reason`: of a pause, as far as the caller may see them. `incident_id`: empty for other
-    kinds. `entry`: None if the mark is from the audit log."""
+    kinds. `action`: of the audit log; empty for marks from the timeline, which have an `entry`."""
 
     at_ms: int
     kind: str
@@ -52,6 +52,7 @@ class Mark:
     matcher: Any = None
     incident_id: str = ""
     entry: TimelineEntry | None = None
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
         by=entry.who,
         reason=reason if isinstance(reason, str) else "",
         matcher=shown.get("matcher") if is_pause else None,
+        action=entry.action,
     )
 
 

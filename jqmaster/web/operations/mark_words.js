@@ -55,7 +55,9 @@ export function incidentTitle({ entries }) {
 /** @param {Mark} mark @returns {string} */
 export function markText(mark) {
   if (mark.entry) return entryText(mark.entry);
-  const key = `mark.${mark.kind}`;
+  // A pause is a constraint, too.
+  const isPause = mark.kind === "pause" || mark.kind === "resume";
+  const key = `mark.${isPause ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
     subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),

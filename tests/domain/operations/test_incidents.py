@@ -45,15 +45,16 @@ def test_a_stall_with_what_followed_is_one_story_with_its_end() -> None:
     assert incident.entries == (away, leader, lost, grew, back, over)
     assert (incident.began_ms, incident.ended_ms) == (NOW_MS, NOW_MS + 1_000_000)
     assert (
-        title_of(incident.entries) == "Store away, leader changed, worker lost, old backlog, jobs taken back"
+        title_of(incident.entries)
+        == "Store unreachable, leader changed, worker lost, old backlog, jobs taken back"
     )
     assert [entry_text(one) for one in incident.entries] == [
-        "The store gave no answer for 20 s.",
-        "Master rack-2:2 leads after rack-1:1, which had fallen silent.",
-        "Worker node-1:7 was detached for its silence; it held 7 jobs.",
-        "The backlog grew: 40 jobs waited, the oldest, mail, for 1 min.",
+        "The store did not answer for 20 s.",
+        "Master rack-2:2 became the leader after rack-1:1, which had fallen silent.",
+        "Worker node-1:7 fell silent and was detached; it held 7 jobs.",
+        "The backlog grew: 40 jobs were waiting, the oldest (mail) for 1 min.",
         "7 jobs of worker node-1:7 were taken back from it.",
-        "No job that may start waits long any more; the last was mail.",
+        "The backlog has cleared; the last job was mail.",
     ]
 
 
@@ -63,8 +64,8 @@ def test_a_lead_that_ends_in_good_order_is_no_incident() -> None:
     entries.add(LEADER, 300, "m1", label="rack-1:1", cause=LeaderCause.ENDED)
     assert incidents_of(entries.all) == []
     assert [entry_text(one) for one in entries.all] == [
-        "Master rack-2:2 leads after rack-1:1, which ada demoted.",
-        "Master rack-1:1 leads.",
+        "Master rack-2:2 became the leader after rack-1:1, which ada demoted.",
+        "Master rack-1:1 became the leader.",
     ]
     entries.add(LEADER, 600, "m2", cause=LeaderCause.SILENT)
     assert len(incidents_of(entries.all)) == 1
