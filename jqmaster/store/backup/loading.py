@@ -18,8 +18,7 @@ _KEYS_PER_PAGE: Final = 500
 LEFT_OUT: Final = frozenset(
     {
         "backlog", "demoted", "flushed", "generation", "leader", "login_attempts", "login_used", "mail", "master_info",
-        "masters", "restore_hold", "restoring", "session", "sessions", "timeline_marks", "worker", "worker_urls",
-        "workers",
+        "masters", "restore_hold", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
 # The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.

@@ -95,7 +95,10 @@ function Affected({ group, onClose }) {
         setProblem(null);
       },
       (error) => {
-        if (!aborter.signal.aborted) setProblem(error);
+        if (aborter.signal.aborted) return;
+        // The values at the former path would look like those at this one.
+        setFound(null);
+        setProblem(error);
       },
     );
     return () => aborter.abort();
@@ -107,7 +110,7 @@ function Affected({ group, onClose }) {
     ${
       !found
         ? html`<${Loading} isLoading=${!problem} />`
-        : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${(70 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>
+        : html`${found.values.length === 0 ? html`<p class="muted">${t("failures.values.none")}</p>` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${(70 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>`}
     <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`
     }
     <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;

@@ -89,6 +89,7 @@ export default {
   "failures.values.hint": "argument.tenant や headers.region のような、引数またはヘッダー内のパスです。",
   "failures.values.value": "値",
   "failures.values.jobs": "ジョブ",
+  "failures.values.none": "このパスに値を持つジョブはありません。",
   "failures.values.examined": "最新の {count} 件を調べました",
   "failures.values.without": "値のないジョブ {without} 件",
   "failures.values.more": "ほかにもある可能性があります",

@@ -4,10 +4,19 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from jqmaster.domain.operations.incidents import incidents_of
+from jqmaster.domain.operations.timeline import (
+    LostWorker,
+    QueueSeen,
+    TimelineEntry,
+    TimelineKind,
+    TimelineMarks,
+)
 from jqmaster.errors import ConflictError, ForbiddenError
 from jqmaster.store.backup import copying, loading
 from jqmaster.store.backup.copying import Copier, Cut
@@ -18,6 +27,7 @@ from jqmaster.store.keys import KEYS, Keys, row_of
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.timeline import TimelineStore
 from tests.support.admin import forget_keys
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
@@ -245,3 +255,27 @@ async def test_keys_of_other_shards_and_unknown_keys_are_left_out(
     assert cut.unknown == 1
     assert not [record for record in records if b"foreign" in record.key or b"next_year" in record.key]
     await source.redis.delete(f"{source.shard.keys.tag}of_next_year:1")
+
+
+async def test_a_restored_timeline_ends_what_was_not_over(
+    lone_server: StoreServer, source: StoreWorld, other: Shard
+) -> None:
+    lost = {"w1": LostWorker("node-1:7", 3)}
+    marks = TimelineMarks(("m1", "rack-1:7"), lost=lost, old_since_ms=17, old_name="mail")
+    entries = [
+        TimelineEntry(TimelineKind.WORKER_LOST, 20, "w1", label="node-1:7", count=3),
+        TimelineEntry(TimelineKind.BACKLOG_OLD, 30, "mail", since_ms=17, label="job-1", count=40),
+    ]
+    await TimelineStore(source.shard).note(source.epoch, marks, entries)
+    _, records = await copied(lone_server.backup_url, shard_of(source))
+    async with held(other) as hold:
+        await loading.load(hold, records)
+    restored = TimelineStore(other)
+    (incident,) = incidents_of(await restored.entries())
+    assert incident.ended_ms is None
+    # No worker has registered, and no job that may start waits.
+    known = await restored.marks()
+    assert known
+    _, more = known.compare(QueueSeen(60_000, ("m2", "rack-2:7")))
+    (incident,) = incidents_of([*await restored.entries(), *(replace(one, id="9-9") for one in more)])
+    assert incident.ended_ms == 60_000
