@@ -58,6 +58,19 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         assert (await cli("failures", "--not-ignored", "--json")).lines() == []
         assert "new, ignored" in (await cli("failures", "--ignored")).out
         assert (await cli("failures", "--version", "1", "--json")).lines() == []
+        assert (
+            "assigned to grace: mail" in (await cli("failures", "assign", group["id"], "--to", "grace")).out
+        )
+        (mine,) = (await cli("failures", "--assignee", "grace", "--json")).lines()
+        assert mine["id"] == group["id"]
+        assert "no longer assigned" in (await cli("failures", "unassign", group["id"])).out
+        assert (await cli("failures", "--assignee", "grace", "--json")).lines() == []
+        assert "resolved in 1.2" in (await cli("failures", "resolve", group["id"], "--in", "1.2")).out
+        assert (await cli("failures", "--not-resolved", "--json")).lines() == []
+        assert "new, ignored, resolved" in (await cli("failures", "--resolved")).out
+        assert "open again: mail" in (await cli("failures", "reopen", group["id"])).out
+        resolved = await cli("failures", "resolve", group["id"])
+        assert "resolved in the next version: mail" in resolved.out
         assert (await cli("names", "--span", "1y")).code == 2
 
 

@@ -7,7 +7,8 @@ import pytest
 from playwright.async_api import expect
 
 from tests.support import real_time
-from tests.support.master import Api
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible, tag
 
@@ -113,3 +114,15 @@ async def test_a_definition_gets_a_rule_for_days_off_without_json(screens: Scree
         await expect(page.locator("main")).to_contain_text(name)
     _, view = await api.call("GET", f"/api/definitions/{name}")
     assert view["days"] == {"calendar": calendar, "rule": "skip_holidays"}
+
+
+async def test_without_a_calendar_none_can_be_chosen(screens: Screens, store_server: StoreServer) -> None:
+    async with (
+        master_on(store_server.url) as (master, _),
+        Screens(screens.browser, master.server.url).open("#/definitions") as page,
+    ):
+        await page.get_by_role("button", name="New definition").first.click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Days off").select_option("skip_holidays")
+        await expect(dialog.get_by_label("Calendar", exact=True)).to_be_disabled()
+        await expect(dialog).to_contain_text("There is no calendar yet")

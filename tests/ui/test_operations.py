@@ -166,6 +166,8 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
             navigation = page.locator("nav.side")
             await expect(navigation.get_by_role("link", name="Access")).to_have_count(0)
             await expect(navigation.get_by_role("link", name="Audit")).to_have_count(0)
+            await expect(navigation.get_by_role("link", name="Targets").locator("svg")).to_have_count(1)
+            await expect(navigation.locator("a:not(:has(svg))")).to_have_count(0)
             await page.goto("/#/settings")
             await expect(page.locator(".setting").first).to_be_visible()
             await expect(page.get_by_role("button", name=re.compile("^Change"))).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Groups of final failures: listed, ignored, and no longer ignored."""
+"""Groups of final failures: listed, ignored, assigned, and resolved."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ GroupsArgument = Annotated[
 ]
 
 
-@app.listing("Final failures, grouped by cause and message")
+@app.listing("Final failures, grouped by cause and place in the code")
 def failures(
     http: MasterSession,
     *,
@@ -36,12 +36,22 @@ def failures(
             "--ignored/--not-ignored", help="Show ignored groups only, or only others. Default: all."
         ),
     ] = None,
+    is_resolved: Annotated[
+        bool | None,
+        typer.Option(
+            "--resolved/--not-resolved", help="Show resolved groups only, or only others. Default: all."
+        ),
+    ] = None,
+    assignee: Annotated[
+        str | None, typer.Option(help="Show groups that are assigned to this person.")
+    ] = None,
     limit: LimitOption = 50,
 ) -> None:
-    """List final failures, grouped by cause and message, latest first."""
-    query = {"name": name, "q": search, "version": version}
-    if is_ignored is not None:
-        query["ignored"] = "true" if is_ignored else "false"
+    """List final failures, grouped by cause and place in the code, latest first."""
+    query = {"name": name, "q": search, "version": version, "assignee": assignee}
+    for part, wanted in (("ignored", is_ignored), ("resolved", is_resolved)):
+        if wanted is not None:
+            query[part] = "true" if wanted else "false"
     http.show_list(
         http.listed("/api/failures", "groups", query=query, limit=limit),
         ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE",
@@ -69,7 +79,7 @@ def ignore(
     """
     body = {"reason": reason, "duration_s": duration_s(lasts, until)}
     for group in groups:
-        shown = http.post(_path_to(group), body)
+        shown = http.post(_path_to(group, "ignore"), body)
         until_text = shown["ignored"]["until"] or "it changes"
         _say(http, shown, f"ignored until {until_text}")
 
@@ -78,12 +88,57 @@ def ignore(
 def unignore(http: MasterSession, groups: GroupsArgument) -> None:
     """Stop ignoring groups of failures."""
     for group in groups:
-        _, shown = http.call("DELETE", _path_to(group))
+        _, shown = http.call("DELETE", _path_to(group, "ignore"))
         _say(http, shown, "no longer ignored")
 
 
-def _path_to(group: str) -> str:
-    return f"/api/failures/{quote(group, safe='')}/ignore"
+@app.command()
+def assign(
+    http: MasterSession,
+    groups: GroupsArgument,
+    *,
+    to: Annotated[str, typer.Option("--to", metavar="PERSON", help="The person who looks after them.")],
+) -> None:
+    """Assign groups of failures to a person."""
+    for group in groups:
+        shown = http.post(_path_to(group, "assign"), {"assignee": to})
+        _say(http, shown, f"assigned to {shown['assigned']['assignee']}")
+
+
+@app.command()
+def unassign(http: MasterSession, groups: GroupsArgument) -> None:
+    """Assign groups of failures to nobody."""
+    for group in groups:
+        _, shown = http.call("DELETE", _path_to(group, "assign"))
+        _say(http, shown, "no longer assigned")
+
+
+@app.command()
+def resolve(
+    http: MasterSession,
+    groups: GroupsArgument,
+    *,
+    version: Annotated[
+        str,
+        typer.Option("--in", metavar="VERSION", help="Version of the workers. Default: the next version."),
+    ] = "",
+) -> None:
+    """Resolve groups of failures: they open again if a worker of that version or a later one fails so."""
+    for group in groups:
+        shown = http.post(_path_to(group, "resolve"), {"version": version})
+        _say(http, shown, f"resolved in {shown['resolved']['version'] or 'the next version'}")
+
+
+@app.command()
+def reopen(http: MasterSession, groups: GroupsArgument) -> None:
+    """Open groups of failures again that were resolved."""
+    for group in groups:
+        _, shown = http.call("DELETE", _path_to(group, "resolve"))
+        _say(http, shown, "open again")
+
+
+def _path_to(group: str, call: str) -> str:
+    return f"/api/failures/{quote(group, safe='')}/{call}"
 
 
 def _say(http: MasterSession, shown: Mapping[str, Any], what: str) -> None:
@@ -91,5 +146,10 @@ def _say(http: MasterSession, shown: Mapping[str, Any], what: str) -> None:
 
 
 def _marks(group: Mapping[str, Any]) -> str:
-    ignored = group.get("ignored")
-    return ", ".join([*group.get("marks", ()), *(["ignored"] if ignored and not ignored["ended_by"] else [])])
+    ignored, resolved = group.get("ignored"), group.get("resolved")
+    marks = [*group.get("marks", ())]
+    if ignored and ignored["ended_by"] is None:
+        marks.append("ignored")
+    if resolved:
+        marks.append("resolved" if resolved["reopened_by"] is None else "came back")
+    return ", ".join(marks)

@@ -299,7 +299,7 @@ function DaysOff({ form, problem }) {
     if (isOn && !stored && first) form.set({ days_calendar: first });
   }, [isOn, stored, first]);
   return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : undefined}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
-    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} label=${labelOf("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : undefined}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
+    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} disabled=${all.length === 0} label=${labelOf("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : undefined}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
 }
 
 /** @param {{form: Form, problem: Problem | null, isLeftOut: boolean}} props */
