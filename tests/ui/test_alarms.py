@@ -78,7 +78,7 @@ async def test_a_snoozed_problem_is_back_when_its_time_is_over(
             dialog = page.get_by_role("dialog")
             await dialog.get_by_label("For, or until").fill("whenever")
             await dialog.get_by_role("button", name="Snooze").click()
-            await expect(dialog.locator(".field-error")).to_contain_text("a length such as 45m")
+            await expect(dialog.locator(".field-error")).to_contain_text("a duration such as 45m")
             await dialog.get_by_role("button", name="2 h").click()
             await expect(dialog.get_by_role("status")).to_have_text(re.compile(r"Until .*, in 2 h"))
             await accessible(page)

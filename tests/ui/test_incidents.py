@@ -92,7 +92,9 @@ async def test_an_incident_is_one_story_with_links_causes_and_who_takes_care(
             await accessible(page)
             await picture(page, "incidents")
             await first.get_by_role("link").click()
-            await expect(page.get_by_role("heading", level=1)).to_contain_text("Store unreachable → Leader changed")
+            await expect(page.get_by_role("heading", level=1)).to_contain_text(
+                "Store unreachable → Leader changed"
+            )
             assert await story(page) == [
                 "The store did not answer for 20 s.",
                 "Master rack-2:7 took over from rack-1:7, which had fallen silent.",

@@ -32,9 +32,9 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
                 "deploy The first worker of version 2.1 registered (mail.send)."
             )
             await expect(marks).to_contain_text("local paused jobs named mail.send. “too many”")
-            await expect(marks.get_by_role("link", name="Incident")).to_have_attribute(
-                "href", re.compile(r"#/incidents\?id=")
-            )
+            await expect(
+                marks.get_by_role("link", name="The store did not answer for 5 min.")
+            ).to_have_attribute("href", re.compile(r"#/incidents\?id="))
             # A band of 5 minutes and a line are drawn on each chart.
             plot = page.locator(".plot").first
             await accessible(page)
@@ -50,10 +50,10 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
             await expect(whole).to_be_visible()
             # The zoomed half does not hold the incident of 20 minutes ago any more when zoomed twice.
             await page.keyboard.press("+")
-            await expect(marks).not_to_contain_text("Incident")
+            await expect(marks).not_to_contain_text("The store")
             await page.keyboard.press("Escape")
             await expect(whole).to_have_count(0)
-            await expect(marks).to_contain_text("Incident")
+            await expect(marks).to_contain_text("The store")
             await page.keyboard.press("Shift+ArrowLeft")
             await page.keyboard.press("Shift+ArrowLeft")
             await page.keyboard.press("Enter")

@@ -63,8 +63,7 @@ class MarkView(Answer):
         "`constraint`, `settings`, `definition`, `worker`, `acknowledged`. Further kinds may follow."
     )
     action: str | None = Field(
-        description="Action of the audit log, such as `definition.pause`. Null for marks that have an `entry`, and for "
-        "incidents."
+        description="Action of the audit log, such as `definition.pause`. Null for marks that have an `entry`."
     )
     text: str = Field(description="The mark as an English sentence.")
     subject: str = Field(description="The version, the master, or the name of what was changed.")
@@ -73,7 +72,7 @@ class MarkView(Answer):
     matcher: Any = Field(description="The jobs that a pause is about, as a matcher. Null for other marks.")
     incident_id: str | None
     entry: IncidentEntryView | None = Field(
-        description="The entry of the timeline, of marks that are not from the audit log."
+        description="The entry of the timeline, of marks that are not from the audit log; of an incident, its first entry."
     )
 
 

@@ -183,7 +183,15 @@ class TimelineService:
 
 def _of_incidents(entries: Sequence[TimelineEntry]) -> list[Mark]:
     return [
-        Mark(one.began_ms, "incident", title_of(one.entries), "", until_ms=one.ended_ms, incident_id=one.id)
+        Mark(
+            one.began_ms,
+            "incident",
+            title_of(one.entries),
+            "",
+            until_ms=one.ended_ms,
+            incident_id=one.id,
+            entry=one.entries[0],
+        )  # fmt: skip
         for one in incidents_of(entries)
     ]
 
