@@ -72,7 +72,8 @@ class MarkView(Answer):
     matcher: Any = Field(description="The jobs that a pause is about, as a matcher. Null for other marks.")
     incident_id: str | None
     entry: IncidentEntryView | None = Field(
-        description="The entry of the timeline, of marks that are not from the audit log; of an incident, its first entry."
+        description="The entry of the timeline, of marks that are not from the audit log; of an incident, its first "
+        "entry."
     )
 
 

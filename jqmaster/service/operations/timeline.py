@@ -191,7 +191,7 @@ def _of_incidents(entries: Sequence[TimelineEntry]) -> list[Mark]:
             until_ms=one.ended_ms,
             incident_id=one.id,
             entry=one.entries[0],
-        )  # fmt: skip
+        )
         for one in incidents_of(entries)
     ]
 

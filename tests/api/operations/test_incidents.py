@@ -56,7 +56,7 @@ async def test_a_lost_worker_is_an_incident_with_its_jobs_until_they_are_taken_b
         assert kinds == [("worker_lost", worker.id, 1), ("jobs_returned", worker.id, 1)]
         assert incident["title"] == "Worker lost, jobs taken back"
         assert incident["entries"][0]["text"] == (
-            "Worker node-1:1 was detached for its silence; it held 1 job."
+            "Worker node-1:1 fell silent and was detached; it held 1 job."
         )
         path = f"/api/incidents/{incident['id']}"
         assert (await read(api, path))["acknowledged"] == []
