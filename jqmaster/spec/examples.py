@@ -30,7 +30,7 @@ _LOST_WORKER: Final[dict[str, Any]] = {
     "kind": "worker_lost",
     "at": "2026-11-21T04:30:09.000Z",
     "since": "2026-11-21T04:30:00.000Z",
-    "text": "Worker node-1:4242 was detached for its silence; it held 2 jobs.",
+    "text": "Worker node-1:4242 fell silent and was detached; it held 2 jobs.",
     "subject": WORKER_ID,
     "label": "node-1:4242",
     "count": 2,

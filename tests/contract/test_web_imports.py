@@ -47,7 +47,13 @@ ROOMS: dict[str, set[str]] = {
         "jobs/backlog_why",
         "jobs/failure_groups",
     },
-    "shell": {"batches/parts", "constraints/pause_dialog", "jobs/actions", "operations/runbook_link"},
+    "shell": {
+        "batches/parts",
+        "constraints/pause_dialog",
+        "definitions/dialogs",
+        "jobs/actions",
+        "operations/runbook_link",
+    },
 }
 IMPORT = re.compile(r"""\b(?:import|export)\b[\w\s{},*]*?\bfrom\s*"(\.[^"\n]+)\"""")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

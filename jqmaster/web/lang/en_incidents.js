@@ -10,7 +10,7 @@ export default {
   "incident.over": "over",
   "incident.lasted": "It lasted {duration}.",
   "incident.lasts": "It has lasted {duration} so far.",
-  "incident.story": "What happened",
+  "incident.story": "Timeline",
   "incident.clear": "All clear after {duration}.",
   "incident.counts": "Jobs during the incident",
   "incident.counts.gone":

@@ -15,7 +15,7 @@ import { durationText, nowMs } from "../ui/formats.js";
 /** @typedef {{target: PauseTarget, what: string}} Pausable */
 /** @typedef {{key: string, kind: string, label: string, hint?: string, act: () => unknown, keepsOpen?: boolean}} Command */
 /**
- * What is asked before something that cannot be undone, or that concerns many jobs.
+ * A question before something that cannot be undone, or that concerns many jobs.
  * @typedef {{title: string, count: number, counted?: string, verb: string, kind: string, text: string, act: () => Promise<void>}} Question
  */
 
