@@ -1288,6 +1288,7 @@ var PATHS = {
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
   incidents: "M2.500 8.500h2.500l2-5 3 9 2-4h1.500",
+  targets: "M8 2.500a5.500 5.500 0 1 0 0 11a5.500 5.500 0 1 0 0-11M8 5.500a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M8 8h.1",
   enqueue: "M8 3v10M3 8h10",
   audit: "M8 3.5V8l3 2M2.500 8a5.5 5.5 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
   settings: "M2.5 5h6M11.500 5h2M2.500 11h2M7.500 11h6M8.500 5a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0M4.500 11a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0",
@@ -2793,6 +2794,141 @@ function PauseDialog({ target, what, onClose, onDone }) {
     <${DurationField} form=${form} name="lasts" label=${t("pause.duration")} empty=${t("pause.forever")} path="duration_s" /><//>`;
 }
 
+// definitions/dialogs.js
+var DAY_MS = 864e5;
+var pathOf = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
+var resumeDefinition = (name, onDone) => attempt(() => post(pathOf(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
+  onDone
+);
+async function runDefinition(name, onDone) {
+  let id = "";
+  const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "/run"))), "");
+  if (!isDone) return;
+  toast(
+    t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
+    "ok",
+    () => attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("definitions.run.undone"))
+  );
+  await onDone();
+}
+var askAbout = () => {
+};
+function DefinitionDialogs() {
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  askAbout = setAsked;
+  if (!asked) return null;
+  const props = { ...asked, onClose: () => setAsked(null) };
+  switch (asked.what) {
+    case "pause":
+      return html`<${PauseDefinition} ...${props} />`;
+    case "backfill":
+      return html`<${Backfill} ...${props} />`;
+    case "delete":
+      return html`<${DeleteDefinition} ...${props} />`;
+    default:
+      return html`<${RunDefinition} ...${props} />`;
+  }
+}
+function RowActions({ one, onDone }) {
+  const { name } = one;
+  const pause2 = `${t("constraints.pause")}: ${visible(name)}`;
+  const resume = `${t("constraints.unpause")}: ${visible(name)}`;
+  const run = `${t("definitions.run")}: ${visible(name)}`;
+  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause2} title=${pause2} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
+}
+function PauseDefinition({ name, onClose, onDone }) {
+  const form = useForm(null, () => ({ reason: "" }));
+  const save = async ({ reason }) => {
+    await post(pathOf(name, "/pause"), { reason });
+    await onDone();
+    const text = t("definitions.paused", { name: visible(name) });
+    return { text, undo: () => resumeDefinition(name, onDone) };
+  };
+  return html`<${FormDialog} title=${t("definitions.pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.pause.text")}</p>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" /><//>`;
+}
+function RunDefinition({ name, onClose, onDone }) {
+  return html`<${ConfirmCount} title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary" onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p><//>`;
+}
+function DeleteDefinition({ name, onClose }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const act = async () => {
+    try {
+      await del(pathOf(name));
+      toast(t("definitions.deleted", { name: visible(name) }));
+      onClose();
+      go("definitions");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}><p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+}
+function Backfill({ name, onClose, onDone }) {
+  useZone();
+  const [times] = usePref("times", "relative");
+  const form = useForm(null, () => ({
+    from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
+    to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00",
+    also_forgotten: ""
+  }));
+  const range = {
+    from: instantIn(form.values["from"] ?? ""),
+    to: instantIn(form.values["to"] ?? "")
+  };
+  const asked = JSON.stringify(range);
+  const [counted2, setCounted] = E2(
+    /** @type {{of: string, found: any, problem: Problem | null}} */
+    { of: "", found: null, problem: null }
+  );
+  W2(() => {
+    let isOver = false;
+    const timer2 = setTimeout(() => {
+      post(pathOf(name, "/backfill"), { ...range, dry_run: true }).then(
+        (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
+        (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
+      );
+    }, 300);
+    return () => {
+      isOver = true;
+      clearTimeout(timer2);
+    };
+  }, [asked]);
+  const isKnown = counted2.of === asked;
+  const found = isKnown ? counted2.found : null;
+  const missing = found ? found.due - found.fired_before : 0;
+  const forgotten = found?.forgotten ?? 0;
+  const isAsked = form.values["also_forgotten"] === "yes";
+  const save = async () => {
+    if (!found || missing === 0)
+      throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
+    if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
+    const done = await post(pathOf(name, "/backfill"), {
+      ...range,
+      ...forgotten > 0 && { also_forgotten: true }
+    });
+    await onDone();
+    return t("definitions.backfill.done", { count: done.started });
+  };
+  const problem = form.problem ?? (isKnown ? counted2.problem : null);
+  return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
+    <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
+    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}</p>
+    ${forgotten > 0 && html`<p class="warning" role="note">${t("definitions.backfill.forgotten", { count: forgotten, until: instantText(Date.parse(found.forgotten_until), times) })}</p>
+      <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`}<//>`;
+}
+
 // shell/palette_acts.js
 var PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
 var PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
@@ -2849,7 +2985,7 @@ function presentPausable({ page, query }) {
   if (page === "names" || page === "jobs") return nameToPause(name);
   return page === "constraints" ? constraintToPause(name) : null;
 }
-async function presentActs(route, session2, onPause, onKnown, signal) {
+async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
   const { page, query } = route;
   const id = query["id"] ?? query["name"] ?? "";
   if (!id || !may(session2, "push")) return [];
@@ -2859,6 +2995,20 @@ async function presentActs(route, session2, onPause, onKnown, signal) {
     label: t(`palette.here.${act}`),
     hint: visible(id),
     act: () => attempt(() => post(path, body), t(done, { name: visible(id) }))
+  });
+  const careful = (act, path, question) => ({
+    key: `present ${act}`,
+    kind: t("palette.here"),
+    label: `${t(`palette.here.${act}`)}…`,
+    hint: visible(id),
+    act: () => onAsk({
+      ...question,
+      act: async () => {
+        await post(path);
+        toast(t("palette.done", { name: visible(id) }));
+      }
+    }),
+    keepsOpen: true
   });
   const pausable = presentPausable(route);
   const asks = (what) => ({ ...asking(what, onPause), kind: t("palette.here") });
@@ -2873,15 +3023,37 @@ async function presentActs(route, session2, onPause, onKnown, signal) {
     return [
       ...mayOperate && admits(job.state, "retry") ? [command("retry", `${path}/retry`, { attempt: job.attempt }, "palette.done")] : [],
       ...mayOperate && admits(job.state, "run") ? [command("run", `${path}/run`, void 0, "palette.done")] : [],
-      ...admits(job.state, "cancel") ? [command("cancel", `${path}/cancel`, void 0, "palette.done")] : [],
+      ...admits(job.state, "cancel") ? [
+        careful("cancel", `${path}/cancel`, {
+          title: t("job.cancel.title"),
+          count: 1,
+          verb: t("job.cancel"),
+          kind: "danger",
+          text: t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")
+        })
+      ] : [],
       ...mayOperate ? [asks(nameToPause(job.name))] : []
     ];
   }
   if (!mayOperate) return [];
-  if (page === "batches")
+  if (page === "batches") {
+    const path = (
+      /** @type {"api/batches/{batch_id}"} */
+      `api/batches/${encodeURIComponent(id)}`
+    );
+    const { failed } = (await get(path, {}, signal)).counts;
+    if (failed === 0) return [];
     return [
-      command("retry_failed", `api/batches/${encodeURIComponent(id)}/retry`, void 0, "palette.done")
+      careful("retry_failed", `${path}/retry`, {
+        title: t("batches.retry.title"),
+        count: failed,
+        counted: t("batches.retry.count", { count: failed }),
+        verb: t("batches.retry"),
+        kind: "primary",
+        text: t("batches.retry.text")
+      })
     ];
+  }
   if (page === "workers") {
     const path = (
       /** @type {"api/workers/{worker_id}"} */
@@ -2897,9 +3069,17 @@ async function presentActs(route, session2, onPause, onKnown, signal) {
       `api/definitions/${encodeURIComponent(id)}`
     );
     const definition = await get(path, {}, signal);
+    const open = (what) => ({
+      key: `present ${what}`,
+      kind: t("palette.here"),
+      label: `${t(`palette.here.${what === "run" ? "start" : what}`)}…`,
+      hint: visible(id),
+      act: () => askAbout({ what, name: id, onDone: () => {
+      } })
+    });
     return [
-      command("start", `${path}/run`, void 0, "palette.done"),
-      definition.enabled ? command("pause", `${path}/pause`, { reason: "" }, "palette.done") : command("resume", `${path}/resume`, void 0, "palette.done")
+      ...definition.kind === "time" ? [open("run")] : [],
+      definition.enabled ? open("pause") : command("resume", `${path}/resume`, void 0, "palette.done")
     ];
   }
   return pausable ? [asks(pausable)] : [];
@@ -3000,6 +3180,10 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     /** @type {Pausable | null} */
     null
   );
+  const [question, setQuestion] = E2(
+    /** @type {Question | null} */
+    null
+  );
   const [isWaiting, setWaiting] = E2(false);
   const hasMoved = j(false);
   const list = j(
@@ -3009,7 +3193,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   const route = useRoute();
   const wanted = text.trim();
   const index2 = useIndex(session2.who ?? "");
-  const here = usePresent(route, session2, setPausing);
+  const here = usePresent(route, session2, setPausing, setQuestion);
   const { found, of: of2 } = useFound(wanted);
   W2(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
@@ -3063,6 +3247,10 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   }, [chosen]);
   if (pausing !== null)
     return html`<${PauseDialog} target=${pausing.target} what=${pausing.what} onClose=${onClose} />`;
+  if (question !== null) {
+    const { act, text: consequence, ...asked } = question;
+    return html`<${ConfirmCount} ...${asked} onConfirm=${act} onClose=${onClose}><p>${consequence}</p><//>`;
+  }
   const press = (event) => {
     if (event.isComposing) return;
     const step = (
@@ -3106,7 +3294,7 @@ function useIndex(who) {
   }, [who]);
   return index2;
 }
-function usePresent(route, session2, onPause) {
+function usePresent(route, session2, onPause, onAsk) {
   const [commands, setCommands] = E2(
     /** @type {Command[]} */
     []
@@ -3117,7 +3305,7 @@ function usePresent(route, session2, onPause) {
   );
   W2(() => {
     const aborter = new AbortController();
-    const found = presentActs(route, session2, onPause, setPausable, aborter.signal);
+    const found = presentActs(route, session2, onPause, onAsk, setPausable, aborter.signal);
     found.then(setCommands, () => {
     });
     return () => aborter.abort();
@@ -5583,7 +5771,7 @@ function FilterInstant({ label, value, onChange }) {
 }
 
 // jobs/failure_dialogs.js
-var pathOf = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
+var pathOf2 = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
 function FailureDialog({ question, ...props }) {
   const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
   return html`<${dialogs[question]} ...${props} />`;
@@ -5595,9 +5783,9 @@ function Ignore({ group, onClose, onDone }) {
     const end = endOf(ignored);
     if (ignored.trim() && end === null) throw unreadable("duration_s");
     const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
-    await post(pathOf(group, "ignore"), { reason, ...length });
+    await post(pathOf2(group, "ignore"), { reason, ...length });
     await onDone();
-    const undo = () => attempt(() => del(pathOf(group, "ignore")), t("failures.unignored")).then(onDone);
+    const undo = () => attempt(() => del(pathOf2(group, "ignore")), t("failures.unignored")).then(onDone);
     return { text: t("failures.ignoring"), undo };
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
@@ -5608,7 +5796,7 @@ function Ignore({ group, onClose, onDone }) {
 function Assign({ group, who, onClose, onDone }) {
   const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
   const save = async ({ assignee = "" }) => {
-    await (assignee ? post(pathOf(group, "assign"), { assignee }) : del(pathOf(group, "assign")));
+    await (assignee ? post(pathOf2(group, "assign"), { assignee }) : del(pathOf2(group, "assign")));
     await onDone();
     return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
   };
@@ -5619,9 +5807,9 @@ function Assign({ group, who, onClose, onDone }) {
 function Resolve({ group, onClose, onDone }) {
   const form = useForm(null, () => ({ version: "" }));
   const save = async ({ version = "" }) => {
-    await post(pathOf(group, "resolve"), { version });
+    await post(pathOf2(group, "resolve"), { version });
     await onDone();
-    const undo = () => attempt(() => del(pathOf(group, "resolve")), t("failures.reopened")).then(onDone);
+    const undo = () => attempt(() => del(pathOf2(group, "resolve")), t("failures.reopened")).then(onDone);
     return { text: t("failures.resolving"), undo };
   };
   return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
@@ -5650,7 +5838,9 @@ function Affected({ group, onClose }) {
         setProblem(null);
       },
       (error) => {
-        if (!aborter.signal.aborted) setProblem(error);
+        if (aborter.signal.aborted) return;
+        setFound(null);
+        setProblem(error);
       }
     );
     return () => aborter.abort();
@@ -5659,7 +5849,7 @@ function Affected({ group, onClose }) {
   return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
     <${FilterInput} label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(text) => text && setPath(text)} />
     <${ErrorBox} problem=${problem} />
-    ${!found ? html`<${Loading} isLoading=${!problem} />` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${70 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>
+    ${!found ? html`<${Loading} isLoading=${!problem} />` : html`${found.values.length === 0 ? html`<p class="muted">${t("failures.values.none")}</p>` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${70 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>`}
     <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`}
     <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
 }
@@ -5685,7 +5875,7 @@ var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_
 function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
   const mayOperate = may(session2, "operate");
   const isCovered = group.message_hidden && !mayOperate;
-  const undo = (call2, done) => attempt(() => del(pathOf(group, call2)), done).then(onChange);
+  const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
   const message = group.message || t("failures.silent");
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}><div class="group-count"><p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p><${Trend} group=${group} /></div>
     <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
@@ -6121,7 +6311,8 @@ function incidentTitle({ entries }) {
 }
 function markText(mark) {
   if (mark.entry) return entryText(mark.entry);
-  const key = `mark.${mark.kind}`;
+  const isPause2 = mark.kind === "pause" || mark.kind === "resume";
+  const key = `mark.${isPause2 ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
     subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
@@ -7449,7 +7640,7 @@ function AnswerButton({ one, onDone }) {
   if (one.state !== "processing" || one.received >= one.expect || isMissing) return null;
   return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen2 && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
 }
-var pathOf2 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
+var pathOf3 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
 var fieldsOf = (one) => Object.entries(one.form.fields?.properties ?? {});
 var emptyValues = (one) => ({
   choice: "",
@@ -7480,7 +7671,7 @@ function FormAnswer({ one, onClose, onDone }) {
     if (!values2["choice"]) {
       throw new Problem(422, { title: t("challenges.choose") });
     }
-    await post(pathOf2(one), answerOf(one, values2));
+    await post(pathOf3(one), answerOf(one, values2));
     onDone();
     return t("challenges.answered");
   };
@@ -7514,7 +7705,7 @@ function SystemAnswer({ one, onClose, onDone }) {
     } catch {
       throw new Problem(422, { title: t("challenges.bad_json") });
     }
-    await post(pathOf2(one), body);
+    await post(pathOf3(one), body);
     onDone();
     return t("challenges.answered");
   };
@@ -10068,141 +10259,6 @@ function documentOf(one) {
   };
 }
 
-// definitions/dialogs.js
-var DAY_MS = 864e5;
-var pathOf3 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
-var resumeDefinition = (name, onDone) => attempt(() => post(pathOf3(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
-  onDone
-);
-async function runDefinition(name, onDone) {
-  let id = "";
-  const isDone = await attempt(async () => ({ id } = await post(pathOf3(name, "/run"))), "");
-  if (!isDone) return;
-  toast(
-    t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
-    "ok",
-    () => attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("definitions.run.undone"))
-  );
-  await onDone();
-}
-var askAbout = () => {
-};
-function DefinitionDialogs() {
-  const [asked, setAsked] = E2(
-    /** @type {Asked | null} */
-    null
-  );
-  askAbout = setAsked;
-  if (!asked) return null;
-  const props = { ...asked, onClose: () => setAsked(null) };
-  switch (asked.what) {
-    case "pause":
-      return html`<${PauseDefinition} ...${props} />`;
-    case "backfill":
-      return html`<${Backfill} ...${props} />`;
-    case "delete":
-      return html`<${DeleteDefinition} ...${props} />`;
-    default:
-      return html`<${RunDefinition} ...${props} />`;
-  }
-}
-function RowActions({ one, onDone }) {
-  const { name } = one;
-  const pause2 = `${t("constraints.pause")}: ${visible(name)}`;
-  const resume = `${t("constraints.unpause")}: ${visible(name)}`;
-  const run = `${t("definitions.run")}: ${visible(name)}`;
-  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause2} title=${pause2} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
-}
-function PauseDefinition({ name, onClose, onDone }) {
-  const form = useForm(null, () => ({ reason: "" }));
-  const save = async ({ reason }) => {
-    await post(pathOf3(name, "/pause"), { reason });
-    await onDone();
-    const text = t("definitions.paused", { name: visible(name) });
-    return { text, undo: () => resumeDefinition(name, onDone) };
-  };
-  return html`<${FormDialog} title=${t("definitions.pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.pause.text")}</p>
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" /><//>`;
-}
-function RunDefinition({ name, onClose, onDone }) {
-  return html`<${ConfirmCount} title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary" onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p><//>`;
-}
-function DeleteDefinition({ name, onClose }) {
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  const act = async () => {
-    try {
-      await del(pathOf3(name));
-      toast(t("definitions.deleted", { name: visible(name) }));
-      onClose();
-      go("definitions");
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}><p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
-}
-function Backfill({ name, onClose, onDone }) {
-  useZone();
-  const [times] = usePref("times", "relative");
-  const form = useForm(null, () => ({
-    from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
-    to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00",
-    also_forgotten: ""
-  }));
-  const range = {
-    from: instantIn(form.values["from"] ?? ""),
-    to: instantIn(form.values["to"] ?? "")
-  };
-  const asked = JSON.stringify(range);
-  const [counted2, setCounted] = E2(
-    /** @type {{of: string, found: any, problem: Problem | null}} */
-    { of: "", found: null, problem: null }
-  );
-  W2(() => {
-    let isOver = false;
-    const timer2 = setTimeout(() => {
-      post(pathOf3(name, "/backfill"), { ...range, dry_run: true }).then(
-        (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
-        (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
-      );
-    }, 300);
-    return () => {
-      isOver = true;
-      clearTimeout(timer2);
-    };
-  }, [asked]);
-  const isKnown = counted2.of === asked;
-  const found = isKnown ? counted2.found : null;
-  const missing = found ? found.due - found.fired_before : 0;
-  const forgotten = found?.forgotten ?? 0;
-  const isAsked = form.values["also_forgotten"] === "yes";
-  const save = async () => {
-    if (!found || missing === 0)
-      throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
-    if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
-    const done = await post(pathOf3(name, "/backfill"), {
-      ...range,
-      ...forgotten > 0 && { also_forgotten: true }
-    });
-    await onDone();
-    return t("definitions.backfill.done", { count: done.started });
-  };
-  const problem = form.problem ?? (isKnown ? counted2.problem : null);
-  return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
-    <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
-    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}</p>
-    ${forgotten > 0 && html`<p class="warning" role="note">${t("definitions.backfill.forgotten", { count: forgotten, until: instantText(Date.parse(found.forgotten_until), times) })}</p>
-      <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`}<//>`;
-}
-
 // definitions/coming.js
 var TYPING_MS4 = 300;
 function useComing(body, of2 = null) {
@@ -10740,7 +10796,7 @@ function DaysOff({ form, problem }) {
     if (isOn && !stored && first) form.set({ days_calendar: first });
   }, [isOn, stored, first]);
   return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf3("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : void 0}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
-    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} label=${labelOf3("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : void 0}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
+    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} disabled=${all.length === 0} label=${labelOf3("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : void 0}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
 }
 function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
