@@ -7,6 +7,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +181,13 @@ class OutcomeUnknownError(JqmasterError):
     code = "outcome_unknown"
 
 
+UNKNOWN_NAMESPACE: Final = "unknown_namespace"
+
+
 def unknown_namespace() -> NotFoundError:
     """Return the error for a namespace in a path that does not exist, or on which the caller has no right."""
     return NotFoundError(
-        "there is no namespace of this name, or the caller has no right on it", code="unknown_namespace"
+        "there is no namespace of this name, or the caller has no right on it", code=UNKNOWN_NAMESPACE
     )
 
 

@@ -12,6 +12,7 @@ from jqmaster.api.routes import OPERATIONS
 from jqmaster.service.identity.directory import TRUSTED_S
 from jqmaster.service.identity.namespace_identity import PUSHERS_TRUSTED_S
 from tests.api.identity.test_tokens import Later, create
+from tests.api.operations.test_stream import dashboard_at
 from tests.support import real_time
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer, started
@@ -123,3 +124,27 @@ async def test_namespaces_are_open_to_tokens_while_the_store_of_the_installation
                 await wait_until(is_open_to_its_own, what="its own store tells that the token is valid")
             finally:
                 store.signal(signal.SIGCONT)
+
+
+async def test_a_token_cannot_tell_a_namespace_of_others_from_none(installation: Installation) -> None:
+    of_shop = (await create(installation.api("shop"), "push"))["token"]
+    others, nobodys = [
+        await installation.api(name, of_shop).http.get("/api/jobs", headers={"x-request-id": "mine"})
+        for name in ("mail", "nobody")
+    ]
+    assert others.status_code == nobodys.status_code == 404
+    assert others.content == nobodys.content
+    shown = [
+        {name: text for name, text in one.headers.items() if name != "date"} for one in (others, nobodys)
+    ]
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.req("D18")
+async def test_the_stream_of_a_namespace_ends_when_its_token_is_revoked(installation: Installation) -> None:
+    admin = installation.api("shop")
+    made = await create(admin, "read")
+    async with dashboard_at(f"{installation.url}/ns/shop", Authorization=f"Bearer {made['token']}") as one:
+        await wait_until(lambda: "jobs" in one.newest, what="the stream runs")
+        assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
+        await wait_until(lambda: one.is_over, what="the stream ends")

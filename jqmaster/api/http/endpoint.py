@@ -39,10 +39,12 @@ from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.identity.access import Scope as AccessScope
 from jqmaster.domain.operations.latency import RouteTraffic
 from jqmaster.errors import (
+    UNKNOWN_NAMESPACE,
     FieldError,
     ForbiddenError,
     InvalidError,
     JqmasterError,
+    NotFoundError,
     OtherStoreError,
     UnauthorizedError,
     UnparsableError,
@@ -363,7 +365,10 @@ class Endpoint:
                     reply = await operation.handler(call)
         except Exception as exc:
             problem = problem_response(exc, negotiate(fields, strict=False))
-            problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
+            if (
+                getattr(exc, "code", "") != UNKNOWN_NAMESPACE
+            ):  # it looks the same whether the namespace exists
+                problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
             await problem(scope, receive, send)
             traffic.add(problem.status_code, perf_counter() - began_s)
             return
@@ -388,8 +393,8 @@ class Endpoint:
             self._policy.authorize(
                 scope["method"], fields, host, operation.access, session, person=person, also=operation.also
             )
-        except (UnauthorizedError, ForbiddenError):
-            return False
+        except (UnauthorizedError, ForbiddenError, NotFoundError):
+            return False  # not found: the token opens this namespace no longer
         return True
 
     def _principal(
