@@ -109,7 +109,9 @@ class Restoring:
                 await loading.end(shard)
             raise
         await loading.clear(self._hold, keeps_mark=keeps_mark)
-        await loading.load(self._hold, backup.records())
+        is_elsewhere = manifest.shard != shard.keys.shard
+        left_out = loading.LEFT_OUT_ELSEWHERE if is_elsewhere else loading.LEFT_OUT
+        await loading.load(self._hold, backup.records(), left_out=left_out)
         # Write a new mark, because these data have diverged from the original since the backup, and masters of the
         # original must notice that.
         await generation.mark(shard, new_id().replace("-", ""))

@@ -1,6 +1,6 @@
 """Writes a backup into an empty shard. A mark keeps masters from starting there meanwhile."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Final
 
 from jqmaster.errors import ConflictError
@@ -21,6 +21,8 @@ LEFT_OUT: Final = frozenset(
         "masters", "restore_hold", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
+# Left out in another shard, too: two installations never serve the same namespaces.
+LEFT_OUT_ELSEWHERE: Final = LEFT_OUT | {"namespaces"}
 # The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.
 _LEASE_OVER: Final = 1.0
 
@@ -78,8 +80,8 @@ async def clear(hold: RestoreHold, *, keeps_mark: bool) -> int:
     return count
 
 
-async def load(hold: RestoreHold, records: Iterable[Record]) -> None:
-    """Write the records, except those that have expired."""
+async def load(hold: RestoreHold, records: Iterable[Record], *, left_out: Collection[str] = LEFT_OUT) -> None:
+    """Write the records, except those of `left_out` and those that have expired."""
     shard = hold.shard
     now_ms = await shard.now_ms()
     tag = shard.keys.tag.encode()
@@ -87,7 +89,7 @@ async def load(hold: RestoreHold, records: Iterable[Record]) -> None:
     size = 0
     for record in records:
         row = row_of(record.key)
-        if row is None or row.name in LEFT_OUT:
+        if row is None or row.name in left_out:
             continue
         if row.name == "running":
             record = _with_score(record, _LEASE_OVER)

@@ -11,6 +11,7 @@ from jqmaster.service.operations.restoring import Restoring
 from jqmaster.store.backup import loading
 from jqmaster.store.backup.files import BackupReader, BackupWriter
 from jqmaster.store.backup.hold import held
+from jqmaster.store.backup.values import HASH, Record
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.shard import Shard
 from tests.store.backup.test_copy_and_load import other
@@ -44,3 +45,18 @@ async def test_a_master_that_starts_in_between_ends_a_restore_before_it_writes(
     assert await other.client.command("GET", other.keys.result("a")) == b"x"
     # Only the mark of a restore that had begun before still keeps masters from starting.
     assert await loading.is_under_way(other) is was_interrupted
+
+
+async def test_the_registry_of_namespaces_stays_with_its_installation(other: Shard, tmp_path: Path) -> None:
+    registry = Record(b"namespaces", HASH, 0, 0, [b"shop", b"0000000000000001 shop x"])
+    shard = other.keys.shard
+    for origin, is_kept in (("jq", False), (shard, True)):
+        with BackupWriter(tmp_path / origin, None) as writer:
+            writer.add(registry)
+            writer.finish(manifest(writer, shard=origin))
+        async with held(other) as hold:
+            restoring = Restoring(hold, job_times(Settings()))
+            await restoring.run(
+                BackupReader(tmp_path / origin, None), keeps_mark=False, on_risk=lambda _: None
+            )
+        assert bool(await other.client.command("EXISTS", other.keys.namespaces)) is is_kept
