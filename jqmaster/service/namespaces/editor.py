@@ -12,9 +12,10 @@ from jqmaster.domain.namespaces.namespace import (
     check_name,
     default_namespace,
 )
-from jqmaster.domain.operations.master import Pace
+from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import (
     ConflictError,
+    FieldError,
     JqmasterError,
     PreconditionFailedError,
     StoreUnavailableError,
@@ -26,6 +27,7 @@ from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 # The most repeats, each because somebody else changed the namespace meanwhile.
@@ -145,21 +147,40 @@ class NamespaceEditor:
                 f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
         await self._check_masters()
-        if not takes_over and await has_data(await self._places.shard_of(new)):
+        shard = await self._places.shard_of(new)
+        if takes_over:
+            await self._check_left(new, shard)
+        elif await has_data(shard):
             raise ConflictError(
                 f"store {new.store} has data with the tag {new.tag}: name the tag in the request to take them over, "
                 "or another one to begin without data",
                 code="namespace_has_data",
             )
 
+    async def _check_left(self, new: Namespace, shard: Shard) -> None:
+        """Raise ConflictError while masters of another installation serve the data with this tag."""
+        ours = {one.record.id for one in (await self._masters.look()).seen}
+        others = sorted(
+            one.url or one.id for one in await self._living(MasterStore(shard)) if one.id not in ours
+        )
+        if others:
+            raise ConflictError(
+                f"masters of another installation serve the data with the tag {new.tag}: {', '.join(others)}; stop "
+                "them first, or give another tag",
+                errors=[FieldError(("tag",), "is the tag of an installation that runs")],
+            )
+
+    async def _living(self, masters: MasterStore) -> list[MasterRecord]:
+        seen = await masters.look()
+        fresh_since_ms = seen.now_ms - self._pace.current.fresh_ms
+        return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]
+
     async def _check_masters(self) -> None:
         """Raise ConflictError if a master that lives does not know namespaces."""
-        seen = await self._masters.look()
-        fresh_since_ms = seen.now_ms - self._pace.current.fresh_ms
         old = [
-            f"{one.record.url} ({one.record.version})"
-            for one in seen.seen
-            if one.last_seen_ms >= fresh_since_ms and not one.record.knows_namespaces
+            f"{one.url} ({one.version})"
+            for one in await self._living(self._masters)
+            if not one.knows_namespaces
         ]
         if old:
             raise ConflictError(

@@ -8,13 +8,14 @@ from jqmaster.clock import Clock
 from jqmaster.domain.jobs.job import STATES, JobState, Phase
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.operations.tally import TOTAL
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
 # All callers within this time get the same answer.
@@ -61,18 +62,27 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
+        # By store or its client: why it does not answer. Its other namespaces do not wait for it, too.
+        away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:
             async with turns:
+                place: object = namespace.store
                 try:
-                    return SeenNamespace(namespace, await self._figures(namespace))
+                    if (fault := away.get(place)) is None:
+                        shard = await self._places.shard_of(namespace)
+                        place = shard.client
+                        if (fault := away.get(place)) is None:
+                            return SeenNamespace(namespace, await self._figures(shard))
                 except JqmasterError as exc:
-                    return SeenNamespace(namespace, None, exc.detail)
+                    fault = exc.detail
+                    if isinstance(exc, StoreUnavailableError | OutcomeUnknownError):
+                        away[place] = fault
+                return SeenNamespace(namespace, None, fault)
 
         return await asyncio.gather(*map(seen, self._registry.current.values()))
 
-    async def _figures(self, namespace: Namespace) -> NamespaceFigures:
-        shard = await self._places.shard_of(namespace)
+    async def _figures(self, shard: Shard) -> NamespaceFigures:
         history = HistoryStore(shard, master_id="")
         leadership = await LeadershipStore(shard).current()
         counts = await Inspector(shard, RecordStore(shard)).counts()

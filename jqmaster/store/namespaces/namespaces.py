@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.errors import ConflictError, DamagedError, FieldError
@@ -11,6 +12,8 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.documents import decode_namespace, encode_namespace, stored_version
 
 logger = logging.getLogger(__name__)
+
+_NO_LIMIT: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ class NamespaceStore:
 
         Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`.
         """
-        return await self._write(new.name, present, new, audit_entry, max_namespaces)
+        # The default one is always there: its entry adds none.
+        allowed = _NO_LIMIT if new.is_default else max_namespaces
+        return await self._write(new.name, present, new, audit_entry, allowed)
 
     async def remove(self, present: Namespace, audit_entry: bytes) -> bool:
         """Remove a namespace from the registry; its data stay. Return False if it was changed since it was read."""

@@ -1,5 +1,6 @@
 """Operators create, change, close, open and delete namespaces."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -17,12 +18,13 @@ from jqmaster.errors import (
     InvalidError,
     NotFoundError,
     PreconditionFailedError,
+    StoreUnavailableError,
     StoreUnfitError,
 )
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.namespaces.editor import NamespaceEditor
-from jqmaster.service.namespaces.overview import NamespaceOverview
+from jqmaster.service.namespaces.overview import MAX_ASKED, NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.health import generation
@@ -48,7 +50,7 @@ class OneStore:
     names = ("default", "b")
 
     def __init__(self, server: StoreServer) -> None:
-        self._server = server
+        self.server = server
         self.clients: list[StoreClient] = []
         self.shards: list[Shard] = []
 
@@ -58,7 +60,7 @@ class OneStore:
     async def shard_of(self, namespace: Namespace) -> Shard:
         if namespace.store == "b":
             raise StoreUnfitError("store b is not configured here")
-        client = StoreClient(self._server.url, connections=2)
+        client = StoreClient(self.server.url, connections=2)
         self.clients.append(client)
         self.shards.append(Shard(client, Keys(namespace.tag)))
         return self.shards[-1]
@@ -193,6 +195,8 @@ async def test_there_are_at_most_as_many_as_the_setting_allows(one: EditorWorld)
         await one.put(name, tag=tag())
     with pytest.raises(ConflictError, match="there are 3 namespaces; no more can be created"):
         await one.put("dd", tag=tag())
+    # The default one is always there, so that its title and quota can always be changed.
+    assert not await one.put("default", title="The rest")
 
 
 async def test_data_are_taken_over_only_on_request(one: EditorWorld) -> None:
@@ -202,6 +206,22 @@ async def test_data_are_taken_over_only_on_request(one: EditorWorld) -> None:
     with pytest.raises(ConflictError, match="name the tag in the request to take them over") as refused:
         await one.editor.put(mine, FIELDS, who=ME)
     assert refused.value.code == "namespace_has_data"
+    assert await one.put("shop", tag=mine)
+
+
+async def test_data_that_masters_of_another_installation_serve_are_not_taken_over(one: EditorWorld) -> None:
+    mine = tag()
+    others = MasterStore(await one.places.shard_of(Namespace("shop", mine)))
+    ours = MasterRecord(
+        new_id(), "node", 1, "http://ours:1", "0.4.0", one.world.now_ms, knows_namespaces=True
+    )
+    theirs = replace(ours, id=new_id(), url="http://theirs:1")
+    await one.masters.beat(ours)
+    for master in (ours, theirs):
+        await others.beat(master)
+    with pytest.raises(ConflictError, match=r"another installation serve .*: http://theirs:1; stop"):
+        await one.put("shop", tag=mine)
+    await others.forget(theirs.id)
     assert await one.put("shop", tag=mine)
 
 
@@ -249,3 +269,27 @@ async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
     assert figures
     assert (figures.ready, figures.running, figures.waiting, figures.failures) == (2, 0, 2, 0)
     assert (figures.leader_id, figures.oldest_wait_s) == (None, None)
+
+
+async def test_the_overview_waits_only_once_for_a_store_that_is_away(one: EditorWorld) -> None:
+    asked: list[str] = []
+
+    class Away(OneStore):
+        async def shard_of(self, namespace: Namespace) -> Shard:
+            if namespace.store != "b":
+                return await super().shard_of(namespace)
+            asked.append(namespace.name)
+            await asyncio.sleep(0)
+            raise StoreUnavailableError("store b does not answer")
+
+    places = Away(one.places.server)
+    for number in range(5 * MAX_ASKED):
+        far = Namespace(f"far-{number}", tag(), "b")
+        await one.store.put(None, far, b"\x80", max_namespaces=999)
+    await one.registry.reload()
+    default, *others = await NamespaceOverview(one.registry, places, SystemClock()).all()
+    assert default.figures
+    assert {other.fault for other in others} == {"store b does not answer"}
+    assert len(asked) <= MAX_ASKED
+    for client in places.clients:
+        await client.close()
