@@ -30,6 +30,9 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         # The address names one itself.
         ("http://a/ns/mail", "shop", "http://a/ns/mail"),
         ("http://a", "default", "http://a"),
+        # A host may be called so.
+        ("http://ns/", "shop", "http://ns/ns/shop"),
+        ("http://ns/jobs", "shop", "http://ns/jobs/ns/shop"),
     ],
 )
 def test_an_address_gets_the_namespace(address: str, namespace: str, result: str) -> None:

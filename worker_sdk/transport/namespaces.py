@@ -2,6 +2,7 @@
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 # The namespace of addresses that name none.
 DEFAULT: Final = "default"
@@ -16,6 +17,19 @@ def in_namespace(address: str, namespace: str) -> str:
         raise ValueError(
             f"namespace {namespace[:64]!r}: a name has 2 to 39 of the characters a-z 0-9 -, and begins with a letter"
         )
-    if namespace == DEFAULT or _PREFIX in address:
+    if namespace == DEFAULT or namespace_of(address) is not None:
         return address
     return f"{address.rstrip('/')}{_PREFIX}{namespace}"
+
+
+def namespace_of(address: str) -> str | None:
+    """Return the namespace that an address names; None if it names none."""
+    _, prefix, rest = urlsplit(address).path.partition(_PREFIX)
+    return rest.partition("/")[0] or None if prefix else None
+
+
+def check_one_namespace(address: str, namespace: str) -> None:
+    """Raise ValueError if an address names another namespace than this one."""
+    named = namespace_of(address)
+    if named is not None and named != namespace:
+        raise ValueError(f"{address} names the namespace {named}, and not {namespace}: give only one of them")

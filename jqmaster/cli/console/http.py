@@ -14,7 +14,7 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.settings import refuse_misspelt_variables
 from worker_sdk.command_line.secrets_in_files import read_token
-from worker_sdk.transport.namespaces import in_namespace
+from worker_sdk.transport.namespaces import check_one_namespace, in_namespace
 
 if TYPE_CHECKING:
     import ssl
@@ -80,6 +80,7 @@ class MasterSession:
             exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
         if namespace:
             try:
+                check_one_namespace(url, namespace)
                 url = in_namespace(url, namespace)
             except ValueError as error:
                 exits.fail(exits.USAGE, f"--namespace: {error}")
@@ -164,6 +165,8 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
+            # A master itself says why: the path belongs to the installation, and not to a namespace.
+            and not answer.get("detail")
         ):
             exits.fail(
                 exits.USAGE, f"no jqmaster at {self.url}: it has no {path}; --master takes http://host:port"

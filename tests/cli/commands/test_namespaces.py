@@ -108,3 +108,21 @@ async def test_faulty_and_unknown_namespaces_are_told(shell: Shell) -> None:
     assert "unknown_namespace" in unknown.output
     slash = await shell.run("namespaces", "show", "a/b")
     assert slash.exit_code == 3
+
+
+async def test_two_different_namespaces_are_refused(shell: Shell) -> None:
+    for name in ("mail", "default"):
+        refused = await shell.run("jobs", "-n", name, JQMASTER_URL=f"{shell.url}/ns/shop")
+        assert refused.exit_code == 2
+        assert f"/ns/shop names the namespace shop, and not {name}: give only one of them" in refused.output
+    same = await shell.run("jobs", "-n", "shop", JQMASTER_URL=f"{shell.url}/ns/shop")
+    assert "unknown_namespace" in same.output
+
+
+async def test_what_belongs_to_the_installation_is_told(shell: Shell) -> None:
+    await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+    await shell.enqueue("-n", "shop")
+    for words in (("users", "-n", "shop"), ("namespaces", "--master", f"{shell.url}/ns/shop")):
+        refused = await shell.run(*words)
+        assert refused.exit_code == 3
+        assert "belong to the installation: call this path without /ns/ and a name" in refused.output
