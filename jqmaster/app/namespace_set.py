@@ -26,6 +26,8 @@ class NamespaceSource(Protocol):
 
     current: Mapping[str, Namespace]
 
+    def doubt(self, name: str) -> str | None: ...
+
     def follow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None: ...
 
 
@@ -74,6 +76,14 @@ class NamespaceSet:
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)
         if namespace is None:
+            # A worker that is told 404 ends, so no answer is better than a wrong one.
+            if doubt := self._registry.doubt(name):
+                raise NamespaceUnavailableError(
+                    f"whether namespace {name[:64]} exists is not known on this master",
+                    code="namespace_faulted",
+                    reason=doubt,
+                    retry_after_s=5.0,
+                )
             raise unknown_namespace()
         if namespace.state != "open":
             raise NamespaceUnavailableError(

@@ -50,6 +50,10 @@ class ServedStore:
         """Call `judge` whenever something may have changed that `admit` reads."""
         self._followers.append(judge)
 
+    def unfollow(self, judge: Callable[[], None]) -> None:
+        """Call `judge` no longer."""
+        self._followers.remove(judge)
+
     def admit(self, durability: Durability | None) -> int:
         """Return the number of replicas that must hold a new job of this level.
 
@@ -65,5 +69,20 @@ class ServedStore:
             await client.reset()
 
     def _tell(self) -> None:
-        for judge in self._followers:
+        for judge in list(self._followers):
             judge()
+
+
+class AdmissionWatch:
+    """Component. Calls `judge` whenever something may have changed that `ServedStore.admit` reads."""
+
+    def __init__(self, store: ServedStore, judge: Callable[[], None]) -> None:
+        self._store = store
+        self._judge = judge
+
+    async def start(self) -> None:
+        self._store.follow(self._judge)
+        self._judge()
+
+    async def stop(self) -> None:
+        self._store.unfollow(self._judge)

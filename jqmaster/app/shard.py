@@ -89,6 +89,7 @@ class ServedShard:
         return [
             self._listener,
             *([self._sharding] if self.services.link.client.listens_sharded else []),
+            self.services.admission,
             self.services.intake.pace,
             self.services.room,
             self.services.schema_judge,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from jqmaster.api.encoding.answers import RawMsgpack, encode
 from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.encoding.negotiation import Encoding
-from jqmaster.app.served_store import ServedStore
+from jqmaster.app.served_store import AdmissionWatch, ServedStore
 from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import Stores
@@ -107,7 +107,7 @@ class ShardServices:
         self.room = NamespaceRoom(
             shared.registry, shared.namespace, stores.inspector.waiting, clock, on_change=self.judge_admission
         )
-        store.follow(self.judge_admission)
+        self.admission = AdmissionWatch(store, self.judge_admission)
         self.judge_admission()
         address = ArchiveAddress.of(shared.settings)
         self._archive = LogArchive(address, link.keys.shard) if address else None

@@ -293,3 +293,44 @@ async def test_more_namespaces_than_connections_to_their_store_are_served(
         await installation.until_served(*names)
         for name in names:
             await installation.api(name).enqueue("work")
+
+
+async def test_a_namespace_that_was_closed_leaves_nothing_in_the_process(installation: Installation) -> None:
+    await installation.put("shop")
+    await installation.until_served("shop")
+
+    def followers() -> int:
+        return len(installation.master.store._followers)
+
+    before = followers()
+    for _ in range(2):
+        await installation.put("shop", state="closed")
+        await wait_until(lambda: followers() == before - 1, what="the closed namespace follows nothing")
+        await installation.put("shop")
+        await installation.until_served("shop")
+        assert followers() == before
+
+
+async def test_namespaces_have_no_namespaces_below_them(installation: Installation) -> None:
+    await installation.put("shop")
+    await installation.until_served("shop")
+    for path in (
+        "/ns/default/ns/shop/api/jobs",
+        "/ns/default/ns/default/api/jobs",
+        "/ns/shop/ns/shop/api/jobs",
+    ):
+        assert (await installation.api().call("GET", path))[0] == 404
+
+
+async def test_a_namespace_whose_entry_cannot_be_read_is_not_told_to_be_none(
+    installation: Installation,
+) -> None:
+    link = installation.master.shard.services.link
+    await link.client.command("HSET", link.keys.namespaces, "shop", b"damaged")
+    await installation.put("mail")
+    response = await installation.api("shop").http.get("/api/jobs")
+    assert (response.status_code, response.json()["code"]) == (503, "namespace_faulted")
+    assert response.headers["retry-after"] == "5"
+    assert "the entry of namespace shop in the registry cannot be read" in response.json()["detail"]
+    assert (await installation.api().call("GET", "/ns/nobody/api/jobs"))[0] == 404
+    await link.client.command("HDEL", link.keys.namespaces, "shop")

@@ -13,9 +13,17 @@ from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.domain.identity.access import Scope as AccessScope
-from jqmaster.errors import JqmasterError, NamespaceUnavailableError, NotFoundError, StoreUnavailableError
+from jqmaster.errors import (
+    JqmasterError,
+    NamespaceUnavailableError,
+    NotFoundError,
+    StoreUnavailableError,
+    unknown_namespace,
+)
 
 NAMESPACES: Final = "/ns/"
+# Namespaces have no namespaces below them, not even the default one.
+_NESTED: Final = NAMESPACES.lstrip("/")
 # An application that serves the requests of one namespace.
 Application = ASGIApp
 
@@ -31,6 +39,8 @@ class NamespacePaths:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, slash, rest = scope["path"].removeprefix(NAMESPACES).partition("/")
         try:
+            if rest.startswith(_NESTED):
+                raise unknown_namespace()
             app = self._app_of(name)
         except JqmasterError as exc:
             answer = self._refusal(

@@ -51,6 +51,17 @@ class NamespaceRegistry:
         """Return the version of the registry that is in force here; 0: nobody has created a namespace."""
         return self._known.version
 
+    def doubt(self, name: str) -> str | None:
+        """Return why it is not known whether there is a namespace of this name, which is not among the current ones;
+        None: there is none."""
+        if name in self._known.damaged:
+            return f"the entry of namespace {name} in the registry cannot be read"
+        if self._known is NO_NAMESPACES and not self.is_confirmed:
+            return (
+                "the registry of namespaces cannot be read at this moment, and this master has no copy of it"
+            )
+        return None
+
     async def start(self) -> None:
         """Read the registry, or the copy while its store does not answer. Never fails: without both, this master knows
         the default namespace, and asks the store again."""
