@@ -164,7 +164,9 @@ class NamespaceUnavailableError(JqmasterError):
 
     code = "namespace_faulted"
 
-    def __init__(self, detail: str, *, code: str, reason: str = "", retry_after_s: float) -> None:
+    def __init__(
+        self, detail: str, *, code: str | None = None, reason: str = "", retry_after_s: float = 1.0
+    ) -> None:
         super().__init__(detail, code=code, retry_after_s=retry_after_s)
         self.reason = reason
 

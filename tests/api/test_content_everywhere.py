@@ -70,6 +70,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("PUT", "/api/targets/{name}"): [{}],
     ("POST", "/api/targets/{name}/test"): [{}],
     ("PUT", "/api/calendars/{name}"): [{}],
+    ("PUT", "/api/namespaces/{name}"): [{}],
     ("POST", "/api/notices/{name}/mute"): [{"until": None}],
     ("POST", "/api/notices/{name}/acknowledge"): [{"key": None}],
     ("PUT", "/api/declarations/{source}"): [{}],
@@ -85,6 +86,11 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/workers/resume"): [{"version": "none such"}],
     ("POST", "/api/failures/{group_id}/ignore"): [{"reason": "known"}],
     ("DELETE", "/api/failures/{group_id}/ignore"): [None],
+    ("POST", "/api/failures/{group_id}/assign"): [{"assignee": "ada"}],
+    ("DELETE", "/api/failures/{group_id}/assign"): [None],
+    ("POST", "/api/failures/{group_id}/resolve"): [{}],
+    ("DELETE", "/api/failures/{group_id}/resolve"): [None],
+    ("POST", "/api/incidents/{incident_id}/acknowledge"): [{}],
     ("POST", "/api/workers/{worker_id}/slots"): [{"max_jobs": None}],
     ("POST", "/api/workers/{worker_id}/heartbeat"): [{}],
     ("POST", "/api/workers/{worker_id}/start"): [{}],
@@ -117,6 +123,8 @@ UNTOUCHED: Final = {
     ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
     ("DELETE", "/api/definitions/{name}"), ("POST", "/api/definitions/{name}/resume"),
     ("DELETE", "/api/notices/{name}"), ("DELETE", "/api/targets/{name}"), ("DELETE", "/api/calendars/{name}"),
+    ("DELETE", "/api/namespaces/{name}"), ("POST", "/api/namespaces/{name}/close"),
+    ("POST", "/api/namespaces/{name}/open"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"), ("DELETE", "/api/slot-rules/{rule_id}"),
     ("POST", "/api/workers/{worker_id}/leaving"), ("DELETE", "/api/contracts/{job_name}"),
@@ -133,6 +141,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
         "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
         "batch_id": (ids.batch,), "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
         "request_id": ("A" * 54,), "request": ("AAAAAAAA",), "delivery_id": (new_id(),),
+        "incident_id": ("1-0",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
     for chosen in itertools.product(*(values[name] for name in names)):
@@ -151,6 +160,9 @@ def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
     jobs = (ids.running, ids.waiting) if operation.path.endswith("/retry") else ids.jobs
     if key == ("GET", "/api/jobs"):
         yield "/api/jobs?include=error,argument,worker", None
+    if key == ("GET", "/api/failures/{group_id}/values"):
+        for value in ("argument.open", "argument.secret"):
+            yield f"/api/failures/{ids.group}/values?path={value}", None
     for path in paths_of(operation.path, ids, jobs):
         for body in BODIES.get(key, [None]):
             yield path, body

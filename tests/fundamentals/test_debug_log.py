@@ -76,7 +76,7 @@ async def test_refusals_are_told_with_their_reason(api: Api, caplog: pytest.LogC
         assert status == 404
         may_end.set()
         await api.until_state(job_id, "succeeded")
-    assert f"job {job_id} (work): refused: its ID stands for another request" in caplog.text
+    assert f"job {job_id} (work): refused: the ID {job_id} is taken" in caplog.text
     assert "the request is answered 404 unknown_job: " in caplog.text
 
 

@@ -317,7 +317,7 @@ async def test_turns_by_weight_reserved_slots_and_limits_by_condition_need_no_js
         )
         await weights.get_by_role("button", name="Add").click()
         await weights.get_by_label("Value 1").fill("acme")
-        await weights.get_by_label("Weight 1").fill("10")
+        await weights.get_by_label("Share 1").fill("10")
         await reserve.get_by_role("button", name="Add").click()
         await reserve.get_by_label("Value 1").fill("pro")
         await reserve.get_by_label("Slots 1").fill("2")

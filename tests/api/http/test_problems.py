@@ -84,6 +84,7 @@ GIVEN: dict[type, tuple[str, ...]] = {
     errors.NotUniqueError: ("held", "a job"),
     errors.OfferUnderWayError: ("held", "a job"),
     errors.ArchiveUnavailableError: ("the archive is away",),
+    errors.NamespaceUnavailableError: ("namespace shop is being moved",),
 }
 
 

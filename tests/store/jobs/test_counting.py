@@ -87,7 +87,7 @@ async def test_ends_that_are_no_success_are_counted_once(world: StoreWorld) -> N
         assert await world.settlements.settle(worker, [settlement]) == [True]
     assert counted(world) == {"pushed": 1, "retried": 1, "failed": 1, "waits": 2, "runs": 2}
     ((key, failure),) = world.tally.take().failures.items()
-    assert (key, failure.count, failure.example_job_id) == (("work", Cause.ERROR, "boom"), 1, job.job_id)
+    assert (key, failure.count, failure.example_job_id) == (("work", Cause.ERROR, "boom", ""), 1, job.job_id)
 
 
 async def test_what_the_leader_ends_is_counted(world: StoreWorld) -> None:
