@@ -37,7 +37,7 @@ from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit_export import AuditExportStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
-from jqmaster.store.operations.looks import Look, LookStore
+from jqmaster.store.operations.looks import LookStore
 
 
 class LeaderDuties:
@@ -282,6 +282,7 @@ class LeaderDuties:
     def _make_constraint_expiry(self) -> ConstraintExpiry:
         return ConstraintExpiry(
             self._services.constraint_editor,
+            self._services.constraints,
             self._shared.clock,
             who=f"master {self._shared.master_id}",
             store_time_ms=self._services.store_time_ms,
@@ -315,16 +316,8 @@ class LeaderDuties:
         return [LogArchiver(self._leadership, archiving, self._shared.clock, on_stale=self._leader.step_down)]
 
     def _make_look(self) -> ShardLook:
-        constraints, mail = self._services.constraints, self._shared.mail
-        stale_ms = self._shared.policies.stale_ms
-
-        def is_other_edition(look: Look) -> bool:
-            known = constraints.current
-            return look.edition != (known.version, known.constraint_set.edition, known.settled_edition)
-
-        def until_silent_ms(look: Look) -> int:
-            return max(-1, stale_ms.current - look.silent_ms) if look.workers else -1
-
+        # Mail about failed jobs, as long as there is no notice.
+        mails = bool(self._shared.mail and self._shared.settings.mail_to)
         return ShardLook(
             self._leadership,
             LookStore(self._services.link),
@@ -334,30 +327,19 @@ class LeaderDuties:
                 FollowedDuty(self.promoter, lambda look: look.jobs),
                 FollowedDuty(
                     self.keeper,
-                    lambda look: 0 if is_other_edition(look) else look.gates,
+                    self.keeper.due_ms,
                     lambda look: look.has_changed_gates or look.has_counted_gates,
                 ),
-                FollowedDuty(
-                    self._expiry,
-                    lambda look: 0 if is_other_edition(look) else -1,
-                    lambda _: self._expiry.has_found,
-                ),
+                FollowedDuty(self._expiry, self._expiry.due_ms),
                 FollowedDuty(self.definitions, lambda look: look.definitions),
                 FollowedDuty(self.events, lambda look: look.event_groups),
                 FollowedDuty(self.follow_ups, lambda look: look.batches, lambda look: look.has_follow_ups),
-                FollowedDuty(self._notices, polls=lambda look: look.has_notices or mail is not None),
+                FollowedDuty(self._notices, polls=lambda look: look.has_notices or mails),
                 FollowedDuty(self.challenges, lambda look: look.callbacks),
-                FollowedDuty(self._quarantine, polls=lambda look: look.has_suspects),
+                FollowedDuty(self._quarantine, polls=self._quarantine.has_some),
                 FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
                 # It counts the rounds in which a worker is silent, so they keep their pace.
-                FollowedDuty(
-                    self.detector,
-                    until_silent_ms,
-                    lambda look: (
-                        look.workers != self.detector.known
-                        or (look.workers > 0 and look.silent_ms >= stale_ms.current)
-                    ),
-                ),
+                FollowedDuty(self.detector, self.detector.due_ms, self.detector.has_some),
                 FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
                 FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),
                 FollowedDuty(self._sampler, polls=lambda look: look.is_ready or self._sampler.has_found),

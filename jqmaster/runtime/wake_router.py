@@ -41,6 +41,7 @@ from jqmaster.store.operations.settings import Versions
 # Lost messages of other kinds do no harm, because the next poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
+    JobsReady(),
     JobDelayed(),
     ConstraintsChanged(),
     DefinitionsChanged(),
@@ -157,3 +158,6 @@ class WakeRouter:
         self._polls.look_all()
         for message in _AFTER_A_GAP:
             self.route(message)
+        if self.duties and self._leader.leadership:
+            # For the duties that no message wakes.
+            self.duties.look.wake()

@@ -124,8 +124,8 @@ def test_after_a_gap_everyone_looks_for_himself() -> None:
     called: list[str] = []
     router_of(called, leads=True).on_gap()
     assert sorted(called) == sorted(
-        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "detector.wake", "promoter.wake", "keeper.wake",
-         "definitions.wake",
+        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "dispatcher.wake", "detector.wake",
+         "promoter.wake", "keeper.wake", "definitions.wake", "look.wake",
          "events.wake", "follow_ups.wake", "challenges.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip

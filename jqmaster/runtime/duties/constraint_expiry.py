@@ -5,7 +5,9 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.store.operations.looks import Look
 
 # A constraint ends at most this late. A check costs nothing while no constraint has an end.
 POLL_S: Final = 1.0
@@ -20,6 +22,7 @@ class ConstraintExpiry(LeaderLoop):
     def __init__(
         self,
         editor: ConstraintEditor,
+        constraints: ConstraintCache,
         clock: Clock,
         *,
         who: str,
@@ -30,14 +33,20 @@ class ConstraintExpiry(LeaderLoop):
             "constraint_expiry", clock, complaint="cannot delete expired constraints", on_stale=on_stale
         )
         self._editor = editor
-        # Whether the last round found constraints that have an end.
-        self.has_found = True
+        self._constraints = constraints
         self._who = who
         self._store_time_ms = store_time_ms
 
     async def _round(self) -> float:
         next_ms = await self._editor.delete_expired(self._who)
-        self.has_found = next_ms is not None
         if next_ms is None:
             return POLL_S
         return min(POLL_S, max(0.0, (next_ms - await self._store_time_ms()) / 1000))
+
+    def due_ms(self, look: Look) -> int:
+        """Return the milliseconds until a constraint ends, as far as is known; -1: none does."""
+        known = self._constraints.current
+        if look.edition != known.editions:
+            return 0
+        end_ms = known.first_end_ms
+        return -1 if end_ms is None else max(0, end_ms - look.now_ms)

@@ -13,6 +13,7 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,12 @@ class ConstraintKeeper(WokenLoop):
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(gates, self._epoch)
         self._known_edition = -1
+        # The editions that the last whole round followed. This process's copy of the constraints may be newer.
+        self._followed: tuple[int, int, int] | None = None
+
+    def due_ms(self, look: Look) -> int:
+        """Return the milliseconds until there is a change to follow, or a gate to open; -1: neither is known."""
+        return look.gates if look.edition == self._followed else 0
 
     async def _round(self) -> float:
         return await self._follow() / 1000
@@ -97,6 +104,7 @@ class ConstraintKeeper(WokenLoop):
             return 0
         if await self._prune():
             return 0
+        self._followed = constraints.editions
         poll_ms = POLL_MS
         if not self._follows_looks:
             poll_ms = int(until_tick_s(self._clock.monotonic_s(), POLL_MS / 1000) * 1000)

@@ -43,6 +43,8 @@ POLL_S: Final = 1.0
 LOOKED_POLL_S: Final = 3.0
 # A look that is older says nothing.
 LOOK_LIVES_S: Final = 10.0
+# Without a claim for this long, claim even if looks find no ready jobs: their counts in the store may be wrong.
+DOUBT_S: Final = 30.0
 # How long pushes under way may take to end before the lead is given up.
 FINISH_WITHIN_S: Final = 0.5
 
@@ -307,7 +309,7 @@ class Dispatcher:
             seen = await self._workers.fleet()
             self._fleet.refresh(seen.workers, seen.now_ms, seen.queues)
             self._refreshed_at_s = self._clock.monotonic_s()
-            if not self.is_idle:
+            if not self.is_idle or self._refreshed_at_s - self.claimed_at_s >= DOUBT_S:
                 self._became_ready()  # the message may have been lost, so poll
             if self._given.silent:
                 self._given.push_overdue()

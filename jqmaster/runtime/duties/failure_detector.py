@@ -13,6 +13,7 @@ from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class FailureDetector(LeaderLoop):
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         # How many workers the last round found.
-        self.known = -1
+        self._known = -1
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
         # Called with the registered workers and the store time of each look.
         self.on_look: Callable[[Sequence[Worker], int], None] = lambda workers, now_ms: None
@@ -79,9 +80,19 @@ class FailureDetector(LeaderLoop):
         if not self._missed:
             super().wake()
 
+    def due_ms(self, look: Look) -> int:
+        """Return the milliseconds until a worker counts as silent; -1: there is none that does not yet."""
+        return max(-1, self._policy.current.stale_ms - look.silent_ms) if look.workers else -1
+
+    def has_some(self, look: Look) -> bool:
+        """Return whether workers are silent, or others than known. Pings in a row are counted in rounds, so the round
+        after a worker was heard again matters, too."""
+        is_silent = look.workers > 0 and look.silent_ms >= self._policy.current.stale_ms
+        return is_silent or bool(self._missed) or look.workers != self._known
+
     async def _round(self) -> float:
         workers, now_ms = await self._workers.all_with_time()
-        self.known = len(workers)
+        self._known = len(workers)
         self._grace.look(workers, now_ms)
         self.on_look(workers, now_ms)
         silent = [

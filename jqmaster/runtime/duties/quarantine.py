@@ -13,6 +13,7 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import Look
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,10 @@ class Quarantine(LeaderLoop):
     def _failed(self, error: Exception, complaint: str) -> None:
         self._fleet.reserved = None
         super()._failed(error, complaint)
+
+    def has_some(self, look: Look) -> bool:
+        """Return whether suspects wait, or a worker is kept free although none waits any more."""
+        return look.has_suspects or self._fleet.reserved is not None
 
     async def _round(self) -> float:
         # After one job was given to a worker, there may be more to give at once.

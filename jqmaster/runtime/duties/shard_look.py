@@ -42,10 +42,11 @@ class FollowedDuty:
 class ShardLook(LeaderLoop):
     """Component of one leadership: one read of the store for all duties, instead of one for each.
 
-    It looks every half second while jobs run, every second while there are workers or anything waits, and up to every
+    It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
     `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the
-    store's clock made due, waits for the next look. `on_look`: gets each look. Each look also informs `grace` about
-    outages of the store.
+    store's clock made due, waits for the next look. While a duty has something to do, it looks at least every `poll_s`
+    of that duty: entries that stay due, because they are damaged, must not delay others. `on_look`: gets each look.
+    Each look also informs `grace` about outages of the store.
     """
 
     is_vital = True
@@ -92,15 +93,16 @@ class ShardLook(LeaderLoop):
         self._on_look(look)
         # After an outage, the data may be older than what the duties know.
         was_away, self._has_failed = self._has_failed, False
+        pace_s = QUIET_S
         for one in self._duties:
-            if was_away:
-                one.duty.begin_within(0.0)
-                continue
-            if (due_ms := one.due_ms(look)) >= 0:
-                one.duty.begin_within(due_ms / 1000)
-            if one.polls(look):
+            due_ms, polls = one.due_ms(look), one.polls(look)
+            if due_ms == 0 or polls:
+                pace_s = min(pace_s, one.duty.poll_s)
+            if due_ms >= 0 or was_away:
+                one.duty.begin_within(0.0 if was_away else due_ms / 1000)
+            if polls:
                 one.duty.poll()
-        return self._until_next_s(look)
+        return self._until_next_s(look, pace_s)
 
     def _failed(self, error: Exception, complaint: str) -> None:
         super()._failed(error, complaint)
@@ -109,13 +111,15 @@ class ShardLook(LeaderLoop):
         for one in self._duties:
             one.duty.poll()
 
-    def _until_next_s(self, look: Look) -> float:
-        if look.leases >= 0 or look.has_suspects:
-            self._quiet_s = pause_s = BUSY_S
-        elif look.workers or look.is_ready or look.waits:
-            self._quiet_s = pause_s = USUAL_S
+    def _until_next_s(self, look: Look, pace_s: float) -> float:
+        if look.leases >= 0:
+            pace_s = min(pace_s, BUSY_S)
+        elif look.workers or look.is_ready:
+            pace_s = min(pace_s, USUAL_S)
+        if pace_s <= USUAL_S:
+            self._quiet_s = pause_s = pace_s
         else:
-            pause_s = self._quiet_s
+            pause_s = min(pace_s, self._quiet_s)
             self._quiet_s = min(QUIET_S, 2 * pause_s)
         # A new lease is seen long before it could end.
         pause_s = min(pause_s, self._lease_s.current / 3)

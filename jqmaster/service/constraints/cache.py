@@ -31,13 +31,7 @@ class ConstraintCache:
     async def reload(self) -> ConstraintSnapshot:
         """Read the constraints again if they changed. Raises what `ConstraintStore` raises."""
         async with self._reading:
-            version, edition, settled = await self._store.versions()
-            known = self.current
-            if (version, edition, settled) != (
-                known.version,
-                known.constraint_set.edition,
-                known.settled_edition,
-            ):
+            if await self._store.versions() != self.current.editions:
                 self.current = await self._store.load()
             return self.current
 

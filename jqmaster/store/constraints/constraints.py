@@ -36,6 +36,17 @@ class ConstraintSnapshot:
     stored: tuple[StoredConstraint, ...]
     constraint_set: ConstraintSet
 
+    @property
+    def editions(self) -> tuple[int, int, int]:
+        """Return the version, the edition, and the edition in force."""
+        return self.version, self.constraint_set.edition, self.settled_edition
+
+    @property
+    def first_end_ms(self) -> int | None:
+        """Return when the first constraint expires; None: none does."""
+        ends = (s.constraint.expires_at_ms for s in self.stored)
+        return min((at_ms for at_ms in ends if at_ms is not None), default=None)
+
     def named(self, name: str) -> StoredConstraint | None:
         return next((s for s in self.stored if s.constraint.name == name), None)
 

@@ -32,9 +32,9 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# The leader finds jobs that become due later than this without a message, because it looks at the shard every second
-# while there are workers.
-SOON_MS: Final = 2000
+# The leader finds jobs that become due later than this without a message, because it looks at the shard at least every
+# five seconds.
+SOON_MS: Final = 6000
 
 # The most predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH

@@ -49,18 +49,6 @@ class Look:
     mark: str
     finished: Mapping[JobState, tuple[int, int]]
 
-    @property
-    def waits(self) -> bool:
-        """Return whether there is work that is not due at a known time."""
-        return (
-            self.has_follow_ups
-            or self.has_suspects
-            or self.has_changed_gates
-            or self.has_counted_gates
-            or self.has_actions
-            or self.has_notices
-        )
-
 
 class LookStore:
     """Looks at one shard. Raises what `StoreClient.run` raises."""

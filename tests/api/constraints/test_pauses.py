@@ -62,7 +62,7 @@ async def test_one_value_of_a_key_is_paused_with_its_type_and_the_others_go_on(a
 
 
 async def test_a_pause_with_an_end_ends_by_itself_and_the_audit_log_says_so(api: Api) -> None:
-    one = await paused(api, job_name="mail", duration_s=1.0)
+    one = await paused(api, job_name="mail", duration_s=2.0)
     assert one["expires_at"] is not None
 
     async def is_gone() -> bool:

@@ -12,6 +12,7 @@ from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, ConstraintK
 from jqmaster.store.constraints.lanes import Moved
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import LookStore
 from tests.support import long, real_time
 from tests.support.clock import ManualClock
 from tests.support.constraints import ConstrainedWorld, constraint
@@ -99,6 +100,28 @@ async def keeping(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     one = Keeping(world)
     yield one
     await one.stop()
+
+
+async def test_a_look_finds_a_change_that_only_this_process_has_read(keeping: Keeping) -> None:
+    """Requests read the constraints, too. That does not follow up on a change whose message was lost."""
+    world, looks = keeping.world, LookStore(keeping.world.shard)
+    await keeping.start()
+    await keeping.idle()
+    assert keeping.keeper.due_ms(await looks.look(world.epoch)) == -1
+    world.leader.disconnect()
+    assert await keeping.constraints.change("limit", constraint("limit", BY_KEY, concurrency=5))
+    known = await world.constraints.reload()
+    look = await looks.look(world.epoch)
+    assert look.edition == known.editions
+    assert keeping.keeper.due_ms(look) == 0
+    keeping.keeper.wake()
+
+    async def is_followed() -> bool:
+        return keeping.keeper.due_ms(await looks.look(world.epoch)) == -1
+
+    await wait_until(is_followed, what="the change is in force")
+    known = await world.constraints.reload()
+    assert known.settled_edition == known.constraint_set.edition
 
 
 async def test_a_change_is_in_force_for_all_jobs_without_further_ado(keeping: Keeping) -> None:

@@ -18,9 +18,11 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
+from jqmaster.store.operations.looks import LookStore
 from tests.runtime.conftest import OFFER_S, Dispatching, waking
 from tests.support import fake_worker as fake
 from tests.support import real_time
+from tests.support.admin import admin_of
 from tests.support.egress import loopback_guard
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
@@ -89,6 +91,31 @@ async def test_an_idle_dispatcher_starts_a_job_without_waiting_for_its_poll(disp
         await wait_until(lambda n=n: len(worker.started) == n + 1)
     # With polls alone, this would take twenty seconds.
     assert loop.time() - began_s < 10
+
+
+@pytest.mark.req("S6", "M2")
+async def test_a_job_that_the_counts_of_the_store_hide_is_claimed_without_a_message(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "POLL_S", 0.05)
+    monkeypatch.setattr(dispatcher_module, "LOOKED_POLL_S", 0.05)
+    monkeypatch.setattr(dispatcher_module, "DOUBT_S", 1.0)
+    world, looks = dispatching.world, LookStore(dispatching.world.shard)
+    worker = await dispatching.worker()
+    dispatcher = await dispatching.start(wakes_itself=False)
+    await wait_until(lambda: dispatcher._exhausted, what="a claim finds nothing")
+    dispatcher.take_look(await looks.look(world.epoch))
+    await world.enqueue()
+    await admin_of(world.shard.client).delete(world.shard.keys.ready_counts)
+
+    async def is_started() -> bool:
+        look = await looks.look(world.epoch)
+        assert not look.is_ready
+        dispatcher.take_look(look)
+        return bool(worker.started)
+
+    await wait_until(is_started, what="the job is claimed")
+    await admin_of(world.shard.client).delete(world.shard.keys.ready_counts)
 
 
 @pytest.mark.req("J12")

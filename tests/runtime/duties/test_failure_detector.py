@@ -12,6 +12,7 @@ from jqmaster.runtime.duties.failure_detector import DetectorPolicy, FailureDete
 from jqmaster.runtime.duties.grace import Grace, GracePolicy
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import LookStore
 from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.egress import loopback_guard
@@ -62,6 +63,17 @@ class Attending:
             for worker_id in alive:
                 assert await self.world.workers.renew(worker_id, [], 1)
             await self.clock.pass_s(1)
+
+    async def look_s(self, seconds: int, *alive: str) -> None:
+        """Let seconds pass, in each of which a look at the shard may begin a round."""
+        for _ in range(seconds):
+            # A round begins a moment after the instant that a look told.
+            self.clock.jump(1.01)
+            for worker_id in alive:
+                assert await self.world.workers.renew(worker_id, [], 1)
+            look = await LookStore(self.world.shard).look(self.world.epoch)
+            if self.detector.due_ms(look) == 0 or self.detector.has_some(look):
+                await self.detector._round()
 
     async def detached_by(self, worker_id: str) -> str | None:
         worker = await self.world.workers.get(worker_id)
@@ -131,6 +143,27 @@ async def test_who_is_heard_while_it_was_pinged_is_not_detached(
     monkeypatch.setattr(attending, "ping", ping)
     await attending.pass_s(9)
     assert await attending.detached_by(worker) is None
+
+
+@pytest.mark.req("D12")
+async def test_pings_missed_before_a_heartbeat_do_not_count_while_looks_begin_the_rounds(
+    world: StoreWorld,
+) -> None:
+    attending = Attending(world)
+    worker, alive = await world.worker(), await world.worker()
+    attending.deaf = {worker}
+    await attending.look_s(GRACE_S + 1, worker, alive)
+    assert attending.pinged == []
+    for _ in range(3):
+        while len(attending.pinged) % 2 == 0:
+            await attending.look_s(1, alive)
+        await attending.look_s(1, alive)
+        # It is heard once, and falls silent again.
+        await attending.look_s(1, worker, alive)
+        assert await attending.detached_by(worker) is None
+    assert attending.pinged == [worker] * 6
+    await attending.look_s(8, alive)
+    assert await attending.detached_by(worker) == "silence"
 
 
 @pytest.mark.req("D12", "M8")

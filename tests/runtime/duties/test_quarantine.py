@@ -11,6 +11,8 @@ from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.looks import LookStore
+from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -126,6 +128,23 @@ async def test_a_worker_is_kept_free_no_longer_than_the_job_waits(giving: Giving
     assert giving.candidates() == {worker}
     assert await world.state(job_id) is JobState.READY, "now it runs beside others"
     assert await world.claims.suspects(10) == []
+
+
+async def test_a_worker_is_kept_free_for_no_suspect_that_a_failover_lost(giving: Giving) -> None:
+    """Looks begin the rounds, and the next one frees the worker."""
+    world = giving.world
+    worker, looks = await giving.worker(), LookStore(world.shard)
+    await world.enqueue()
+    await world.claim(worker)
+    await giving.suspect()
+    await giving.round()
+    assert giving.fleet.reserved == worker
+    assert giving.alone.has_some(await looks.look(world.epoch))
+    await admin_of(world.shard.client).delete(world.shard.keys.suspects)
+    assert giving.alone.has_some(await looks.look(world.epoch))
+    await giving.round()
+    assert giving.candidates() == {worker}
+    assert not giving.alone.has_some(await looks.look(world.epoch))
 
 
 async def test_nobody_is_kept_free_for_a_name_that_he_does_not_know(giving: Giving) -> None:
