@@ -148,6 +148,8 @@ _CALLBACK_KEY: Final = msgpack.packb("callback_of")
 _AFTER_KEY: Final = msgpack.packb("after")
 _REQUIRES_KEY: Final = msgpack.packb("requires")
 _WEIGHTS_KEY: Final = msgpack.packb("weights")
+# The beginning of extras that have no other field.
+_ONLY_WEIGHTS: Final = b"\x81" + _WEIGHTS_KEY
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -205,7 +207,10 @@ def encode_new(
     digest = _DIGEST.copy()
     digest.update(b"".join((terms, name, extras, argument)))
     if weights:
-        packed = _encode_extras(spec, added | {"weights": weights}, has_own_retry)
+        # Most weighted jobs have no other extras.
+        is_alone = extras is _NO_EXTRAS
+        added = added | {"weights": weights}
+        packed = _PACKER.pack(added) if is_alone else _encode_extras(spec, added, has_own_retry)
         extras = _U32.pack(len(packed)) + packed
     return terms, digest.digest(), b"".join((_LENGTHS[len(name)], name, gates, extras, argument))
 
@@ -400,7 +405,10 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             argument_at = extras_at + _U32.unpack_from(record, extras_at - 4)[0]
             if argument_at > extras_at:
                 extras = record[extras_at:argument_at]
-                if len(extras) <= _MAX_CACHED_EXTRAS:
+                if extras.startswith(_ONLY_WEIGHTS) and argument_at <= len(record):
+                    # Only the store needs them. They differ from job to job, so a cache would not help.
+                    pass
+                elif len(extras) <= _MAX_CACHED_EXTRAS:
                     headers, batch, after = _cached_claimed_extras(extras)
                     # All jobs with these extras share the cached headers.
                     headers = headers.copy()

@@ -29,6 +29,9 @@ SPECS = st.builds(
     rerun_lost=st.booleans(), tags=st.lists(TEXT, max_size=4).map(tuple),
     headers=st.dictionaries(TEXT, TEXT, max_size=4),
 )  # fmt: skip
+WEIGHTS = st.none() | st.dictionaries(
+    st.sampled_from(["ff00aa11", "ff00aa12"]), st.integers(0, 10**12), min_size=1
+)
 HEADS = st.tuples(
     *[st.integers(0, 2**32 - 1)] * 2, *[st.integers(0, 2**16 - 1)] * 2, *[INT64] * 5,
     st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16),
@@ -36,9 +39,14 @@ HEADS = st.tuples(
 
 
 def record_of(
-    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause, gates: bytes = codec.NO_GATES
+    spec: JobSpec,
+    head: tuple[object, ...],
+    state: JobState,
+    cause: Cause,
+    gates: bytes = codec.NO_GATES,
+    weights: dict[str, int] | None = None,
 ) -> bytes:
-    terms, digest, rest = codec.encode_new(spec, gates)
+    terms, digest, rest = codec.encode_new(spec, gates, weights)
     whole = codec.HEAD.pack(
         codec.VERSION, codec.STATE_CODES[state], terms[32], cause, *head, 0, 0, 0, 0, 0, b"", b""
     )
@@ -47,13 +55,20 @@ def record_of(
 
 @pytest.mark.req("J2", "J3", "J4", "J5", "J6", "J7")
 @given(
-    spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause), gates=st.sampled_from(GATES)
+    spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause), gates=st.sampled_from(GATES),
+    weights=WEIGHTS,
 )  # fmt: skip
 def test_what_is_encoded_is_decoded(
-    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause, gates: bytes
+    spec: JobSpec,
+    head: tuple[object, ...],
+    state: JobState,
+    cause: Cause,
+    gates: bytes,
+    weights: dict[str, int] | None,
 ) -> None:
-    record = record_of(spec, head, state, cause, gates)
+    record = record_of(spec, head, state, cause, gates, weights)
     job = codec.decode_job(spec.id, record)
+    assert job.weights == weights
     for name in ("name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "retry", "rerun_lost",
                  "tags", "headers"):  # fmt: skip
         assert getattr(job, name) == getattr(spec, name)
@@ -80,9 +95,11 @@ def test_digests_are_equal_where_requests_are(one: JobSpec, other: JobSpec) -> N
     assert (codec.encode_new(one)[1] == codec.encode_new(other, GATES[2])[1]) is same
 
 
-@given(spec=SPECS, cut=st.integers(0, 400))
-def test_a_record_that_was_cut_short_is_damaged_or_lacks_argument_alone(spec: JobSpec, cut: int) -> None:
-    record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
+@given(spec=SPECS, cut=st.integers(0, 400), weights=WEIGHTS)
+def test_a_record_that_was_cut_short_is_damaged_or_lacks_argument_alone(
+    spec: JobSpec, cut: int, weights: dict[str, int] | None
+) -> None:
+    record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE, weights=weights)
     kept = codec.head_length(spec.id, record)
     short = record[: min(cut, len(record))]
     if len(short) >= kept:

@@ -35,15 +35,15 @@ class _PlanEntry(NamedTuple):
 class NamePlan:
     """The facts about all jobs of one name, before any of them is read."""
 
-    __slots__ = ("is_decided", "sole_lane", "steps", "weighted")
+    __slots__ = ("has_fixed_gates", "is_decided", "sole_lane", "steps", "weighted")
 
     def __init__(self, steps: tuple[_PlanEntry, ...]) -> None:
         self.steps = steps
         # The constraints at which jobs of the name may have weights of their own.
         self.weighted = tuple(step for step in steps if step.constraint.reads_weight)
-        self.is_decided = not self.weighted and all(
-            step.matches is None and step.gate is not None for step in steps
-        )
+        # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: they also weigh the same there.
+        self.has_fixed_gates = all(step.matches is None and step.gate is not None for step in steps)
+        self.is_decided = self.has_fixed_gates and not self.weighted
         # This is filled on first use.
         self.sole_lane: Lane | None = None
 

@@ -130,6 +130,8 @@ class LaneTable:
         self._gates: list[bytes] = []
         # By queue, if the queue alone determines the lane: the number of the lane, and the packed gates.
         self._placed: dict[str, Placement] = {}
+        # By queue, if its jobs differ at most in their weights: the number of the lane.
+        self._fixed: dict[str, int] = {}
         for lane in lanes:
             self.number(lane)
 
@@ -171,14 +173,20 @@ class LaneTable:
                 number, weights = self.number(sole_lane), None
             else:
                 fields = fields_of(spec)
-                number, weights = (
-                    self.number_at(*constraints.place_of(fields)),
-                    constraints.weights_of(fields),
-                )
+                number, weights = self._number_of(constraints, fields), constraints.weights_of(fields)
             placed = Placement(number, self.gates_at(number), weights)
             if sole_lane:
                 self._placed[queue] = placed
         return placed
+
+    def _number_of(self, constraints: ConstraintSet, fields: JobFields) -> int:
+        queue = fields.queue
+        number = self._fixed.get(queue)
+        if number is None:
+            number = self.number_at(*constraints.place_of(fields))
+            if constraints.plan(queue).has_fixed_gates:
+                self._fixed[queue] = number
+        return number
 
     def _new_base(self, lane: Lane) -> tuple[int, dict[str, int]]:
         self._base_parts.append((lane.base_id.hex(), lane.queue, lane.group, _joined(lane.shared)))

@@ -91,6 +91,32 @@ async def test_weights_may_have_three_decimals_and_their_sum_is_exact(constraint
     assert await constraints.take(await constraints.world.worker(max_jobs=20)) == jobs[:10]
 
 
+async def test_the_greatest_weights_are_charged_exactly(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=1_000_000_000, rate=(1_000_000_000, MINUTE_MS), weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(999_999_999.998, 0.002, 0.001))
+    worker = await constraints.world.worker()
+    first = await constraints.claim(worker)
+    assert [job.job_id for job in first] == jobs[:2]
+    assert await charged(constraints, one.cid) == (1_000_000_000, 1_000_000_000)
+    redis, keys = constraints.world.redis, constraints.world.shard.keys
+    entries = await redis.hgetall(keys.charges(gate_id(one.cid, None)))
+    assert [entries[job.encode()][16:] for job in jobs[:2]] == [b"999999999998", b"2"]
+    await constraints.succeed(worker, *first)
+    assert await charged(constraints, one.cid) == (0, 1_000_000_000)
+
+
+async def test_a_job_that_does_not_fit_stays_first_in_its_lane(constraints: ConstrainedWorld) -> None:
+    """Another name has a lane of its own, which goes on."""
+    await constraints.limit(matcher=OF_A, concurrency=10, weight=TOKENS)
+    jobs = await constraints.enqueue_many(of(6, 6, 1), "a")
+    others = await constraints.enqueue_many(range(3), "b")
+    worker = await constraints.world.worker("a", "b")
+    (first, *rest) = await constraints.claim(worker, "a", "b")
+    assert [job.job_id for job in (first, *rest)] == [jobs[0], *others]
+    await constraints.succeed(worker, first)
+    assert await constraints.take(worker, "a", "b") == jobs[1:]
+
+
 @pytest.mark.parametrize(
     "argument", [None, {}, {"tokens": "5"}, {"tokens": True}, {"tokens": -1}, {"tokens": float("nan")}]
 )

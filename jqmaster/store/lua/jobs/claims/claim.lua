@@ -70,10 +70,10 @@ local function take_many(lane, group, score, id, order, room, weighted)
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
   while id and taken < room and not moved and may_go_on()
-    and (not next_item or lane_queue.comes_before(score, order, next_item))
-    and (not weighted
-      or taking.admits_next(lane, weighted, id, score, order, limit, now_ms)) do
-    if take(lane, group, score, id, limit, now_ms) then
+    and (not next_item or lane_queue.comes_before(score, order, next_item)) do
+    local is_taken, has_to_wait = take(lane, group, score, id, limit, now_ms, weighted, order)
+    if has_to_wait then break end
+    if is_taken then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
     end

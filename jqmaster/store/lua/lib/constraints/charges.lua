@@ -28,7 +28,8 @@ local charges = lazily.made_by(function()
   -- Returns the charge of an entry; 0 if the entry is from a master of an older release, which knew no weights.
   local function charge_of(entry) return tonumber(sub(entry, TOKEN_LENGTH + 1)) or 0 end
 
-  local function entry_of(token_bytes, charge) return token_bytes .. text_of(charge) end
+  -- A charge has at most 13 digits. Lua writes whole numbers of up to 14 digits exactly, and faster than `text_of`.
+  local function entry_of(token_bytes, charge) return token_bytes .. charge end
 
   -- Returns the charge entry of a running job; false if it has none.
   local function entry_at(gate_id, id) return redis.call('HGET', tag .. 'charges:' .. gate_id, id) end
@@ -183,7 +184,8 @@ local charges = lazily.made_by(function()
     for from = 1, #ids, MAX_NAMED do
       local some = {unpack(ids, from, math.min(from + MAX_NAMED - 1, #ids))}
       local entries = redis.call('HMGET', key, unpack(some))
-      for _, entry in ipairs(entries) do
+      for n = 1, #entries do
+        local entry = entries[n]
         if entry then
           sum = sum + charge_of(entry)
           if unstarted and unstarted[sub(entry, 1, TOKEN_LENGTH)] then never_began[#never_began + 1] = entry end

@@ -41,14 +41,16 @@ local passing = lazily.made_by(function()
   local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
     local list = charged[gate.id]
     if not list then
-      list = {gate = gate, entries = {}, sum = 0, begun = {}, begun_sum = 0}
+      list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = {}, begun_sum = 0}
       charged[gate.id] = list
     end
     if kept then weight = charges.charge_of(kept) end
     local entry = kept or charges.entry_of(token_bytes, weight)
-    add_pair(list.entries, id, entry)
-    list.sum = list.sum + weight
-    if not (kept and charges.is_remembered(gate, kept)) then
+    -- Counts the elements itself, because `#` searches for the end of a list.
+    local entries, filled = list.entries, list.filled
+    entries[filled + 1], entries[filled + 2] = id, entry
+    list.filled, list.sum = filled + 2, list.sum + weight
+    if gate.window_most and not (kept and charges.is_remembered(gate, kept)) then
       add_pair(list.begun, begun_ms, entry)
       list.begun_sum = list.begun_sum + weight
     end
@@ -75,13 +77,16 @@ local passing = lazily.made_by(function()
   local function add(ids, owner, id, token_bytes, now_ms, job)
     local list = passed[owner]
     if not list then
-      list = {ids = ids, holders = {}, begun = {}, weighted = weights.among(ids, now_ms) or {}}
+      list = {ids = ids, holders = {}, begun = {}, filled = 0, weighted = weights.among(ids, now_ms) or {}}
       passed[owner] = list
     end
-    add_pair(list.holders, id, token_bytes)
-    add_pair(list.begun, now_ms, token_bytes)
-    for _, gate in ipairs(list.weighted) do
-      charge_at(gate, (weights.at(gate, weights.of_record(job))), id, token_bytes, now_ms, false)
+    local holders, begun, filled = list.holders, list.begun, list.filled
+    holders[filled + 1], holders[filled + 2] = id, token_bytes
+    begun[filled + 1], begun[filled + 2] = now_ms, token_bytes
+    list.filled = filled + 2
+    local weighted = list.weighted
+    for n = 1, #weighted do
+      charge_at(weighted[n], (weights.at(weighted[n], weights.of_record(job))), id, token_bytes, now_ms, false)
     end
   end
 

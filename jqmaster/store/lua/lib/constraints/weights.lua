@@ -52,7 +52,8 @@ local weights = lazily.made_by(function()
   -- Returns whether a job can start at all of these gates, and none of them keeps room. Otherwise `first_too_small`
   -- tells.
   local function all_have_room(weighted, found)
-    for _, gate in ipairs(weighted) do
+    for n = 1, #weighted do
+      local gate = weighted[n]
       if gate.kept or not (gate.is_shadow or weighing.fits(gate, (at(gate, found)))) then return false end
     end
     return true

@@ -76,23 +76,20 @@ local taking = (function()
     return closed_by
   end
 
-  -- Returns whether the next job of a lane may start at these gates, which have a weight. A job that has expired or is
-  -- damaged counts as admitted, because it is not claimed anyway. `order`: its place in the order of claims (nil: not
-  -- known).
-  local function admits_next(lane, weighted, id, score, order, most, now_ms)
-    local job = read_ahead.peek(lane, most - count)
-    if not as_claimed(job) then return true end
-    local expires_at_ms = record.int64(job, layout.expires_at_ms.at)
-    if expires_at_ms > 0 and expires_at_ms <= now_ms then return true end
+  -- Returns whether a job may start at these gates, which have a weight. `order`: its place in the order of claims; nil
+  -- if that is not known.
+  local function is_admitted(lane, weighted, job, id, score, order)
     local found = weights.of_record(job)
     if weights.all_have_room(weighted, found) then return true end
     local place = {id = id, score = score, order = order or turns.order_of(lane, id) .. lane.id}
     return not weights.first_too_small(weighted, found, place)
   end
 
-  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. Returns whether the job is
-  -- claimed; false if it has expired, is damaged, or has to wait.
-  local function take(lane, group, score, id, most, now_ms)
+  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: those of its gates
+  -- that count units (nil: none; own gates of the job are not among them); `order`: see `is_admitted`. Returns whether
+  -- the job is claimed, and whether it stays first in its lane, because it does not fit at these gates. A job that has
+  -- expired, is damaged or was moved to a closed gate is not claimed.
+  local function take(lane, group, score, id, most, now_ms, weighted, order)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
     local keyed, shared = lane.keyed, group.shared
@@ -113,6 +110,10 @@ local taking = (function()
       lanes.count(lane, own, -1, -1)
       if record.has_flag(record.flags_of(job), layout.FLAG.watched) then watched[#watched + 1] = id end
       return false
+    end
+    if weighted and not is_admitted(lane, weighted, job, id, score, order) then
+      read_ahead.put_back(lane)
+      return false, true
     end
     if own then
       local closed_by = closed_own(own, job, {id = id, score = score, order = id .. lane.id}, now_ms)
@@ -205,7 +206,7 @@ local taking = (function()
   end
 
   return {
-    admits_next = admits_next, take = take, take_callback = take_callback, progress = progress,
+    take = take, take_callback = take_callback, progress = progress,
     write_passed_over = write_passed_over, write = write,
   }
 end)()

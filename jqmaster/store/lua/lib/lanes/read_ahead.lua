@@ -55,16 +55,14 @@ local read_ahead = (function()
     return read_from(lane, at, most)
   end
 
-  -- Returns the record of the first job without removing it.
-  local function peek(lane, most)
-    local job = lane.records[(lane.at_job - lane.first_read_at) / 2 + 1]
-    if job ~= nil then return job end
-    return (read_from(lane, lane.at_job, most))
+  -- Makes the job that was removed last the first job again.
+  local function put_back(lane)
+    lane.at_job, lane.taken = lane.at_job - 2, lane.taken - 1
   end
 
   local function count()
     return jobs_read
   end
 
-  return {first_of = first_of, take_first = take_first, peek = peek, count = count}
+  return {first_of = first_of, take_first = take_first, put_back = put_back, count = count}
 end)()
