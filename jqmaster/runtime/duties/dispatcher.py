@@ -202,12 +202,11 @@ class Dispatcher:
             case JobsReady():
                 self._became_ready(names)
                 wanted = self._wanted_claims(names)
-            case SlotsFreed():
-                wanted = self._claims_of_freed((trigger,))
             case _:
                 for one in trigger:
                     if one.newest_fence is not None:
-                        takers.add(one.worker_id)
+                        if one.has_answer:
+                            takers.add(one.worker_id)
                         if one.worker_id in self._given.silent:
                             self._given.heard(one.worker_id, one.newest_fence)
                 if self._fleet.is_within(self._exhausted):
@@ -215,7 +214,7 @@ class Dispatcher:
                 wanted = self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
 
-    def _claims_of_freed(self, freed: Sequence[SlotsFreed | ReportedSlots]) -> Wanted:
+    def _claims_of_freed(self, freed: Sequence[ReportedSlots]) -> Wanted:
         """Return the claims to make once these slots are free. If there are none, the slots are not counted as free
         yet: a message will say that they are."""
         if self._fleet.is_within(self._exhausted):

@@ -217,8 +217,11 @@ class SettlementStore:
              codec.pack(used) if used else b"", *ended),
         )  # fmt: skip
 
-    async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
-        """End attempts that did not succeed as decided; False: the token is stale."""
+    async def settle(
+        self, worker_id: str, settlements: Sequence[Settlement], newest_fence: int | None = None
+    ) -> list[bool]:
+        """End attempts that did not succeed as decided; False: the token is stale. `newest_fence`: see
+        `ReportedSlots`; the answer carries no jobs."""
         k = self._keys
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):
@@ -239,7 +242,8 @@ class SettlementStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(ScriptCall(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
-        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(settlements)), ())
+        freed = ReportedSlots(worker_id, len(settlements), newest_fence, has_answer=False)
+        claim = self._shard.leader.claim_with([freed], ())
         replies = await self._client.run_all(calls, claim=claim)
         for word, _ in replies:
             _check_known(word, worker_id)

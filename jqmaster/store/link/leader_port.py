@@ -11,21 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from jqmaster.store.link.scripts import ScriptCall
-from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
+from jqmaster.store.link.wake import JobsReady, WakeMessage
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSlots:
-    """Slots that the report of a worker frees. `newest_fence`: the answer to the report may carry jobs, and the newest
-    job that came with such an answer had this fence (0: none came yet); None: it may not."""
+    """Slots that the report of a worker frees. `newest_fence`: the worker takes jobs that come with answers, and the
+    newest of these had this fence (0: none came yet); None: it takes none. `has_answer`: the answer to this report may
+    carry jobs to such a worker."""
 
     worker_id: str
     count: int
     newest_fence: int | None = None
+    has_answer: bool = True
 
 
 # Writes that make claims possible: jobs became ready, or slots of one worker or of several became free.
-Trigger = JobsReady | SlotsFreed | Sequence[ReportedSlots]
+Trigger = JobsReady | Sequence[ReportedSlots]
 
 
 class NextJobs(Protocol):

@@ -9,6 +9,7 @@ import pytest
 
 from jqmaster.domain.challenges.challenge import CallbackAnswer
 from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.runtime.duties import given_jobs
 from jqmaster.runtime.duties.claim_offers import MOST_WITH_ANSWER
@@ -364,6 +365,21 @@ async def test_jobs_whose_answer_was_lost_are_pushed_under_the_same_token(dispat
     assert await dispatching.world.settlements.settle_successes([repeat]) == [Settled([True])]
     await wait_until(lambda: worker.started[-1][0] == job_id)
     assert worker.started[-1] == (job_id, given.offers[0].job.token)
+
+
+async def test_a_report_of_a_failure_shows_a_lost_answer_too(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together with the first report, which the worker repeats."""
+    monkeypatch.setattr(given_jobs, "HEARD_WITHIN_S", math.inf)
+    worker, job_id = await busy_worker(dispatching)
+    succeeded = worker.started[-1]
+    given = (await reported(dispatching, worker, newest_fence=0)).given
+    assert given is not None
+    failed = Outcome(worker.started[0][0], "0" * 32, "failure")
+    answer = await dispatching.reports.take(worker.id, [Outcome(*succeeded, "success"), failed], 0)
+    assert (answer.accepted, answer.given) == ([succeeded[0]], None)
+    await wait_until(lambda: worker.started[-1] == (job_id, given.offers[0].job.token))
 
 
 @pytest.mark.req("D5", "M6")

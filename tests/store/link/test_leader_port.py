@@ -8,9 +8,9 @@ import pytest
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim, Trigger
+from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, ReportedSlots, TravellingClaim, Trigger
 from jqmaster.store.link.scripts import ScriptCall, load
-from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage, encode
+from jqmaster.store.link.wake import JobsReady, WakeMessage, encode
 from tests.store.link.test_client import world_behind
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
@@ -72,7 +72,7 @@ async def test_the_end_of_an_attempt_takes_a_claim_for_its_slot_along(world: Sto
     leader = Leader(world)
     final = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
     assert await world.fail(worker_id, job, final)
-    assert leader.triggers == [SlotsFreed(worker_id, 1)]
+    assert leader.triggers == [[ReportedSlots(worker_id, 1, has_answer=False)]]
     assert [word for word, _ in leader.replies] == ["ok"]
     assert "freed" not in "".join(leader.words)
     world.leader.disconnect()
