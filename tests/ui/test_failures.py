@@ -167,6 +167,9 @@ async def test_one_sees_whom_a_fault_affects(its_screens: Screens, failing: Api)
             dialog = page.get_by_role("dialog")
             await expect(dialog.get_by_role("row")).to_have_count(1 + 3)
             await expect(dialog).to_contain_text('"disk 2 is full"')
+            # Texts stand at the left, as in every table.
+            value = dialog.get_by_role("rowheader").first
+            assert await value.evaluate("(e) => getComputedStyle(e).textAlign") == "start"
             await accessible(page)
             await picture(page, f"failures-affected-{locale}")
 

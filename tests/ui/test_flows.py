@@ -265,6 +265,7 @@ async def test_a_waterfall_shows_when_each_job_could_start_did_and_ended(screens
         broken = rows.filter(has=page.locator(f'[data-key="{flow["loads"]["items"]}"]'))
         await expect(broken).to_contain_text("ValueError: the table items is locked")
         await expect(broken.locator(".waterfall-run")).to_be_visible()
+        await expect(page.locator(".flow-legend")).to_contain_text("failed path")
         link = broken.get_by_role("link")
         await expect(link).to_have_accessible_name(re.compile("^ui.fail .*, Failed, .*ran .*, ValueError"))
         skipped = rows.filter(has=page.locator(f'[data-key="{flow["publish"]}"]'))

@@ -131,8 +131,8 @@ function Skips({ one }) {
   if (!data || data.skipped_in_a_row === 0) return null;
   return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
     <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` <${Text} value=${data.job_why} max=${300} />`}
-      ${data.next_due_at && html` ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` · <${Text} value=${data.job_why} max=${300} />`}
+      ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 
 /** @param {{one: any, mayOperate: boolean}} props */

@@ -115,5 +115,5 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
   };
   return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
     <ol class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {import("../core/lib.js").FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>${rows.map(line)}</ol>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
+    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
 }

@@ -108,7 +108,7 @@ export default {
   "flow.ran": "ran {duration}",
   "flow.critical": "critical path",
   "flow.broken": "failed path",
-  "flow.span": "{duration} from the first to the last instant",
+  "flow.span": "{duration} from start to end",
   "flow.gone": "Deleted job",
   "flow.links": "after {before}, before {behind}",
   "flow.more_before": "{count} more before it",
