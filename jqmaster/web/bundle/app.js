@@ -8126,7 +8126,7 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   };
   return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
     <ol class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>${rows.map(line)}</ol>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
+    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
 }
 
 // jobs/flow.js
@@ -10989,8 +10989,8 @@ function Skips({ one }) {
   if (!data || data.skipped_in_a_row === 0) return null;
   return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
     <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText2(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` <${Text} value=${data.job_why} max=${300} />`}
-      ${data.next_due_at && html` ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` · <${Text} value=${data.job_why} max=${300} />`}
+      ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 function Facts3({ one, mayOperate }) {
   return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">
