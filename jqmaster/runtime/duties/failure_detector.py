@@ -98,7 +98,11 @@ class FailureDetector(LeaderLoop):
         silent = [
             w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._policy.current.stale_ms)
         ]
-        await self._detach(await self._unresponsive(silent))
+        unresponsive = await self._unresponsive(silent)
+        if self._missed:
+            # A message that came meanwhile waits for the next round, as in `wake`.
+            self._wake.clear()
+        await self._detach(unresponsive)
         await self._forget(workers, now_ms)
         return POLL_S
 

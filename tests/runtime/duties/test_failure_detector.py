@@ -166,6 +166,31 @@ async def test_pings_missed_before_a_heartbeat_do_not_count_while_looks_begin_th
     assert await attending.detached_by(worker) == "silence"
 
 
+@pytest.mark.req("D12")
+async def test_a_message_during_a_round_of_pings_begins_no_other_one_at_once(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a worker would miss all its pings within an instant."""
+    attending = Attending(world)
+    worker = await world.worker()
+    attending.detector.follow_looks()
+    world.pass_ms(6_000)
+
+    async def ping(worker: Worker, timeout_s: float) -> bool:
+        attending.pinged.append(worker.id)
+        attending.detector.wake()
+        return False
+
+    monkeypatch.setattr(attending, "ping", ping)
+    await attending.detector.start()
+    await wait_until(lambda: attending.detector._pausing, what="the first round is over")
+    assert attending.pinged == [worker]
+    assert not attending.detector._wake.is_set()
+    attending.detector.wake()
+    assert not attending.detector._wake.is_set()
+    await attending.detector.stop()
+
+
 @pytest.mark.req("D12", "M8")
 async def test_one_that_pulls_is_not_pinged_and_detached_for_its_silence(attending: Attending) -> None:
     alive, silent = await attending.world.worker(url=None), await attending.world.worker(url=None)
