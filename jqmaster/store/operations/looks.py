@@ -22,7 +22,7 @@ class Look:
 
     `has_…`: whether there is any. `is_ready`: whether jobs are ready. `workers`: how many are registered;
     `silent_ms`: for how long the longest silent of them was not heard. `edition`: version, edition, and edition in
-    force of the constraints. `mark`: see `generation`. `finished`: by final state, how many jobs there are, and how
+    force of the constraints. `finished`: by final state, how many jobs there are, and how
     long ago the first of them ended.
     """
 
@@ -46,7 +46,6 @@ class Look:
     workers: int
     silent_ms: int
     edition: tuple[int, int, int]
-    mark: str
     finished: Mapping[JobState, tuple[int, int]]
 
 
@@ -66,7 +65,7 @@ class LookStore:
             k.follow_ups, k.suspects, k.reopened, k.counted, k.running_actions, k.notices, k.notice_states,
             k.log_times, k.log_waits,
         )  # fmt: skip
-        self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, k.generation, *due, *waiting)
+        self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, *due, *waiting)
         self._due_keys = len(due)
 
     async def look(self, epoch: str) -> Look:
@@ -78,7 +77,7 @@ class LookStore:
         return self._read(data)
 
     def _read(self, data: Sequence[Any]) -> Look:
-        now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled, mark = data
+        now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled = data
 
         def until(*at: int) -> int:
             return min((max(0, firsts[n] - now_ms) for n in at if firsts[n] >= 0), default=-1)
@@ -108,7 +107,6 @@ class LookStore:
             workers=workers,
             silent_ms=silent_ms,
             edition=(version, edition, settled),
-            mark=mark.decode(),
             finished={
                 state: (counts[n], now_ms - firsts[n])
                 for n, state in enumerate(self._states, first_state)

@@ -24,8 +24,7 @@ pytestmark = [pytest.mark.req("S6"), real_time.LOOPS]
 NOTHING = Look(
     0, jobs=-1, leases=-1, callbacks=-1, definitions=-1, event_groups=-1, batches=-1, gates=-1, results=-1,
     has_follow_ups=False, has_suspects=False, has_changed_gates=False, has_counted_gates=False, has_actions=False,
-    has_notices=False, has_logs=False, is_ready=False, workers=0, silent_ms=-1, edition=(0, 0, 0), mark="m",
-    finished={},
+    has_notices=False, has_logs=False, is_ready=False, workers=0, silent_ms=-1, edition=(0, 0, 0), finished={},
 )  # fmt: skip
 LONG_S = 3600.0
 

@@ -26,7 +26,7 @@ async def test_a_look_at_an_empty_shard_finds_nothing(world: StoreWorld) -> None
         world.now_ms, jobs=-1, leases=-1, callbacks=-1, definitions=-1, event_groups=-1, batches=-1, gates=-1,
         results=-1, has_follow_ups=False, has_suspects=False, has_changed_gates=False, has_counted_gates=False,
         has_actions=False, has_notices=False, has_logs=False, is_ready=False, workers=0, silent_ms=-1,
-        edition=seen.edition, mark=seen.mark, finished={},
+        edition=seen.edition, finished={},
     )  # fmt: skip
 
 

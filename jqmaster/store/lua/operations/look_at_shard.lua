@@ -1,19 +1,19 @@
 #!lua flags=no-writes
 -- Looks at everything that may begin a duty of the leader: entries that are due by time, and keys that exist only while
 -- something waits.
--- KEYS epoch:string rules:hash workers:zset ready_counts:hash generation:string [+ due:zset waiting:set]
+-- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
 -- ARGV now_ms epoch many(names with counts; if there are more, some are taken for ready) due_keys(how many of the
 --   further keys are read by time; the others are only looked for)
 -- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key
 --   that exists],1 if jobs are ready,number of workers,ms since the longest silent worker was heard (-1: there is
---   none),version,edition,settled(editions of the constraints),mark(empty: it is gone) | stale_epoch
+--   none),version,edition,settled(editions of the constraints) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/reading.lua
-local epoch_key, rules_key, workers_key, counts_key, generation_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local epoch_key, rules_key, workers_key, counts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, many, due_keys = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local FIRST_DUE = 6
+local FIRST_DUE = 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
@@ -42,4 +42,4 @@ local heard_ms, workers = first_of(workers_key)
 local silent_ms = heard_ms < 0 and -1 or math.max(0, now_ms - heard_ms)
 local editions = reading.try('HMGET', rules_key, 'version', 'edition', 'settled') or {}
 return {'ok', now_ms, firsts, counts, waiting, has_ready(), workers, silent_ms, tonumber(editions[1] or 0),
-  tonumber(editions[2] or 0), tonumber(editions[3] or 0), reading.try('GET', generation_key) or ''}
+  tonumber(editions[2] or 0), tonumber(editions[3] or 0)}
