@@ -21,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "logs": set(),
     "workers": set(),
     "challenges": set(),
+    "namespaces": {"identity"},
     "notices": set(),
     "targets": {"identity"},
     "batches": {"jobs/backlog_why", "jobs/flow"},
@@ -52,6 +53,7 @@ ROOMS: dict[str, set[str]] = {
         "constraints/pause_dialog",
         "definitions/dialogs",
         "jobs/actions",
+        "namespaces",
         "operations/runbook_link",
     },
 }

@@ -242,6 +242,8 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
 * **Charts**: they mark deploys, pauses, changes and incidents, and compare with yesterday or last week. Arrow keys move through
   time, Shift and arrow keys mark a range, Enter opens its jobs, `+` and `-` zoom.
 * **Incidents**: each [incident](incidents.md) is one story on one page: what happened, what was changed before, who takes care of it.
+* **Namespaces**: the page lists all [namespaces](growth.md), the worst first, and the stores in which they lie. If there is more than one, the header
+  names yours, and `g N` (with Shift) leads to another one. Every page and link of a namespace is below `/ns/NAME/`.
 * **Sessions**: if yours ends, you log in again in a dialog, and what you typed stays.
 * **API**: the [HTTP API](../openapi/) can do everything that the UI does. You can copy lists, jobs and forms as `curl`
   commands.

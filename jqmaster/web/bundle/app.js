@@ -514,7 +514,8 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
   }
   if (!response.ok) {
     const problem = new Problem(response.status, parsed3 ?? {});
-    if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
+    const isElsewhere2 = path.startsWith("../");
+    if (response.status === 401 && path !== "api/session" && !isElsewhere2) onUnauthorized(problem);
     throw problem;
   }
   heard2?.(response);
@@ -1287,6 +1288,7 @@ var PATHS = {
   notices: "M2.500 4.500h11v7.500h-11ZM2.500 5l5.500 4 5.500-4",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
+  namespaces: "M2.500 2.500h4.500v4.500h-4.500ZM9 2.500h4.500v4.500h-4.500ZM2.500 9h4.500v4.500h-4.500ZM9 9h4.500v4.500h-4.500Z",
   incidents: "M2.500 8.500h2.500l2-5 3 9 2-4h1.500",
   targets: "M8 2.500a5.500 5.500 0 1 0 0 11a5.500 5.500 0 1 0 0-11M8 5.500a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M8 8h.1",
   enqueue: "M8 3v10M3 8h10",
@@ -1386,9 +1388,9 @@ function useConfirmation(onConfirm, onClose) {
   };
   return { problem, isBusy, confirm };
 }
-function Sure({ title: title2, verb, onConfirm, onClose, children }) {
+function Sure({ title: title2, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
-  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
+  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//></footer><//>`;
 }
 var toasters = /* @__PURE__ */ new Set();
 var toastId = 0;
@@ -1438,9 +1440,9 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf9) {
+function useForm(document2, valuesOf10) {
   const [state, setState] = E2(() => {
-    const opened2 = valuesOf9(document2);
+    const opened2 = valuesOf10(document2);
     return { base: document2, opened: opened2, values: opened2, differences: (
       /** @type {Difference[]} */
       []
@@ -1492,7 +1494,7 @@ function useForm(document2, valuesOf9) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf9(theirDocument);
+      const theirs = valuesOf10(theirDocument);
       const { opened: opened2, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened2[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
@@ -1519,7 +1521,7 @@ function useForm(document2, valuesOf9) {
       if (one) put2({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened2 = valuesOf9(next);
+      const opened2 = valuesOf10(next);
       put2({ base: next, opened: opened2, values: opened2, differences: [] });
       setProblem(null);
     }
@@ -1777,6 +1779,40 @@ function useLasting(is2) {
   return is2 && isLasting;
 }
 
+// core/namespaces.js
+var place = document.baseURI.replace(/[?#].*$/, "").match(/\/ns\/([^/]+)\/[^/]*$/);
+var namespace = place?.[1] ?? "";
+var DEFAULT = "default";
+var ofInstallation = (path) => (namespace ? "../../" : "") + path;
+var addressOf = (name, hash = "") => `${ofInstallation(name === DEFAULT ? "" : `ns/${encodeURIComponent(name)}/`) || "./"}${hash}`;
+
+// namespaces/known.js
+var known = [];
+var listeners4 = /* @__PURE__ */ new Set();
+async function loadNamespaces() {
+  const path = (
+    /** @type {"api/namespaces"} */
+    ofInstallation("api/namespaces")
+  );
+  try {
+    known = (await get(path)).namespaces;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 0 || error.status >= 500) return;
+    known = [];
+  }
+  for (const listener of listeners4) listener(known);
+}
+function useNamespaces() {
+  const [namespaces, setNamespaces] = E2(known);
+  W2(() => {
+    listeners4.add(setNamespaces);
+    setNamespaces(known);
+    return () => void listeners4.delete(setNamespaces);
+  }, []);
+  return namespaces;
+}
+
 // core/router.js
 var PAGES = (
   /** @type {const} */
@@ -1796,6 +1832,7 @@ var PAGES = (
     "targets",
     "workers",
     "masters",
+    "namespaces",
     "incidents",
     "audit",
     "settings",
@@ -1805,25 +1842,29 @@ var PAGES = (
     "login"
   ]
 );
+var OF_INSTALLATION = ["namespaces", "settings"];
 function parseRoute(hash) {
   const [path = "", search2 = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const name = path === "" ? "overview" : path;
-  const page = PAGES.find((known) => known === name) ?? null;
+  const page = PAGES.find((known2) => known2 === name) ?? null;
   const query = /* @__PURE__ */ Object.create(null);
   for (const [key, value] of new URLSearchParams(search2)) query[key] = value;
   return { page, query };
 }
+var isOfInstallation = (page) => page !== null && OF_INSTALLATION.includes(page);
+var isElsewhere = (page) => namespace !== "" && isOfInstallation(page);
 function href(page, query = {}) {
   const params = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
     if (value !== null && value !== void 0 && value !== "") params.set(key, String(value));
   }
   const search2 = params.toString();
-  return `#/${page}${search2 ? "?" + search2 : ""}`;
+  return `${isElsewhere(page) ? ofInstallation("") : ""}#/${page}${search2 ? "?" + search2 : ""}`;
 }
 function go(page, query = {}, { replace = false } = {}) {
   const target = href(page, query);
-  if (!replace) location.hash = target;
+  if (isElsewhere(page)) location.assign(target);
+  else if (!replace) location.hash = target;
   else if (location.hash !== target) {
     history.replaceState(null, "", target);
     dispatchEvent(new HashChangeEvent("hashchange"));
@@ -1838,6 +1879,54 @@ function useRoute() {
     return () => removeEventListener("hashchange", change2);
   }, []);
   return parseRoute(hash);
+}
+
+// ui/keys.js
+var keyLayers = [];
+var keysInForce = () => keyLayers;
+function useKeys(keys) {
+  const layer = j({ keys });
+  layer.current.keys = keys;
+  W2(() => {
+    const own = layer.current;
+    keyLayers.push(own);
+    return () => void keyLayers.splice(keyLayers.indexOf(own), 1);
+  }, []);
+}
+
+// namespaces/switcher.js
+function Switcher({ onOpen }) {
+  const hasOthers = useNamespaces().length > 1;
+  const open = () => {
+    onOpen();
+    void loadNamespaces();
+  };
+  useKeys(hasOthers ? { "g N": open } : {});
+  const name = visible(namespace || DEFAULT);
+  if (!hasOthers)
+    return namespace ? html`<span class="namespace" title=${t("namespaces.one")}>${name}</span>` : null;
+  return html`<button type="button" class="button small namespace" aria-haspopup="dialog" aria-label=${t("namespaces.switch.now", { name })} title=${t("namespaces.switch")} onClick=${open}>${name} ▾</button>`;
+}
+var pageElsewhere = (page) => page === null || page === "login" || isOfInstallation(page) ? "#/overview" : `#/${page === "job" ? "jobs" : page}`;
+function NamespaceChoice({ page, onClose }) {
+  const namespaces = useNamespaces();
+  const [text, setText] = E2("");
+  const wanted = text.trim().toLowerCase();
+  const found = namespaces.filter(({ name, title: title2 }) => `${name}
+${title2}`.toLowerCase().includes(wanted));
+  const first = found.find((one) => one.name === wanted) ?? found[0];
+  const addressIn = (name) => addressOf(name, pageElsewhere(page));
+  const submit = (event) => {
+    event.preventDefault();
+    if (first) location.assign(addressIn(first.name));
+  };
+  return html`<${Dialog} title=${t("namespaces.switch")} onClose=${onClose}><form class="stack" onSubmit=${submit}>
+    <input type="search" name="namespace" autofocus aria-label=${t("namespaces.find")} placeholder=${t("namespaces.find")} maxlength="100" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)} />
+    <ul class="switcher" aria-label=${t("nav.namespaces")}>${found.map(
+    ({ name, title: title2, state }) => html`<li key=${name}><a href=${addressIn(name)} aria-current=${name === (namespace || DEFAULT) ? "true" : void 0} onClick=${onClose}>${visible(name)}</a> <span class="muted">${visible(title2)}</span> ${state !== "open" && html`<${Badge} kind="off">${t(`namespaces.state.${state}`)}<//>`}</li>`
+  )}</ul>
+    ${found.length === 0 && html`<p class="muted" role="status">${t("namespaces.find.none")}</p>`}
+    <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p></form><//>`;
 }
 
 // core/states.js
@@ -2269,7 +2358,7 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
     told4.current = textOf(next);
     onText(told4.current);
   };
-  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
     <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
     ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
@@ -2279,7 +2368,7 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
         <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
         <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
         <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place2) => place2 !== at2) })}>✕</button>`}</div>`;
   })}
     <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
     <p class="muted small">${hint}</p></div>`;
@@ -2415,10 +2504,10 @@ function BacklogWhy({ whose, class: more = "" }) {
     return html`<p class=${`backlog-why ${more}`} aria-hidden="true">${" "}</p>`;
   const head = t(data.is_exact ? "backlog.waits" : "backlog.waits.at_least", { count: data.ready });
   const part = data.examined < data.ready ? ` ${t("backlog.part", { count: data.examined })}` : "";
-  return html`<p class=${`backlog-why ${more}`}>${head}${part} ${causes.map((cause, at2) => html`<span key=${keyOf(cause)}>${at2 > 0 && t("backlog.and")}<a href=${addressOf(cause)}>${causeText(cause)}</a></span>`)}</p>`;
+  return html`<p class=${`backlog-why ${more}`}>${head}${part} ${causes.map((cause, at2) => html`<span key=${keyOf(cause)}>${at2 > 0 && t("backlog.and")}<a href=${addressOf2(cause)}>${causeText(cause)}</a></span>`)}</p>`;
 }
 var keyOf = ({ code, constraint, key_value, kind }) => JSON.stringify([code, constraint, key_value, kind]);
-var addressOf = ({ constraint, job_id }) => constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
+var addressOf2 = ({ constraint, job_id }) => constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
 function causeText(cause) {
   const count2 = number(cause.count);
   if (cause.constraint === null)
@@ -2482,12 +2571,12 @@ function countsOf({ counts }) {
     /** @type {any} */
     counts[state]
   ]);
-  const known = (
+  const known2 = (
     /** @type {[string, number][]} */
     all.filter(([, count2]) => count2 > 0)
   );
   const isCounted = all.every(([, count2]) => count2 !== null && count2 !== void 0);
-  return isCounted || !counts.unfinished ? known : [["unfinished", counts.unfinished], ...known];
+  return isCounted || !counts.unfinished ? known2 : [["unfinished", counts.unfinished], ...known2];
 }
 var shareOf = ({ counts }) => counts.total ? Math.floor((counts.total - counts.unfinished) / counts.total * 100) : 0;
 function BatchStrip({ batch }) {
@@ -2671,7 +2760,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf6 = (name) => name,
+  labelOf: labelOf7 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -2734,16 +2823,16 @@ function FormDialog({
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf6} />`}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf7} />`}
     <${ErrorBox} problem=${form.problem} />
     ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
 }
-function Differences({ form, labelOf: labelOf6 }) {
+function Differences({ form, labelOf: labelOf7 }) {
   const id = J2();
   const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
   return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
     <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf6(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf7(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -3093,8 +3182,8 @@ var EVENTS_READ = 100;
 var index = null;
 var knownIndex = (who) => index?.who === who ? index : null;
 async function loadIndex(who, signal) {
-  const known = knownIndex(who);
-  if (known && Date.now() - known.atMs < FRESH_MS) return known;
+  const known2 = knownIndex(who);
+  if (known2 && Date.now() - known2.atMs < FRESH_MS) return known2;
   const [names, batches, workers, constraints, definitions, calendars, events] = await Promise.allSettled([
     get("api/names", { limit: MOST_NAMES }, signal),
     get("api/batches", { limit: MOST_LISTED }, signal),
@@ -3197,9 +3286,10 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   const { found, of: of2 } = useFound(wanted);
   W2(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
+  const namespaces = useNamespaces();
   const local = search(index2?.entries ?? [], wanted, MOST);
-  const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
-  const remote = (of2 === wanted ? found.entries : []).filter((one) => !known.has(`${one.kind} ${one.id}`));
+  const known2 = new Set(local.map((one) => `${one.kind} ${one.id}`));
+  const remote = (of2 === wanted ? found.entries : []).filter((one) => !known2.has(`${one.kind} ${one.id}`));
   const things = wanted ? [...local, ...remote].sort((a2, b2) => fitOf(a2, lower) - fitOf(b2, lower)) : [];
   const isNamed = things.length > 0 && fitOf(
     /** @type {Entry} */
@@ -3221,7 +3311,8 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
       act: () => go(page)
     })),
     ...may(session2, "push") ? [sending()] : [],
-    ...settings(onHelp)
+    ...settings(onHelp),
+    ...wanted ? namespaces.map(entering) : []
   ].filter((command) => command.label.toLowerCase().includes(lower));
   const told4 = things.flatMap((one) => commandsOf(one, session2, setPausing));
   const jobs = of2 === wanted ? found.jobs : [];
@@ -3271,16 +3362,17 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     setWaiting(false);
     setText(event.target.value);
   };
-  const point = (place) => {
+  const point = (place2) => {
     hasMoved.current = true;
-    setAt(place);
+    setAt(place2);
   };
-  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
+  const title2 = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
+  return html`<${Dialog} title=${title2} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
     <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
       maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
     <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
     <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
-    (command, place) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place)}>
+    (command, place2) => html`<li key=${command.key} id=${`${id}-${place2}`} role="option" aria-selected=${String(place2 === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place2)}>
         <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`
   )}</ul></div><//>`;
 }
@@ -3345,6 +3437,13 @@ var sending = () => ({
   kind: t("palette.action"),
   label: t("events.send"),
   act: () => go("events", { send: "*" })
+});
+var entering = ({ name, title: title2 }) => ({
+  key: `namespace ${name}`,
+  kind: t("namespaces.one"),
+  label: visible(name),
+  hint: visible(title2),
+  act: () => location.assign(addressOf(name, "#/overview"))
 });
 var searchJobs = (text) => ({
   key: "search",
@@ -3433,19 +3532,6 @@ async function drain(id) {
     toast(t("workers.drained"), "ok", () => attempt(() => post(`${path}/resume`), t("workers.resumed")));
 }
 
-// ui/keys.js
-var keyLayers = [];
-var keysInForce = () => keyLayers;
-function useKeys(keys) {
-  const layer = j({ keys });
-  layer.current.keys = keys;
-  W2(() => {
-    const own = layer.current;
-    keyLayers.push(own);
-    return () => void keyLayers.splice(keyLayers.indexOf(own), 1);
-  }, []);
-}
-
 // ui/titles.js
 var ofPage = "";
 function usePageTitle(title2) {
@@ -3462,7 +3548,7 @@ function useTitle(title2) {
   }, [title2]);
 }
 function show(title2) {
-  document.title = `${visible(title2).slice(0, 120)} · jqmaster`;
+  document.title = [visible(title2).slice(0, 120), namespace, "jqmaster"].filter(Boolean).join(" · ");
 }
 
 // core/curl.js
@@ -5989,8 +6075,8 @@ function pauseText(figures) {
 var DEFAULT_MS = 30 * 6e4;
 var MOST2 = 200;
 function useSnoozed() {
-  const [known, setKnown] = usePref("snoozed", {});
-  const all = Object.entries(known ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
+  const [known2, setKnown] = usePref("snoozed", {});
+  const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
   const ends = all.map(([, until]) => Number(until));
   const first = Math.min(...ends);
   W2(() => {
@@ -6142,9 +6228,9 @@ function fullOf(constraints, atMs) {
 }
 function count(constraints, atMs) {
   counted = constraints;
-  const known = new Map(constraints.map((one) => [one.name, one]));
+  const known2 = new Map(constraints.map((one) => [one.name, one]));
   for (const [name, one] of held) {
-    const present = known.get(name);
+    const present = known2.get(name);
     if (!present || !canBeFull(present)) held.delete(name);
     else if (present.usage.held > 0) continue;
     else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
@@ -6513,10 +6599,10 @@ function useSteadyRows(rows, rowKey, isHeld, of2) {
   const [, redraw] = E2(0);
   if (!isHeld || shown2.current.of !== of2 || shown2.current.rows.length === 0) shown2.current = { rows, of: of2 };
   const newest = new Map(rows.map((row) => [rowKey(row), row]));
-  const known = new Set(shown2.current.rows.map(rowKey));
+  const known2 = new Set(shown2.current.rows.map(rowKey));
   return {
     rows: shown2.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
-    newCount: rows.filter((row) => !known.has(rowKey(row))).length,
+    newCount: rows.filter((row) => !known2.has(rowKey(row))).length,
     showNew: () => {
       shown2.current = { rows, of: of2 };
       redraw((n) => n + 1);
@@ -6710,20 +6796,20 @@ function Page({ query, session: session2 }) {
 }
 function orphansOf(names, workers) {
   if (workers === null) return [];
-  const known = new Set(
+  const known2 = new Set(
     workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
   );
-  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES2);
+  return names.filter((name) => name.ready > 0 && !known2.has(name.name)).slice(0, MOST_NAMES2);
 }
 function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
   return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
 }
 function Faults({ faults: found, isAnswered, isWhole, problem }) {
-  const [known, setKnown] = usePref("acknowledged", []);
+  const [known2, setKnown] = usePref("acknowledged", []);
   const acknowledged = (
     /** @type {string[]} */
-    Array.isArray(known) ? known : []
+    Array.isArray(known2) ? known2 : []
   );
   const keys = found.map((fault2) => fault2.key);
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
@@ -7737,7 +7823,7 @@ async function loadLayout() {
   const address = document.documentElement.getAttribute("data-layout") ?? "";
   library ??= await import(new URL(address, document.baseURI).href);
 }
-var sizeOf = (place) => place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place.isFailure ? FAILURE : NODE;
+var sizeOf = (place2) => place2.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place2.isFailure ? FAILURE : NODE;
 var told3 = (keys) => [...keys].sort().join(" ");
 function placesOf(jobs, current, isEach, failures2) {
   const behind = new Map(jobs.map((job) => [job.id, []]));
@@ -7759,27 +7845,27 @@ function placesOf(jobs, current, isEach, failures2) {
       places.push({ key, kind, jobs: group, isFailure, x: 0, y: 0, before: [], behind: [] });
     }
   }
-  const placeOf = new Map(places.flatMap((place) => place.jobs.map((job) => [job.id, place])));
-  for (const place of places) {
-    const before = new Set(place.jobs.flatMap((job) => job.after.map((id) => placeOf.get(id)?.key ?? "")));
-    place.before = [...before].filter(Boolean);
+  const placeOf = new Map(places.flatMap((place2) => place2.jobs.map((job) => [job.id, place2])));
+  for (const place2 of places) {
+    const before = new Set(place2.jobs.flatMap((job) => job.after.map((id) => placeOf.get(id)?.key ?? "")));
+    place2.before = [...before].filter(Boolean);
   }
-  const byKey2 = new Map(places.map((place) => [place.key, place]));
-  for (const place of places) for (const key of place.before) byKey2.get(key)?.behind.push(place.key);
+  const byKey2 = new Map(places.map((place2) => [place2.key, place2]));
+  for (const place2 of places) for (const key of place2.before) byKey2.get(key)?.behind.push(place2.key);
   return places;
 }
 function connected(places) {
   const together = /* @__PURE__ */ new Map();
-  for (const place of places) {
-    const key = told3(place.before);
-    together.set(key, [...together.get(key) ?? [], place]);
+  for (const place2 of places) {
+    const key = told3(place2.before);
+    together.set(key, [...together.get(key) ?? [], place2]);
   }
   const pairs = [];
   const junctions = [];
   for (const [key, some] of together) {
     const before = some[0]?.before ?? [];
     if (before.length < 2 || some.length < 2) {
-      for (const place of some) for (const other of before) pairs.push([other, place.key]);
+      for (const place2 of some) for (const other of before) pairs.push([other, place2.key]);
       continue;
     }
     const junction = `junction ${key}`;
@@ -7795,7 +7881,7 @@ function connected(places) {
       behind: []
     });
     for (const other of before) pairs.push([other, junction]);
-    for (const place of some) pairs.push([junction, place.key]);
+    for (const place2 of some) pairs.push([junction, place2.key]);
   }
   return { pairs, junctions };
 }
@@ -7804,7 +7890,7 @@ function pictureOf(jobs, { current, isEach, failures: failures2 }) {
   const { pairs, junctions } = connected(real);
   const places = [...real, ...junctions];
   const graph = library.graph();
-  const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
+  const nodes = new Map(places.map((place2) => [place2.key, graph.node(place2)]));
   for (const [from, to2] of pairs) graph.link(nodes.get(from), nodes.get(to2));
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library.sugiyama().nodeSize(({ data }) => [sizeOf(data).height, sizeOf(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
@@ -7862,7 +7948,7 @@ function useKeptNodes() {
   );
   return (key, facts, make) => {
     const old = kept.current.get(key);
-    if (old && old.facts.every((fact, place) => fact === facts[place])) return (
+    if (old && old.facts.every((fact, place2) => fact === facts[place2])) return (
       /** @type {any} */
       old.node
     );
@@ -7890,18 +7976,18 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   const picture = y(() => pictureOf(jobs, { current, isEach, failures: failures2 }), [shape, current, isEach]);
   const broken = y(() => brokenIn(flow, newest), [flow, newest]);
   const critical = y(() => new Set(flow.critical_path), [flow]);
-  const byKey2 = y(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
+  const byKey2 = y(() => new Map(picture.places.map((place2) => [place2.key, place2])), [picture]);
   const keptNode = useKeptNodes();
   const keptLine = useKeptNodes();
-  const nodes = picture.places.filter((place) => place.kind !== "junction");
-  const first = nodes.find((place) => place.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
+  const nodes = picture.places.filter((place2) => place2.kind !== "junction");
+  const first = nodes.find((place2) => place2.key === (current || failure))?.key ?? nodes[0]?.key ?? "";
   const entry2 = byKey2.has(focused) ? focused : first;
-  const hasAlike = isEach || nodes.some((place) => place.kind === "group");
+  const hasAlike = isEach || nodes.some((place2) => place2.kind === "group");
   V2(() => {
-    const place = byKey2.get(current || failure);
-    if (box.current && place) {
-      box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
-      box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
+    const place2 = byKey2.get(current || failure);
+    if (box.current && place2) {
+      box.current.scrollLeft = place2.x * zoom - (box.current.clientWidth - NODE.width) / 2;
+      box.current.scrollTop = place2.y * zoom - (box.current.clientHeight - NODE.height) / 2;
     }
   }, [current, isEach]);
   const fit = () => {
@@ -7917,8 +8003,8 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   );
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = byKey2.get(entry2);
-    const next = place && nextOf(event.key, place, nodes, byKey2);
+    const place2 = byKey2.get(entry2);
+    const next = place2 && nextOf(event.key, place2, nodes, byKey2);
     if (!next) return;
     event.preventDefault();
     const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
@@ -7929,14 +8015,14 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
     const kind = lineClass(one, byKey2, newest, broken, critical, near);
     return keptLine(one.key, [one, kind], () => html`<path key=${one.key} d=${one.path} class=${kind} />`);
   };
-  const node = (place) => {
-    const isCurrent = place.key === current;
-    const isEntry = place.key === entry2;
-    const marks = `${place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place.key === failure ? "is-failure" : ""}`;
+  const node = (place2) => {
+    const isCurrent = place2.key === current;
+    const isEntry = place2.key === entry2;
+    const marks = `${place2.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place2.key === failure ? "is-failure" : ""}`;
     return keptNode(
-      place.key,
-      [place, newest, isCurrent, isEntry, marks],
-      () => html`<${Node} key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`
+      place2.key,
+      [place2, newest, isCurrent, isEntry, marks],
+      () => html`<${Node} key=${place2.key} place=${place2} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`
     );
   };
   return html`<div class="row flow-tools">${tools}
@@ -7946,28 +8032,28 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
     <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
       <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
         <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map(line)}
-          ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
+          ${picture.places.filter((place2) => place2.kind === "junction").map((place2) => html`<circle key=${place2.key} cx=${place2.x + 4} cy=${place2.y + 4} r="3" />`)}</svg>
         ${nodes.map(node)}
       </div></div></div>
     <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}</p>`;
 }
-function nextOf(key, place, nodes, byKey2) {
+function nextOf(key, place2, nodes, byKey2) {
   const nearest = (some) => some.reduce(
-    (best, one) => !best || Math.abs(one.y - place.y) < Math.abs(best.y - place.y) ? one : best,
+    (best, one) => !best || Math.abs(one.y - place2.y) < Math.abs(best.y - place2.y) ? one : best,
     /** @type {Place | undefined} */
     void 0
   )?.key;
   const all = (keys) => keys.flatMap((one) => byKey2.get(one) ?? []);
-  const column = nodes.filter((one) => one.x === place.x);
+  const column = nodes.filter((one) => one.x === place2.x);
   switch (key) {
     case "ArrowRight":
-      return nearest(all(place.behind));
+      return nearest(all(place2.behind));
     case "ArrowLeft":
-      return nearest(all(place.before));
+      return nearest(all(place2.before));
     case "ArrowDown":
-      return column.find((one) => one.y > place.y)?.key;
+      return column.find((one) => one.y > place2.y)?.key;
     case "ArrowUp":
-      return column.filter((one) => one.y < place.y).at(-1)?.key;
+      return column.filter((one) => one.y < place2.y).at(-1)?.key;
     case "Home":
       return nodes[0]?.key;
     case "End":
@@ -7984,26 +8070,26 @@ function lineClass(line, byKey2, newest, broken, critical, focused) {
   const isBroken = Boolean(
     from?.jobs.some((job) => broken.has(job.id)) && (to2?.kind === "junction" || to2?.jobs.some((job) => broken.has(job.id)))
   );
-  const isCritical = [from, to2].every((place) => place?.jobs.some((job) => critical.has(job.id)));
+  const isCritical = [from, to2].every((place2) => place2?.jobs.some((job) => critical.has(job.id)));
   const isAnyEnd = to2?.jobs.some((job) => job.when === "finished") ?? false;
   const isNear = focused !== "" && (line.from === focused || line.to === focused);
   return `${isBroken ? "broken" : isOver ? "over" : ""} ${isCritical ? "critical" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
 }
-function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
-  const jobs = place.jobs.map((job2) => newest.get(job2.id) ?? job2);
+function Node({ place: place2, newest, marks, isCurrent, isEntry, onOpen }) {
+  const jobs = place2.jobs.map((job2) => newest.get(job2.id) ?? job2);
   const [job] = (
     /** @type {[FlowJob]} */
     jobs
   );
-  const { width, height } = sizeOf(place);
-  const at2 = { left: `${place.x}px`, top: `${place.y}px`, width: `${width}px`, height: `${height}px` };
+  const { width, height } = sizeOf(place2);
+  const at2 = { left: `${place2.x}px`, top: `${place2.y}px`, width: `${width}px`, height: `${height}px` };
   const tab = isEntry ? 0 : -1;
   const name = job.name === null ? t("flow.gone") : visible(job.name);
-  const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
-  if (place.kind === "group") {
+  const links = t("flow.links", { before: place2.before.length, behind: place2.behind.length });
+  if (place2.kind === "group") {
     const counts = countsOf2(jobs);
     const told4 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
-    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
+    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place2.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
 ${told4}`} onClick=${onOpen}>
       <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`)}</span></button>`;
   }
@@ -8016,10 +8102,10 @@ ${told4}`} onClick=${onOpen}>
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
   const error = job.error ? visible(job.error) : "";
   const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
+  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place2.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
   const common = {
     class: `flow-node ${isCurrent ? "is-current" : ""} ${marks} ${state ? `of-${state}` : "is-gone"}`,
-    "data-key": place.key,
+    "data-key": place2.key,
     style: at2,
     tabindex: tab,
     title: `${titleOf2(job)}
@@ -8081,8 +8167,8 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
   }, [current]);
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const place = rows.findIndex((row) => row.job.id === entry2);
-    const steps = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: rows.length - 1 };
+    const place2 = rows.findIndex((row) => row.job.id === entry2);
+    const steps = { ArrowDown: place2 + 1, ArrowUp: place2 - 1, Home: 0, End: rows.length - 1 };
     const next = rows[
       /** @type {Record<string, number>} */
       steps[event.key] ?? -1
@@ -8144,7 +8230,7 @@ async function loadFlow(path, signal) {
 function Flow({ flow, current = "", session: session2, onChange }) {
   const hold = useHold();
   const [view, setView] = usePref("flow", "graph");
-  const [place, setPlace] = E2(0);
+  const [place2, setPlace] = E2(0);
   const [, redraw] = E2(0);
   const hasMoved = j(false);
   const box = j(
@@ -8154,9 +8240,9 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   const shown2 = j(flow);
   if (!hold.isHeld) shown2.current = flow;
   const newest = y(() => new Map(flow.jobs.map((job) => [job.id, job])), [flow]);
-  const known = new Set(shown2.current.jobs.map((job) => job.id));
-  const failures2 = flow.failures.filter((id) => known.has(id));
-  const at2 = Math.min(place, failures2.length - 1);
+  const known2 = new Set(shown2.current.jobs.map((job) => job.id));
+  const failures2 = flow.failures.filter((id) => known2.has(id));
+  const at2 = Math.min(place2, failures2.length - 1);
   const reveal = (id, hasFocus) => {
     const node = box.current?.querySelector(`[data-key="${CSS.escape(id)}"]`);
     if (!(node instanceof HTMLElement)) return;
@@ -8178,20 +8264,20 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   const drawn = { flow: shown2.current, newest, current, failure: failure?.id ?? "", tools };
   return html`<div class=${`flow ${failures2.length ? "has-failure" : ""}`} ref=${box} ...${hold.bind}>
     ${failure && html`<${Failure} job=${failure} place=${at2} count=${failures2.length} session=${session2} onStep=${step} onChange=${onChange} />`}
-    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
+    <${NewRows} count=${flow.jobs.filter((job) => !known2.has(job.id)).length} onShow=${() => {
     shown2.current = flow;
     redraw((n) => n + 1);
   }} />
     ${view === "waterfall" ? html`<${FlowWaterfall} ...${drawn} />` : html`<${FlowGraph} ...${drawn} />`}</div>`;
 }
-function Failure({ job, place, count: count2, session: session2, onStep, onChange }) {
+function Failure({ job, place: place2, count: count2, session: session2, onStep, onChange }) {
   const retry = () => attempt(
     () => post(`api/jobs/${encodeURIComponent(job.id)}/retry`, { attempt: job.attempt }),
     t("flow.retried", { name: titleOf2(job) })
   ).then(onChange);
   const reason = job.error ?? (job.cause ? t(`cause.${job.cause}`) : "");
   return html`<section class="flow-failure" aria-label=${t("flow.failures")}>
-    <p><b>${t("flow.failure", { place: place + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>${titleOf2(job)}</a>${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}</p>
+    <p><b>${t("flow.failure", { place: place2 + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>${titleOf2(job)}</a>${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}</p>
     <div class="row">
       ${count2 > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
       <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>${t(count2 > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd><//>
@@ -8520,9 +8606,9 @@ function Binary({ bytes, code }) {
 var MAX_VALUE2 = 60;
 var MAX_NAMED_JOBS = 3;
 function noWorkerText(verdict) {
-  const known = verdict.stale + verdict.detached;
-  const key = known > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
-  return t(key, { name: visible(verdict.name), count: known, similar: visible(verdict.similar ?? "") });
+  const known2 = verdict.stale + verdict.detached;
+  const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
 }
 function verdictText(verdict, why) {
   switch (verdict.code) {
@@ -9804,7 +9890,7 @@ function ShareFields({ form }) {
 function Rows({ form, name, columns: columns3, isRule }) {
   const rows = rowsIn(form.values[name]);
   const put2 = (next) => form.set({ [name]: JSON.stringify(next) });
-  const change2 = (at2, part) => put2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
+  const change2 = (at2, part) => put2(rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row));
   const blank = {
     of: isRule ? BLANK_RULE : "",
     ...Object.fromEntries(columns3.map((column) => [column.name, ""]))
@@ -9816,7 +9902,7 @@ function Rows({ form, name, columns: columns3, isRule }) {
         ${columns3.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */
     column.name}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */
     column.name}`)} value=${row[column.name]} onInput=${(e2) => change2(at2, { [column.name]: e2.target.value })} />`)}
-        <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
+        <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put2(rows.filter((_, place2) => place2 !== at2))}>✕</button></div>`;
   })}
     <div><${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("constraints.add_row")}<//></div></fieldset>`;
 }
@@ -10070,8 +10156,8 @@ async function askFor(path, text, signal) {
   );
   const values2 = details.flatMap((detail) => detail.value ? [detail.value] : []);
   const different = values2.filter((value, at2) => values2.findIndex((one) => one.id === value.id) === at2);
-  const known = different.filter((value) => value.waiting || value.running || value.own_limits);
-  return known.length > 0 ? known : different;
+  const known2 = different.filter((value) => value.waiting || value.running || value.own_limits);
+  return known2.length > 0 ? known2 : different;
 }
 
 // constraints/pages/constraints.js
@@ -10320,12 +10406,12 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
   if (instants === null) return html`<p class="muted">${t("loading")}</p>`;
   if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
   const own = mode === "utc" ? "UTC" : ownZone();
-  const isElsewhere = own !== zone;
+  const isElsewhere2 = own !== zone;
   return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
-    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
+    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere2 && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
     <tbody>${instants.map((one) => {
     const note2 = noteText(one, jitterMs, zone);
-    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note2 && html` <span class="hint-line">${note2}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
+    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note2 && html` <span class="hint-line">${note2}</span>`}</td>${isElsewhere2 && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
   })}</tbody></table></div>`;
 }
 
@@ -10438,7 +10524,7 @@ function ArgumentMapping({ text, onText, paths }) {
     told4.current = textOf2(next);
     onText(told4.current);
   };
-  const put2 = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
+  const put2 = (at2, part) => change2(rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
     <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
     ${rows.map((row, at2) => {
@@ -10446,7 +10532,7 @@ function ArgumentMapping({ text, onText, paths }) {
     return html`<div key=${at2} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(e2) => put2(at2, { key: e2.target.value })} />
         <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(e2) => put2(at2, { isFrom: e2.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
         <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(e2) => put2(at2, { text: e2.target.value })} />
-        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
+        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change2(rows.filter((_, place2) => place2 !== at2))}>✕</button></div>`;
   })}
     <div><${Button} class="small" onClick=${() => change2([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
     <p class="muted small">${t("events.mapping.hint")}</p></div>`;
@@ -12540,13 +12626,294 @@ function Leaders({ epoch }) {
   ]} />`)}</section>`;
 }
 
+// namespaces/conditions.js
+function faultOf(one) {
+  if (one.state === "closed") return "";
+  if (one.fault) return one.fault;
+  if (one.state !== "open") return t(`namespaces.fault.${one.state}`);
+  if (one.leader === null) return t("namespaces.fault.no_leader");
+  return isFull(one) ? t("namespaces.fault.full") : "";
+}
+var isFull = (one) => one.waiting_quota !== null && one.waiting_quota >= 1;
+function rankOf(one) {
+  if (one.state === "closed") return 3;
+  if (one.fault || one.state !== "open" || one.leader === null) return 0;
+  return isFull(one) ? 1 : 2;
+}
+var worstFirst = (entries) => [...entries].sort(
+  (a2, b2) => rankOf(a2) - rankOf(b2) || (b2.oldest_wait_s ?? 0) - (a2.oldest_wait_s ?? 0) || (b2.failures ?? 0) - (a2.failures ?? 0)
+);
+
+// namespaces/editor.js
+var QUOTAS = (
+  /** @type {const} */
+  ["waiting_jobs"]
+);
+var pathOfNamespace = (name) => (
+  /** @type {"api/namespaces/{name}"} */
+  `api/namespaces/${encodeURIComponent(name)}`
+);
+var labelOf4 = (name) => t(`namespaces.${name}`);
+var valuesOf5 = (one) => ({
+  name: one?.name ?? "",
+  title: one?.title ?? "",
+  store: one?.store ?? "",
+  tag: "",
+  ...Object.fromEntries(QUOTAS.map((quota) => [quota, String(one?.quotas[quota] ?? "")]))
+});
+function documentOf2(values2, isNew) {
+  const text = (name) => values2[name]?.trim() ?? "";
+  return {
+    title: text("title"),
+    ...isNew && { store: text("store") || null, tag: text("tag") || null },
+    quotas: Object.fromEntries(QUOTAS.map((quota) => [quota, text(quota) ? Number(text(quota)) : null]))
+  };
+}
+function NamespaceEditor({ one, stores, onClose, onDone }) {
+  const form = useForm(one, valuesOf5);
+  const save = async (given, base) => {
+    const name = one ? one.name : given["name"]?.trim() ?? "";
+    if (!name) {
+      const msg = t("constraints.name.none");
+      throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
+    }
+    await put(pathOfNamespace(name), documentOf2(given, !one), {
+      ...base ? { "If-Match": `"${base.version}"` } : { "If-None-Match": "*" }
+    });
+    await loadNamespaces();
+    await onDone(name);
+    return t("namespaces.saved", { name: visible(name) });
+  };
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf4(name)} spellcheck=${false} ...${more} />`;
+  return html`<${FormDialog} title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!one} reread=${one ? () => get(pathOfNamespace(one.name)) : void 0} labelOf=${labelOf4}>
+    ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
+    ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
+    ${!one && stores.length > 1 && html`<${FormField} form=${form} name="store" label=${labelOf4("store")} as="select" hint=${t("namespaces.store.hint")}>${stores.map((store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`)}<//>`}
+    ${QUOTAS.map((quota) => field(quota, { key: quota, type: "number", min: "1", step: "1", path: `quotas.${quota}`, hint: t(`namespaces.${quota}.hint`) }))}
+    ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
+}
+
+// namespaces/stores.js
+var COLUMNS5 = [
+  {
+    key: "name",
+    label: "namespaces.store",
+    phone: "main",
+    render: ({ name, server }) => html`<${Text} value=${name} max=${40} /> <span class="muted"><${Text} value=${server} max=${40} /></span>`
+  },
+  {
+    key: "state",
+    label: "namespaces.state",
+    phone: "side",
+    render: ({ faults }) => Object.keys(faults).length > 0 ? html`<${Badge} kind="bad">${t("fault.bad")}<//>` : html`<${Badge} kind="ok">${t("namespaces.store.ok")}<//>`
+  },
+  {
+    key: "topology",
+    label: "namespaces.topology",
+    priority: 2,
+    render: ({ topology }) => tOr(`namespaces.topology.${topology}`, visible(topology))
+  },
+  {
+    key: "memory",
+    label: "namespaces.memory",
+    align: "end",
+    priority: 2,
+    render: ({ used_memory_bytes: used, max_memory_bytes: most }) => html`<${Bytes} value=${used} />${most !== null && html` / <${Bytes} value=${most} />`}`
+  },
+  {
+    key: "namespaces",
+    label: "nav.namespaces",
+    phone: "line",
+    render: ({ namespaces }) => namespaces.map(
+      (name, at2) => html`${at2 > 0 && ", "}<a key=${name} href=${href("namespaces", { name })}>${visible(name)}</a>`
+    )
+  }
+];
+function Stores({ stores }) {
+  return html`<section class="after" aria-labelledby="stores"><h2 id="stores">${t("namespaces.stores")}</h2>
+    ${stores.flatMap(({ name, faults }) => Object.entries(faults).map(([key, why]) => html`<p key=${`${name} ${key}`} class="fault bad"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span></p>`))}
+    <${Table} caption=${t("namespaces.stores")} rows=${stores} rowKey=${(store) => store.name} columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))} /></section>`;
+}
+
+// namespaces/pages/namespaces.js
+var FIGURES3 = { pollMs: 2e3 };
+var STORES = { pollMs: 5e3 };
+function Page13({ query, go: go3, session: session2 }) {
+  const { name } = query;
+  return name ? html`<${One6} key=${name} name=${name} go=${go3} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`;
+}
+var nameOf6 = (one) => one.name;
+function StateBadge2({ one }) {
+  const isFaulty = one.state !== "closed" && faultOf(one) !== "" && !isFull(one);
+  const kind = isFaulty ? "bad" : isFull(one) ? "warn" : one.state === "open" ? "ok" : "off";
+  return html`<${Badge} kind=${kind}>${isFaulty && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
+}
+var Use = ({ one }) => one.waiting_quota === null ? html`<span class="muted">${t("none")}</span>` : html`<span class="row"><${Num} value=${one.waiting_quota * 100} /> % <${Bar} value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")} kind=${isFull(one) ? "bad" : "info"} /></span>`;
+var Wait = ({ one }) => one.oldest_wait_s === null ? html`<${Num} value=${null} />` : html`<${Duration} ms=${one.oldest_wait_s * 1e3} />`;
+function List8({ go: go3, session: session2 }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES3);
+  const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
+  const entries = worstFirst(found.data?.namespaces ?? []);
+  const { rows } = useSteadyRows(entries, nameOf6, hold.isHeld, "");
+  const configured = stores.data?.stores ?? [];
+  return html`<div class="page-head"><h1>${t("nav.namespaces")}</h1>${may(session2, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}</div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isFull(one) ? "" : "bad"}`}><${Badge} kind=${isFull(one) ? "warn" : "bad"}>${t(isFull(one) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("namespaces", { name: one.name })} columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))} /></div>
+          ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session2, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`}
+    <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
+    ${configured.length > 0 && html`<${Stores} stores=${configured} />`}
+    ${isMaking && html`<${NamespaceEditor} one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)} onDone=${(name) => go3("namespaces", { name })} />`}`;
+}
+var COLUMNS6 = [
+  {
+    key: "name",
+    label: "namespaces.one",
+    phone: "main",
+    render: (one) => html`<a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a> <span class="muted"><${Text} value=${one.title} max=${60} /></span>`
+  },
+  {
+    key: "state",
+    label: "namespaces.state",
+    phone: "side",
+    render: (one) => html`<${StateBadge2} one=${one} />`
+  },
+  {
+    key: "ready",
+    label: "state.ready",
+    align: "end",
+    phone: "line",
+    render: (one) => html`<${Num} value=${one.ready} />`
+  },
+  {
+    key: "running",
+    label: "state.running",
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.running} />`
+  },
+  {
+    key: "wait",
+    label: "namespaces.wait",
+    align: "end",
+    phone: "line",
+    render: (one) => html`<${Wait} one=${one} />`
+  },
+  {
+    key: "quota",
+    label: "namespaces.quota",
+    priority: 2,
+    render: (one) => html`<${Use} one=${one} />`
+  },
+  {
+    key: "failures",
+    label: "namespaces.failures",
+    align: "end",
+    priority: 2,
+    render: (one) => html`<${Num} value=${one.failures} />`
+  },
+  {
+    key: "store",
+    label: "namespaces.store",
+    priority: 2,
+    render: (one) => html`<${Text} value=${one.store} max=${40} />`
+  },
+  {
+    key: "leader",
+    label: "namespaces.leader",
+    priority: 3,
+    render: (one) => one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`
+  },
+  {
+    key: "enter",
+    label: "job.actions",
+    align: "end",
+    phone: "line",
+    render: (one) => one.state === "open" && html`<a href=${addressOf(one.name, "#/overview")} aria-label=${t("namespaces.enter.name", { name: visible(one.name) })}>${t("namespaces.enter")}</a>`
+  }
+];
+function One6({ name, go: go3, session: session2 }) {
+  const path = pathOfNamespace(name);
+  const [dialog, setDialog] = E2("");
+  const found = useResource((signal) => get(path, {}, signal), [name], FIGURES3);
+  const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES3);
+  useTitle(name);
+  const one = found.data;
+  const entry2 = figures.data?.namespaces.find((other) => other.name === name);
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.namespaces")}</h1><div class="card"><${Empty} title=${t("namespaces.unknown", { name: visible(name) })}><p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p><//></div>`;
+    return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const fault2 = entry2 ? faultOf(entry2) : "";
+  const changed2 = async () => {
+    await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
+  };
+  const open = async () => {
+    if (await attempt(() => post(`${path}/open`), t("namespaces.opened", { name: visible(name) })))
+      await changed2();
+  };
+  return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1>${entry2 && html`<${StateBadge2} one=${entry2} />`}</div>
+    <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed2} />
+    ${fault2 && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text"><${Text} value=${fault2} max=${300} /></span></p>`}
+    <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
+      ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
+      ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
+        ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+        ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`}</div>
+    <div class="job-grid"><div class="stack"><${Facts6} one=${one} /></div><div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div></div>
+    ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
+    ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed2} />`}
+    ${dialog === "close" && html`<${Sure} title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    await post(`${path}/close`);
+    toast(t("namespaces.closed", { name: visible(name) }));
+    await changed2();
+  }}><p>${t("namespaces.close.text")}</p><//>`}
+    ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} onClose=${() => setDialog("")} />`}`;
+}
+function Facts6({ one }) {
+  return html`<section class="card"><h2>${t("namespaces.facts")}</h2><dl class="facts">
+    ${one.title && html`<dt>${t("namespaces.title")}</dt><dd><${Text} value=${one.title} max=${100} /></dd>`}
+    <dt>${t("namespaces.address")}</dt><dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
+    <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
+    <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
+    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
+}
+function Now({ one }) {
+  return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
+    <dt>${t("state.ready")}</dt><dd><${Num} value=${one.ready} /></dd>
+    <dt>${t("state.running")}</dt><dd><${Num} value=${one.running} /></dd>
+    <dt>${t("namespaces.waiting")}</dt><dd><${Num} value=${one.waiting} /></dd>
+    <dt>${t("namespaces.wait")}</dt><dd><${Wait} one=${one} /></dd>
+    <dt>${t("namespaces.quota")}</dt><dd><${Use} one=${one} /></dd>
+    <dt>${t("namespaces.failures")}</dt><dd><${Num} value=${one.failures} /></dd>
+    <dt>${t("namespaces.leader")}</dt><dd>${one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`}</dd></dl></section>`;
+}
+function Deletion2({ name, go: go3, onClose }) {
+  const [typed, setTyped] = E2("");
+  const [isForced, setForced] = E2(false);
+  const remove = async () => {
+    await call("DELETE", pathOfNamespace(name), { query: { confirm: typed.trim(), force: isForced } });
+    toast(t("namespaces.deleted", { name: visible(name) }));
+    await loadNamespaces();
+    go3("namespaces");
+  };
+  return html`<${Sure} title=${t("namespaces.delete.title", { name: visible(name) })} verb=${t("action.delete")} isReady=${typed.trim() === name} onConfirm=${remove} onClose=${onClose}>
+    <p>${t("namespaces.delete.text")}</p>
+    <${Field} label=${t("namespaces.delete.type", { name: visible(name) })}>${(attributes) => html`<input ...${attributes} name="confirm" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} />`}<//>
+    <label class="check"><input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> ${t("namespaces.delete.force")}</label><//>`;
+}
+
 // operations/pages/incidents.js
 var POLL_MS6 = 3e3;
 var DAY_MS3 = 864e5;
 var AROUND_MS = 6e4;
-function Page13({ query, session: session2 }) {
+function Page14({ query, session: session2 }) {
   const id = query["id"];
-  return id ? html`<${One6} key=${id} id=${id} mayOperate=${may(session2, "operate")} />` : html`<${All2} />`;
+  return id ? html`<${One7} key=${id} id=${id} mayOperate=${may(session2, "operate")} />` : html`<${All2} />`;
 }
 function All2() {
   const { data, problem, reload } = useResource((signal) => get("api/incidents", {}, signal), [], {
@@ -12577,7 +12944,7 @@ function All2() {
       <${ErrorBox} problem=${marks.problem} onRetry=${marks.reload} />
       ${marks.data && html`<${Marks3} marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()} isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`}</section>`;
 }
-function One6({ id, mayOperate }) {
+function One7({ id, mayOperate }) {
   const { data, problem, reload } = useResource(
     (signal) => get(`api/incidents/${encodeURIComponent(id)}`, {}, signal),
     [id],
@@ -12653,7 +13020,7 @@ function Acknowledge({ id, onClose, onDone }) {
 var PAGE10 = 50;
 var MAX_EMPTY_PAGES = 10;
 var FILTERS4 = ["target", "who", "since", "until"];
-function Page14({ query, go: go3, session: session2 }) {
+function Page15({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go3} />`;
@@ -12703,7 +13070,7 @@ var SOURCES2 = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page15({ query, go: go3, session: session2 }) {
+function Page16({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -12720,7 +13087,7 @@ function Page15({ query, go: go3, session: session2 }) {
     data?.settings ?? []
   );
   const shown2 = all.filter(
-    (one) => (!q3 || `${one.key} ${labelOf4(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
+    (one) => (!q3 || `${one.key} ${labelOf5(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
   );
   const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
@@ -12735,7 +13102,7 @@ function Page15({ query, go: go3, session: session2 }) {
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
-var labelOf4 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+var labelOf5 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 var effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
 var keyOf3 = (setting) => setting.key;
 function columns2(session2, onEdit) {
@@ -12743,7 +13110,7 @@ function columns2(session2, onEdit) {
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${labelOf4(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
+      render: (one) => html`<strong>${labelOf5(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
     },
     {
       key: "value",
@@ -12766,7 +13133,7 @@ function columns2(session2, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session2, one.change_scope))
-          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf4(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf5(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
         return one.change_scope === "admin" ? html`<span class="muted small">${t("settings.admin_only")}</span>` : null;
       }
     }
@@ -12799,7 +13166,7 @@ function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
-var valuesOf5 = ({ type, value }) => ({
+var valuesOf6 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (
     /** @type {string[]} */
     (value ?? []).join("\n")
@@ -12811,12 +13178,12 @@ function sentValue(setting, text) {
   return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
 }
 function Edit({ setting, onClose, onDone }) {
-  const form = useForm(setting, valuesOf5);
+  const form = useForm(setting, valuesOf6);
   const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
-    return t("settings.done", { name: labelOf4(setting) });
+    return t("settings.done", { name: labelOf5(setting) });
   };
   const save = async (values2, base) => {
     if (toJson((await reread())?.value) !== toJson(base.value))
@@ -12851,7 +13218,7 @@ function Edit({ setting, onClose, onDone }) {
         return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
     }
   };
-  return html`<${FormDialog} title=${labelOf4(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf4(setting)}
+  return html`<${FormDialog} title=${labelOf5(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf5(setting)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
@@ -12944,10 +13311,10 @@ function NewPassword({ user, path, onClose }) {
 }
 
 // identity/pages/access.js
-function Page16({ session: session2, onSession }) {
+function Page17({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
-  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${namespace ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>` : html`<${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`}`;
 }
 function Tokens() {
   const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
@@ -13086,7 +13453,7 @@ function Users({ me, onSession }) {
 }
 
 // identity/pages/account.js
-function Page17({ session: session2 }) {
+function Page18({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -13162,7 +13529,7 @@ async function load3(query, signal) {
   }
   return { challenges, next_cursor: cursor };
 }
-function Page18({ query, go: go3, session: session2 }) {
+function Page19({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS5.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const of2 = JSON.stringify([wanted, query["cursor"]]);
@@ -13321,7 +13688,7 @@ var WHENS = [
 // notices/editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
-var valuesOf6 = (notice) => ({
+var valuesOf7 = (notice) => ({
   name: notice?.name ?? "",
   when: notice?.when ?? "job_failed",
   threshold: String(notice?.threshold ?? ""),
@@ -13343,7 +13710,7 @@ function parsed2(text) {
     throw new Problem(422, { title: t("notices.matcher.bad") });
   }
 }
-function documentOf2(values2, base) {
+function documentOf3(values2, base) {
   const mail = split(values2["mail"]);
   return {
     when: values2["when"],
@@ -13364,10 +13731,10 @@ function documentOf2(values2, base) {
   };
 }
 function NoticeEditor({ notice, onClose, onDone }) {
-  const form = useForm(notice, valuesOf6);
+  const form = useForm(notice, valuesOf7);
   const save = async (values2, base) => {
     const name = notice ? notice.name : values2["name"] ?? "";
-    await put(pathOfNotice(name), documentOf2(values2, base), {
+    await put(pathOfNotice(name), documentOf3(values2, base), {
       ...base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
     });
     await onDone(name);
@@ -13393,13 +13760,13 @@ function NoticeEditor({ notice, onClose, onDone }) {
 // notices/pages/notices.js
 var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page19({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${One7} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+function Page20({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
-var nameOf6 = (one) => one.name;
+var nameOf7 = (one) => one.name;
 var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
 var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.webhook ?? to2.slack ?? "").join(", ");
-function List8({ go: go3, session: session2 }) {
+function List9({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource(
@@ -13408,15 +13775,15 @@ function List8({ go: go3, session: session2 }) {
     /** @type {any} */
     READ4
   );
-  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf6, hold.isHeld, "");
+  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf7, hold.isHeld, "");
   return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("notices", { name: one.name })}
-            columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf7} label=${nameOf7} onOpen=${(one) => go3("notices", { name: one.name })}
+            columns=${COLUMNS7.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })} /></div>`} /></div>`}
     ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
 }
-var COLUMNS5 = [
+var COLUMNS7 = [
   {
     key: "name",
     label: "notices.name",
@@ -13457,7 +13824,7 @@ function Condition3({ one }) {
   const isKnown = open.every((incident) => incident.acknowledged_by !== null);
   return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
 }
-function One7({ name, session: session2 }) {
+function One8({ name, session: session2 }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = E2(false);
   const found = useResource(
@@ -13487,7 +13854,7 @@ function One7({ name, session: session2 }) {
       <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
       <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`}
     <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
-    <div class="stack"><${Facts6} one=${one} /></div></div>
+    <div class="stack"><${Facts7} one=${one} /></div></div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
 function Incidents({ one, path, mayOperate, onDone }) {
@@ -13509,7 +13876,7 @@ function Messages({ one }) {
     ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }
-function Facts6({ one }) {
+function Facts7({ one }) {
   return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
     <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
@@ -13541,9 +13908,9 @@ var LABELS2 = (
   }
 );
 var pathOfTarget = (name) => `api/targets/${encodeURIComponent(name)}`;
-var labelOf5 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
+var labelOf6 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
 var unlessUsual = (name, value) => String(value) === DEFAULTS2[name] ? "" : String(value);
-var valuesOf7 = (target) => ({
+var valuesOf8 = (target) => ({
   name: target?.name ?? "",
   names: (target?.names ?? []).join("\n"),
   address: target && typeof target.url !== "string" ? "argument" : "fixed",
@@ -13572,7 +13939,7 @@ var headersIn = (text) => Object.fromEntries(
     return [line.slice(0, at2).trim(), line.slice(at2 + 1).trim()];
   })
 );
-function documentOf3(values2) {
+function documentOf4(values2) {
   const text = (name) => values2[name]?.trim() ?? "";
   const figures = ["max_running", "max_running_per_host", "timeout", "not_ready_for_s"];
   return {
@@ -13589,7 +13956,7 @@ function documentOf3(values2) {
   };
 }
 function TargetEditor({ target, onClose, onDone }) {
-  const form = useForm(target, valuesOf7);
+  const form = useForm(target, valuesOf8);
   const { values: values2 } = form;
   const hasOwn = values2["address"] === "argument";
   const save = async (given, base) => {
@@ -13598,13 +13965,13 @@ function TargetEditor({ target, onClose, onDone }) {
       const msg = t("constraints.name.none");
       throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
     }
-    await put(pathOfTarget(name), documentOf3(given), {
+    await put(pathOfTarget(name), documentOf4(given), {
       ...base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
     });
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf5(name)} spellcheck=${false} ...${more} />`;
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf6(name)} spellcheck=${false} ...${more} />`;
   const figure = (name, more = {}) => field(name, {
     type: "number",
     min: "1",
@@ -13615,8 +13982,8 @@ function TargetEditor({ target, onClose, onDone }) {
     ),
     ...more
   });
-  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf5(name)} as="select">${options}<//>`;
-  return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf5}>
+  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf6(name)} as="select">${options}<//>`;
+  return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf6}>
     ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
     ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
     ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
@@ -13642,7 +14009,7 @@ function TargetEditor({ target, onClose, onDone }) {
     </div>
     ${(hasOwn || values2["allow_hosts"]) && field("allow_hosts", { as: "textarea", rows: "2", hint: t("targets.allow_hosts.hint"), placeholder: "*.app.example" })}
     ${field("secret", { hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"), maxlength: "200", placeholder: "whsec_…", disabled: values2["is_unsigned"] === "yes" })}
-    ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf5("is_unsigned")}<//>`}
+    ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf6("is_unsigned")}<//>`}
     ${field("description", { maxlength: "500", spellcheck: true })}
     <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
       <div class="form-grid">${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.ok })}${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.final })}
@@ -13665,11 +14032,11 @@ var KINDS8 = (
     rejected: "bad"
   }
 );
-function Page20({ query, go: go3, session: session2 }) {
-  return query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`;
+function Page21({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One9} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List10} go=${go3} session=${session2} />`;
 }
-var nameOf7 = (one) => one.name;
-var addressOf2 = (one) => typeof one.url === "string" ? one.url : one.url.from;
+var nameOf8 = (one) => one.name;
+var addressOf3 = (one) => typeof one.url === "string" ? one.url : one.url.from;
 var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS8[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
@@ -13678,7 +14045,7 @@ function Reach({ one }) {
 }
 var Running = ({ one }) => html`<span class="num"><${Num} value=${one.running} /> / <${Num} value=${one.max_running} /></span>`;
 var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.took.p99_ms} />` : html`<${Num} value=${null} />`;
-function List9({ go: go3, session: session2 }) {
+function List10({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource(
@@ -13687,15 +14054,15 @@ function List9({ go: go3, session: session2 }) {
     /** @type {any} */
     READ5
   );
-  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf7, hold.isHeld, "");
+  const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf8, hold.isHeld, "");
   return html`<div class="page-head"><h1>${t("nav.targets")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf7} label=${nameOf7} onOpen=${(one) => go3("targets", { name: one.name })}
-            columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf8} label=${nameOf8} onOpen=${(one) => go3("targets", { name: one.name })}
+            columns=${COLUMNS8.map((column) => ({ ...column, label: t(column.label) }))}
             empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} /></div>`} /></div>`}
     ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("targets", { name })} />`}`;
 }
-var COLUMNS6 = [
+var COLUMNS8 = [
   {
     key: "name",
     label: "job.name",
@@ -13707,7 +14074,7 @@ var COLUMNS6 = [
     label: "targets.address",
     phone: "line",
     priority: 2,
-    render: (one) => html`<${Text} value=${addressOf2(one)} max=${120} />`
+    render: (one) => html`<${Text} value=${addressOf3(one)} max=${120} />`
   },
   {
     key: "state",
@@ -13740,7 +14107,7 @@ var COLUMNS6 = [
     render: (one) => html`<${Took99} one=${one} />`
   }
 ];
-function One8({ name, go: go3, session: session2 }) {
+function One9({ name, go: go3, session: session2 }) {
   const path = pathOfTarget(name);
   const [dialog, setDialog] = E2("");
   const found = useResource(
@@ -13763,17 +14130,17 @@ function One8({ name, go: go3, session: session2 }) {
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("targets.actions")}>
       <${Button} opensDialog kind="primary" onClick=${() => setDialog("test")}>${t("targets.test")}<//>
       <${Button} opensDialog onClick=${() => setDialog("edit")}>${t("targets.edit")}<//>
-      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf4(one) })} />
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf5(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
     ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
     <div class="job-grid"><div class="stack"><${Answers2} one=${one} /></div>
-    <div class="stack"><${Now} one=${one} /><${Facts7} one=${one} /></div></div>
+    <div class="stack"><${Now2} one=${one} /><${Facts8} one=${one} /></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "edit" && html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
 }
-function documentOf4(one) {
+function documentOf5(one) {
   const { names, url, method, body, headers, max_running, max_running_per_host } = one;
   const { ok, final, timeout, not_ready_for_s, allow_hosts, description } = one;
   return {
@@ -13800,7 +14167,7 @@ function Answers2({ one }) {
       <p><${Text} value=${answer.detail} max=${300} /></p>${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}</li>`
   )}</ol>`}</section>`;
 }
-function Now({ one }) {
+function Now2({ one }) {
   const { took, results, requests_per_s: rate } = one.figures;
   return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
     <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
@@ -13808,9 +14175,9 @@ function Now({ one }) {
     ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
     ${Object.entries(results).map(([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`)}</dl></section>`;
 }
-function Facts7({ one }) {
+function Facts8({ one }) {
   return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
-    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf2(one)} max=${300} /></dd>
+    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf3(one)} max=${300} /></dd>
     <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
     ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
     ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt><dd><${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t("targets.left_out.text", { most: one.serving.length })}</dd>`}
@@ -13908,11 +14275,11 @@ function fieldsOf2(schema, values2) {
     /** @type {Record<string, Schema>} */
     schema["properties"]
   );
-  const known = Object.entries(properties).map(
+  const known2 = Object.entries(properties).map(
     ([name, one]) => fieldOf(name, one, schema, required.includes(name))
   );
   const loose = Object.keys(values2).filter((key) => key.startsWith(TYPED) && values2[key]?.trim()).map((key) => key.slice(TYPED.length)).filter((name) => !Object.hasOwn(properties, name)).map((name) => ({ ...fieldOf(name, {}, schema, false), isLoose: true }));
-  return [...known, ...loose].map((field) => {
+  return [...known2, ...loose].map((field) => {
     const shownAs = (
       /** @type {Control | undefined} */
       values2[SHOWN_AS + field.name]
@@ -13988,7 +14355,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf8(schema, text, values2) {
+function valuesOf9(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -14111,7 +14478,7 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf5(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf8(schema, typed, values2);
+    const changes = isUntouched ? {} : schema && valuesOf9(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -14244,7 +14611,7 @@ var BLANK3 = {
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var SELDOM2 = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page21({ query, go: go3, session: session2 }) {
+function Page22({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -14523,7 +14890,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page22({ session: session2, query, onSession }) {
+function Page23({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -14623,6 +14990,7 @@ var ENTRIES = [
   { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "namespaces", key: "N", scope: "read", group: 1 },
   { page: "incidents", key: "r", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
   { page: "audit", key: "a", scope: "operate", group: 2 },
@@ -14644,18 +15012,19 @@ var COMPONENTS = {
   definitions: Page8,
   calendars: Page9,
   events: Page10,
-  challenges: Page18,
-  notices: Page19,
-  targets: Page20,
+  challenges: Page19,
+  notices: Page20,
+  targets: Page21,
   workers: Page11,
   masters: Page12,
-  incidents: Page13,
-  audit: Page14,
-  settings: Page15,
-  access: Page16,
-  account: Page17,
-  enqueue: Page21,
-  login: Page22
+  namespaces: Page13,
+  incidents: Page14,
+  audit: Page15,
+  settings: Page16,
+  access: Page17,
+  account: Page18,
+  enqueue: Page22,
+  login: Page23
 };
 function App() {
   const route = useRoute();
@@ -14676,6 +15045,7 @@ function App() {
   const isAsking = j(false);
   const [isHelpOpen, setHelpOpen] = E2(false);
   const [isPaletteOpen, setPaletteOpen] = E2(false);
+  const [isSwitching, setSwitching] = E2(false);
   const [isMenuOpen, setMenuOpen] = E2(false);
   const [lang] = usePref("language", null);
   const [theme] = usePref("theme", "auto");
@@ -14721,7 +15091,10 @@ function App() {
   const isIn2 = session2 !== null && !isLoginWanted;
   wasIn.current = isIn2;
   W2(() => {
-    if (isIn2 && may(session2, "read")) start();
+    if (isIn2 && may(session2, "read")) {
+      start();
+      void loadNamespaces();
+    }
   }, [isIn2, session2]);
   W2(() => {
     document.documentElement.lang = language();
@@ -14729,6 +15102,14 @@ function App() {
     else document.documentElement.dataset["theme"] = theme;
   }, [lang, theme]);
   const page = isIn2 ? route.page : "login";
+  const hasSeveral = useNamespaces().length > 1;
+  W2(() => {
+    if (isElsewhere(route.page)) location.replace(href(
+      /** @type {PageName} */
+      route.page,
+      route.query
+    ));
+  }, [route.page]);
   usePageTitle(page ? t(`nav.${page}`) : t("error.no_page"));
   W2(() => {
     setMenuOpen(false);
@@ -14740,7 +15121,9 @@ function App() {
   );
   if (session2 === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
-  const entries = ENTRIES.filter((entry2) => may(session2, entry2.scope));
+  const entries = ENTRIES.filter(
+    (entry2) => may(session2, entry2.page === "namespaces" && !hasSeveral ? "admin" : entry2.scope)
+  );
   const leave = async () => {
     isAsking.current = true;
     try {
@@ -14765,6 +15148,7 @@ function App() {
       <header class="top">
         ${isIn2 && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
         <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
+        ${isIn2 && html`<${Switcher} onOpen=${() => setSwitching(true)} />`}
         ${isIn2 && html`<${Search} />`}
         ${isIn2 && may(session2, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
         ${isIn2 && html`<${Connection} />`}
@@ -14785,6 +15169,7 @@ function App() {
   }} />`}
       </main>
     </div>
+    ${isSwitching && isIn2 && html`<${NamespaceChoice} page=${page} onClose=${() => setSwitching(false)} />`}
     ${isPaletteOpen && isIn2 && html`<${Palette} entries=${entries} session=${session2} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
     ${offered && html`<${LoginDialog} session=${offered} onSession=${(now) => {
     endAsking();
@@ -14892,13 +15277,16 @@ function useShortcuts(onHelp, onPalette) {
         target.blur();
         return;
       }
+      if (event.key === "Shift") return;
       if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
       const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
       prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
       const entry2 = ENTRIES.find((one) => chord === `g ${one.key}`);
       if (entry2) {
         event.preventDefault();
-        go(entry2.page);
+        const own = keysInForce().find((layer) => layer.keys[chord]);
+        if (own) own.keys[chord]?.();
+        else go(entry2.page);
         return;
       }
       if (event.key === "?") {

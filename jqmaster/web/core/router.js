@@ -1,5 +1,6 @@
 /** Addresses: `#/jobs?state=failed&name=mail`. Everything that a page shows is in them, so that a link shows the same. */
 import { useEffect, useState } from "./lib.js";
+import { namespace, ofInstallation } from "./namespaces.js";
 
 /** The pages that exist: an address can name no other file. */
 export const PAGES = /** @type {const} */ ([
@@ -18,6 +19,7 @@ export const PAGES = /** @type {const} */ ([
   "targets",
   "workers",
   "masters",
+  "namespaces",
   "incidents",
   "audit",
   "settings",
@@ -28,6 +30,9 @@ export const PAGES = /** @type {const} */ ([
 ]);
 
 /** @typedef {typeof PAGES[number]} PageName */
+/** @type {readonly PageName[]} The pages about what belongs to the whole installation. A namespace has none of them. */
+const OF_INSTALLATION = ["namespaces", "settings"];
+
 /** @typedef {{page: PageName | null, query: Record<string, string>}} Route `page` null: there is no such page. */
 
 /**
@@ -44,6 +49,12 @@ export function parseRoute(hash) {
   return { page, query };
 }
 
+/** @param {PageName | null} page */
+export const isOfInstallation = (page) => page !== null && OF_INSTALLATION.includes(page);
+
+/** @param {PageName | null} page @returns {boolean} Whether the page is elsewhere: at the installation of this namespace. */
+export const isElsewhere = (page) => namespace !== "" && isOfInstallation(page);
+
 /**
  * The address of a page, for links.
  * @param {PageName} page
@@ -55,7 +66,7 @@ export function href(page, query = {}) {
     if (value !== null && value !== undefined && value !== "") params.set(key, String(value));
   }
   const search = params.toString();
-  return `#/${page}${search ? "?" + search : ""}`;
+  return `${isElsewhere(page) ? ofInstallation("") : ""}#/${page}${search ? "?" + search : ""}`;
 }
 
 /**
@@ -65,7 +76,8 @@ export function href(page, query = {}) {
  */
 export function go(page, query = {}, { replace = false } = {}) {
   const target = href(page, query);
-  if (!replace) location.hash = target;
+  if (isElsewhere(page)) location.assign(target);
+  else if (!replace) location.hash = target;
   else if (location.hash !== target) {
     history.replaceState(null, "", target);
     dispatchEvent(new HashChangeEvent("hashchange"));

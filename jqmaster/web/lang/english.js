@@ -9,6 +9,7 @@ import events from "./en_events.js";
 import forms from "./en_forms.js";
 import incidents from "./en_incidents.js";
 import lists from "./en_lists.js";
+import namespaces from "./en_namespaces.js";
 import notices from "./en_notices.js";
 import operations from "./en_operations.js";
 import statistics from "./en_statistics.js";
@@ -25,6 +26,7 @@ export default {
   ...forms,
   ...incidents,
   ...lists,
+  ...namespaces,
   ...notices,
   ...operations,
   ...statistics,

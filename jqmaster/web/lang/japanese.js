@@ -9,6 +9,7 @@ import events from "./ja_events.js";
 import forms from "./ja_forms.js";
 import incidents from "./ja_incidents.js";
 import lists from "./ja_lists.js";
+import namespaces from "./ja_namespaces.js";
 import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
 import settings from "./ja_settings.js";
@@ -26,6 +27,7 @@ export default {
   ...forms,
   ...incidents,
   ...lists,
+  ...namespaces,
   ...notices,
   ...operations,
   ...settings,

@@ -5,10 +5,12 @@ import { ActionsUnderWay } from "../jobs/actions.js";
 import { LANGUAGES, language, setLanguage, t } from "../core/i18n.js";
 import { start, stop } from "../core/live.js";
 import { Connection, FreshnessLine, useOldness } from "./freshness_line.js";
+import { loadNamespaces, useNamespaces } from "../namespaces/known.js";
+import { NamespaceChoice, Switcher } from "../namespaces/switcher.js";
 import { Palette } from "./palette.js";
 import { PauseHost } from "../constraints/pause_dialog.js";
 import { usePref } from "../core/prefs.js";
-import { go, href, useRoute } from "../core/router.js";
+import { go, href, isElsewhere, useRoute } from "../core/router.js";
 import { Button, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, Toasts, toast } from "../ui/dialogs.js";
 import { Icon, Logo } from "../ui/icons.js";
@@ -27,6 +29,7 @@ import { Page as Calendars } from "../calendars/pages/calendars.js";
 import { Page as Events } from "../events/pages/events.js";
 import { Page as Workers } from "../workers/pages/workers.js";
 import { Page as Masters } from "../operations/pages/masters.js";
+import { Page as Namespaces } from "../namespaces/pages/namespaces.js";
 import { Page as Incidents } from "../operations/pages/incidents.js";
 import { Page as Audit } from "../identity/pages/audit.js";
 import { Page as Settings } from "../operations/pages/settings.js";
@@ -58,6 +61,7 @@ const ENTRIES = [
   { page: "targets", key: "p", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "namespaces", key: "N", scope: "read", group: 1 },
   { page: "incidents", key: "r", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
   { page: "audit", key: "a", scope: "operate", group: 2 },
@@ -87,6 +91,7 @@ const COMPONENTS = {
   targets: Targets,
   workers: Workers,
   masters: Masters,
+  namespaces: Namespaces,
   incidents: Incidents,
   audit: Audit,
   settings: Settings,
@@ -107,6 +112,7 @@ function App() {
   const isAsking = useRef(false);
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const [isSwitching, setSwitching] = useState(false);
   const [isMenuOpen, setMenuOpen] = useState(false);
   const [lang] = usePref("language", null);
   const [theme] = usePref("theme", "auto");
@@ -156,7 +162,10 @@ function App() {
   const isIn = session !== null && !isLoginWanted;
   wasIn.current = isIn;
   useEffect(() => {
-    if (isIn && may(session, "read")) start();
+    if (isIn && may(session, "read")) {
+      start();
+      void loadNamespaces();
+    }
   }, [isIn, session]);
   useEffect(() => {
     document.documentElement.lang = language();
@@ -164,6 +173,10 @@ function App() {
     else document.documentElement.dataset["theme"] = theme;
   }, [lang, theme]);
   const page = isIn ? route.page : "login";
+  const hasSeveral = useNamespaces().length > 1;
+  useEffect(() => {
+    if (isElsewhere(route.page)) location.replace(href(/** @type {PageName} */ (route.page), route.query));
+  }, [route.page]);
   usePageTitle(page ? t(`nav.${page}`) : t("error.no_page"));
   useEffect(() => {
     setMenuOpen(false);
@@ -176,7 +189,10 @@ function App() {
 
   if (session === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
-  const entries = ENTRIES.filter((entry) => may(session, entry.scope));
+  // An installation with one namespace shows the page only to those who may create another.
+  const entries = ENTRIES.filter((entry) =>
+    may(session, entry.page === "namespaces" && !hasSeveral ? "admin" : entry.scope),
+  );
   const leave = async () => {
     // Calls under way are refused from now on, which must not lead to the login.
     isAsking.current = true;
@@ -203,6 +219,7 @@ function App() {
       <header class="top">
         ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
         <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
+        ${isIn && html`<${Switcher} onOpen=${() => setSwitching(true)} />`}
         ${isIn && html`<${Search} />`}
         ${isIn && may(session, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
         ${isIn && html`<${Connection} />`}
@@ -235,6 +252,7 @@ function App() {
         }
       </main>
     </div>
+    ${isSwitching && isIn && html`<${NamespaceChoice} page=${page} onClose=${() => setSwitching(false)} />`}
     ${isPaletteOpen && isIn && html`<${Palette} entries=${entries} session=${session} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
     ${
       offered &&
@@ -356,6 +374,8 @@ function useShortcuts(onHelp, onPalette) {
         target.blur();
         return;
       }
+      // Shift is a part of the key that follows it.
+      if (event.key === "Shift") return;
       if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
       const chord =
         prefix.current.key && Date.now() - prefix.current.at < CHORD_MS
@@ -365,7 +385,9 @@ function useShortcuts(onHelp, onPalette) {
       const entry = ENTRIES.find((one) => chord === `g ${one.key}`);
       if (entry) {
         event.preventDefault();
-        go(entry.page);
+        const own = keysInForce().find((layer) => layer.keys[chord]);
+        if (own) own.keys[chord]?.();
+        else go(entry.page);
         return;
       }
       if (event.key === "?") {

@@ -4,9 +4,11 @@ import { PauseDialog } from "../constraints/pause_dialog.js";
 import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
+import { addressOf, namespace } from "../core/namespaces.js";
 import { setPref } from "../core/prefs.js";
 import { go, useRoute } from "../core/router.js";
 import { visible } from "../core/text.js";
+import { useNamespaces } from "../namespaces/known.js";
 import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
 import { nameToPause, presentActs, presentPausable, sentence } from "./palette_acts.js";
 import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js";
@@ -53,6 +55,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
   const { found, of } = useFound(wanted);
   useEffect(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
+  const namespaces = useNamespaces();
   const local = search(index?.entries ?? [], wanted, MOST);
   const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
   const remote = (of === wanted ? found.entries : []).filter((one) => !known.has(`${one.kind} ${one.id}`));
@@ -75,6 +78,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
     })),
     ...(may(session, "push") ? [sending()] : []),
     ...settings(onHelp),
+    ...(wanted ? namespaces.map(entering) : []),
   ].filter((command) => command.label.toLowerCase().includes(lower));
   const told = things.flatMap((one) => commandsOf(one, session, setPausing));
   const jobs = of === wanted ? found.jobs : [];
@@ -135,7 +139,8 @@ export function Palette({ entries, session, onHelp, onClose }) {
     hasMoved.current = true;
     setAt(place);
   };
-  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
+  const title = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
+  return html`<${Dialog} title=${title} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
     <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
       maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
     <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
@@ -209,6 +214,15 @@ const sending = () => ({
   kind: t("palette.action"),
   label: t("events.send"),
   act: () => go("events", { send: "*" }),
+});
+
+/** @param {import("../namespaces/known.js").Namespace} one @returns {Command} */
+const entering = ({ name, title }) => ({
+  key: `namespace ${name}`,
+  kind: t("namespaces.one"),
+  label: visible(name),
+  hint: visible(title),
+  act: () => location.assign(addressOf(name, "#/overview")),
 });
 
 /** @param {string} text @returns {Command} */

@@ -98,12 +98,12 @@ function useConfirmation(onConfirm, onClose) {
 }
 
 /**
- * @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props
- *   Asks before something is removed for good.
+ * @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, isReady?: boolean, children?: Node}} props
+ *   Asks before something is removed for good. `isReady` false: something is missing yet.
  */
-export function Sure({ title, verb, onConfirm, onClose, children }) {
+export function Sure({ title, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
-  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
+  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//></footer><//>`;
 }
 
 /** @typedef {{id: number, text: string, kind: string, undo?: (() => unknown) | undefined}} Toast */

@@ -1,5 +1,6 @@
 /** The title of the tab, which tells one page from the others. */
 import { useEffect } from "../core/lib.js";
+import { namespace } from "../core/namespaces.js";
 import { visible } from "../core/text.js";
 
 let ofPage = "";
@@ -24,5 +25,5 @@ export function useTitle(title) {
 
 /** @param {string} title */
 function show(title) {
-  document.title = `${visible(title).slice(0, 120)} · jqmaster`;
+  document.title = [visible(title).slice(0, 120), namespace, "jqmaster"].filter(Boolean).join(" · ");
 }

@@ -4,6 +4,7 @@ import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken } from "../acce
 import { call, del, fetchSession, get, may, patch } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
+import { namespace, ofInstallation } from "../../core/namespaces.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { Sure, toast } from "../../ui/dialogs.js";
@@ -20,7 +21,11 @@ import { whoText } from "../value_words.js";
 export function Page({ session, onSession }) {
   if (!may(session, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
-  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session.method === "session" ? session.who : null} onSession=${onSession} />`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${
+    namespace
+      ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>`
+      : html`<${Users} me=${session.method === "session" ? session.who : null} onSession=${onSession} />`
+  }`;
 }
 
 function Tokens() {

@@ -1,0 +1,32 @@
+/** What is wrong with a namespace, and the order in which people look at many of them. */
+import { t } from "../core/i18n.js";
+
+/** @typedef {import("../../answers").Schemas["OverviewEntry"]} Entry */
+
+/** @param {Entry} one @returns {string} What is wrong, in words; "" for nothing. */
+export function faultOf(one) {
+  if (one.state === "closed") return "";
+  if (one.fault) return one.fault;
+  if (one.state !== "open") return t(`namespaces.fault.${one.state}`);
+  if (one.leader === null) return t("namespaces.fault.no_leader");
+  return isFull(one) ? t("namespaces.fault.full") : "";
+}
+
+/** @param {Entry} one */
+export const isFull = (one) => one.waiting_quota !== null && one.waiting_quota >= 1;
+
+/** @param {Entry} one @returns {number} The worst has the lowest. */
+function rankOf(one) {
+  if (one.state === "closed") return 3;
+  if (one.fault || one.state !== "open" || one.leader === null) return 0;
+  return isFull(one) ? 1 : 2;
+}
+
+/** @param {readonly Entry[]} entries @returns {Entry[]} The worst first: faults, full ones, then by the longest wait; closed ones last. */
+export const worstFirst = (entries) =>
+  [...entries].sort(
+    (a, b) =>
+      rankOf(a) - rankOf(b) ||
+      (b.oldest_wait_s ?? 0) - (a.oldest_wait_s ?? 0) ||
+      (b.failures ?? 0) - (a.failures ?? 0),
+  );

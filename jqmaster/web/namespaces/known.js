@@ -1,0 +1,36 @@
+/** The namespaces of the installation, as far as this reader may know them. */
+import { Problem, get } from "../core/api.js";
+import { useEffect, useState } from "../core/lib.js";
+import { ofInstallation } from "../core/namespaces.js";
+
+/** @typedef {import("../../answers").Schemas["NamespaceView"]} Namespace */
+
+/** @type {Namespace[]} */
+let known = [];
+/** @type {Set<(namespaces: Namespace[]) => void>} */
+const listeners = new Set();
+
+/** Read them again. A token of a namespace does not show the others: then none is known. */
+export async function loadNamespaces() {
+  const path = /** @type {"api/namespaces"} */ (ofInstallation("api/namespaces"));
+  try {
+    known = (await get(path)).namespaces;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    // A master that does not answer now has told before.
+    if (error.status === 0 || error.status >= 500) return;
+    known = [];
+  }
+  for (const listener of listeners) listener(known);
+}
+
+/** @returns {Namespace[]} `default` first and the others by name; empty while they are not known. */
+export function useNamespaces() {
+  const [namespaces, setNamespaces] = useState(known);
+  useEffect(() => {
+    listeners.add(setNamespaces);
+    setNamespaces(known);
+    return () => void listeners.delete(setNamespaces);
+  }, []);
+  return namespaces;
+}
