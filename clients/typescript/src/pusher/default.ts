@@ -9,7 +9,7 @@ let options: PusherOptions = {};
 let pusher: Pusher | undefined;
 
 /**
- * Sets the master and the token that tasks use. Without it they use `JQMASTER_URL` and `JQMASTER_TOKEN`.
+ * Sets the master, the token and the namespace that tasks use. Without it they use `JQMASTER_URL`, `JQMASTER_TOKEN` and `JQMASTER_NAMESPACE`.
  *
  * @example
  * ```ts

@@ -4,6 +4,7 @@ import { NotFinished } from "../errors/results.js";
 import type { MasterAnswer } from "../masters/answer.js";
 import { MasterClient, type Fetch } from "../masters/client.js";
 import { Masters, pauseMs } from "../masters/masters.js";
+import { inNamespace } from "../masters/namespaces.js";
 import { setTimeout as sleep } from "node:timers/promises";
 import { JobHandle } from "../tasks/handle.js";
 import { jobOf, type Job, type TaskLike } from "../tasks/job.js";
@@ -28,6 +29,11 @@ const MAX_LONG_POLL_MS = 60_000;
 export interface PusherOptions {
   /** Address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`. */
   readonly master?: string | readonly string[];
+  /**
+   * Namespace, which becomes a part of each address that names none itself: `http://jobs.example.org` becomes
+   * `http://jobs.example.org/ns/shop`. `default`: that of addresses without one. Default: `JQMASTER_NAMESPACE`.
+   */
+  readonly namespace?: string;
   /** Bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`. */
   readonly token?: string;
   /** Maximum seconds of one try. Default 10. */
@@ -62,8 +68,8 @@ export class Pusher implements Backend {
   readonly #masters: Masters;
 
   constructor(options: PusherOptions = {}) {
-    const { url, token } = environment();
-    this.#masters = new Masters(options.master ?? url);
+    const { url, token, namespace } = environment();
+    this.#masters = new Masters(inNamespace(options.master ?? url, options.namespace ?? namespace));
     const client = new MasterClient(this.#masters, {
       token: options.token ?? token,
       timeoutMs: (options.timeout ?? 10) * 1000,

@@ -2,6 +2,7 @@
 
 import { MasterClient } from "../masters/client.js";
 import { Masters } from "../masters/masters.js";
+import { inNamespace } from "../masters/namespaces.js";
 import { environment } from "../pusher/environment.js";
 import { Pusher, type PusherOptions } from "../pusher/pusher.js";
 import type { AnyTask } from "../tasks/task.js";
@@ -41,6 +42,8 @@ const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/;
 export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   /** The tasks that it runs. */
   readonly tasks: readonly AnyTask[];
+  /** Namespace, as for a pusher. Default: `JQMASTER_NAMESPACE`. */
+  readonly namespace?: string;
   /** Bearer token with the scope `work`, and `push` for `ctx.enqueue`. Default: `JQMASTER_TOKEN`. */
   readonly token?: string;
   /** Maximum number of jobs at a time. Default 10. */
@@ -92,12 +95,12 @@ export class Worker {
   #stopped: Promise<void> | undefined;
 
   constructor(options: WorkerOptions) {
-    const { url, token: known } = environment();
+    const { url, token: known, namespace } = environment();
     const token = options.token ?? known;
     const { maxJobs = 10, grace = 25, logger = standardError, labels = {}, nodeId, version = "" } = options;
     if (!Number.isInteger(maxJobs) || maxJobs < 1 || maxJobs > MAX_JOBS) throw new RangeError(`maxJobs must be an integer from 1 to ${MAX_JOBS}`);
     const connection = {
-      master: options.master ?? url,
+      master: inNamespace(options.master ?? url, options.namespace ?? namespace),
       ...(token === undefined ? {} : { token }),
       ...(options.fetch === undefined ? {} : { fetch: options.fetch }),
     };
@@ -110,7 +113,8 @@ export class Worker {
     this.#logs = new LogSender(state, calls);
     const observations = new Observations(state, calls);
     this.#runner = new Runner(state, this.#reporter, {
-      pusher: new Pusher(connection),
+      // The addresses name the namespace already.
+      pusher: new Pusher({ ...connection, namespace: "default" }),
       logOf: (claim) => new ClaimLog(this.#logs, claim.ref),
       openChallenge: (claim, asked) => openChallenge(state, calls, claim, asked),
       observe: (constraint, room) => {
