@@ -70,6 +70,9 @@ class SessionView(Answer):
         description="Address at which the caller of a proxy logs out. Null: none is configured, or no proxy names the "
         "caller."
     )
+    has_namespaces: bool = Field(
+        description="Whether the installation has a namespace besides `default`. False if the caller is not known."
+    )
 
 
 class LogoutView(Answer):

@@ -116,6 +116,11 @@ def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
     }
 
 
+def _has_namespaces(call: Call) -> bool:
+    namespaces = call.services.namespaces
+    return namespaces is None or len(namespaces.registry.current) > 1
+
+
 def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:
     scopes = principal.scopes if principal else frozenset()
     method, by_provider = None, call.services.identity.provider_logins
@@ -128,6 +133,7 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
         "who": principal.name if principal else None,
         "role": role_of(scopes),
         "scopes": sorted(scopes),
+        "has_namespaces": principal is not None and _has_namespaces(call),
         "method": method,
         "csrf_token": session.csrf_token if session else CSRF_TOKEN if method == "proxy" else None,
         "expires_at": iso_ms(session.until_ms) if session else None,

@@ -1,4 +1,4 @@
-/** What is wrong with a namespace, and the order in which people look at many of them. */
+/** The fault of a namespace, and the order that shows the worst one first. */
 import { t } from "../core/i18n.js";
 
 /** @typedef {import("../../answers").Schemas["OverviewEntry"]} Entry */

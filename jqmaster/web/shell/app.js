@@ -164,7 +164,7 @@ function App() {
   useEffect(() => {
     if (isIn && may(session, "read")) {
       start();
-      void loadNamespaces();
+      if (session?.has_namespaces) void loadNamespaces();
     }
   }, [isIn, session]);
   useEffect(() => {

@@ -2,7 +2,7 @@
 import { call, get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
-import { html, useState } from "../../core/lib.js";
+import { html, useEffect, useState } from "../../core/lib.js";
 import { useResource } from "../../core/live.js";
 import { DEFAULT, addressOf } from "../../core/namespaces.js";
 import { href } from "../../core/router.js";
@@ -65,6 +65,8 @@ function List({ go, session }) {
   const [isMaking, setMaking] = useState(false);
   const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES);
   const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
+  // There may be namespaces that were not there when this page was loaded.
+  useEffect(() => void loadNamespaces(), []);
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf, hold.isHeld, "");
   const configured = stores.data?.stores ?? [];
@@ -89,7 +91,7 @@ const COLUMNS = [
     label: "namespaces.one",
     phone: "main",
     render: (/** @type {Entry} */ one) =>
-      html`<a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a> <span class="muted"><${Text} value=${one.title} max=${60} /></span>`,
+      html`<a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a> <span class="muted"><${Text} value=${one.title} max=${100} /></span>`,
   },
   {
     key: "state",
@@ -140,7 +142,7 @@ const COLUMNS = [
   {
     key: "leader",
     label: "namespaces.leader",
-    priority: 3,
+    priority: 4,
     render: (/** @type {Entry} */ one) =>
       one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`,
   },
@@ -148,7 +150,6 @@ const COLUMNS = [
     key: "enter",
     label: "job.actions",
     align: "end",
-    phone: "line",
     render: (/** @type {Entry} */ one) =>
       one.state === "open" &&
       html`<a href=${addressOf(one.name, "#/overview")} aria-label=${t("namespaces.enter.name", { name: visible(one.name) })}>${t("namespaces.enter")}</a>`,
