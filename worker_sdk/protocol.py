@@ -9,8 +9,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 ProblemCode = Literal[
     "action_over", "address_refused", "address_unresolved", "address_unverified", "admin_only", "agents_off",
-    "already_expired", "archive_damaged", "archive_unavailable", "argument_too_large", "backlog_full",
-    "bad_base64", "bad_ext", "bad_host", "bad_request_line", "bad_signature", "bad_timestamp",
+    "already_expired", "archive_damaged", "archive_unavailable", "argument_over_quota", "argument_too_large",
+    "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_request_line", "bad_signature", "bad_timestamp",
     "batch_complete", "batch_over", "body_too_large", "calendar_exists", "calendar_in_use",
     "calendars_not_installed", "callback_conflict", "challenge_answered", "challenge_over",
     "changed_meanwhile", "conflict", "constraint_exists", "content_hidden", "cross_site", "csrf", "damaged",

@@ -7,6 +7,7 @@ from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.operations.latency import Traffic
+from jqmaster.live_value import LiveValue
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.calendars.editor import CalendarEditor
 from jqmaster.service.challenges.challenges import ChallengeService
@@ -118,9 +119,10 @@ class NamespaceServices:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
-    `namespaces`: None for a namespace. `admit_url` returns the normalised URL of a worker or raises
-    AddressRefusedError. `fireworq`: None while the gateway is off. `breakers` returns the breaker of each worker if
-    this master leads, `openapi` the OpenAPI document."""
+    `argument_quota`: the bytes that an argument may have by the quota of the namespace. `namespaces`: None for a
+    namespace. `admit_url` returns the normalised URL of a worker or raises AddressRefusedError. `fireworq`: None while
+    the gateway is off. `breakers` returns the breaker of each worker if this master leads, `openapi` the OpenAPI
+    document."""
 
     live: LiveSettings
     enqueue: EnqueueService
@@ -132,6 +134,7 @@ class Services:
     job_actions: JobActions
     feed: LiveFeed
     intake: Intake
+    argument_quota: LiveValue[int]
     bulk_actions: BulkActionService
     why: WhyService
     backlog_why: BacklogWhy

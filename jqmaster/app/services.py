@@ -125,6 +125,7 @@ class RequestServices:
             job_actions=services.job_actions,
             feed=self.feed,
             intake=services.intake,
+            argument_quota=services.argument_quota.most,
             bulk_actions=self._make_bulk_actions(),
             why=self.why,
             backlog_why=self.backlog_why,

@@ -53,6 +53,7 @@ from jqmaster.service.logs.archived import ArchivedLogs
 from jqmaster.service.logs.archiving import LogArchiving
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
+from jqmaster.service.namespaces.argument_quota import ArgumentQuota
 from jqmaster.service.namespaces.room import NamespaceRoom
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
@@ -107,10 +108,10 @@ class ShardServices:
         self.room = NamespaceRoom(
             shared.registry, shared.namespace, stores.inspector.waiting, clock, on_change=self.judge_admission
         )
+        self.argument_quota = ArgumentQuota(shared.registry, shared.namespace)
         self.admission = AdmissionWatch(store, self.judge_admission)
         self.judge_admission()
-        address = ArchiveAddress.of(shared.settings)
-        self._archive = LogArchive(address, link.keys.shard) if address else None
+        self._archive = self._make_archive()
         self.outside_checks = self._outside_checks()
         self.fleet = Fleet(
             clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
@@ -195,6 +196,10 @@ class ShardServices:
             admitted=self.admitted,
         )
 
+    def _make_archive(self) -> LogArchive | None:
+        address = ArchiveAddress.of(self._shared.settings)
+        return LogArchive(address, self.link.keys.shard) if address else None
+
     def _make_event_intake(self) -> EventIntake:
         return EventIntake(
             self.stores.events,
@@ -202,6 +207,7 @@ class ShardServices:
             admit=self.admit,
             kept=self._shared.policies.kept_events,
             figures=self.figures.events,
+            argument_quota=self.argument_quota.most,
             pace=self.intake.pace,
         )
 

@@ -194,7 +194,7 @@ _NAMESPACE: Final[dict[str, Any]] = {
     "store": "b",
     "tag": "shop",
     "state": "open",
-    "quotas": {"waiting_jobs": 100_000},
+    "quotas": {"waiting_jobs": 100_000, "argument_bytes": 65_536},
     "version": _NOW_MS,
 }
 _STORE: Final[dict[str, Any]] = {
@@ -612,6 +612,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "csrf_token": "3b9c" * 16,
         "expires_at": "2026-11-21T16:30:00.000Z",
         "login_by_user": True,
+        "has_namespaces": True,
     },
     "OwnPasswordRequest": {"old_password": "correct horse battery", "new_password": "seven plums in a hat"},
     "OwnSessionList": {
@@ -1002,7 +1003,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "AddressSource": {"from": "argument.url"},
     "QuotasRequest": {"waiting_jobs": 100_000},
-    "QuotasView": {"waiting_jobs": 100_000},
+    "QuotasView": {"waiting_jobs": 100_000, "argument_bytes": 65_536},
     "NamespaceRequest": {"title": "The shop", "store": "b", "quotas": {"waiting_jobs": 100_000}},
     "NamespaceView": _NAMESPACE,
     "NamespaceList": {"namespaces": [_NAMESPACE]},

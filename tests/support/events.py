@@ -1,5 +1,6 @@
 """Events under test, and the definitions they start."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,7 @@ class Events:
         self.store = EventStore(world.shard, world.tally)
         self.groups = EventGroupStore(world.shard, world.tally)
         self.kept = LiveValue(KeptEvents(DEDUPE_MS, most, 10**12, 1000, 10**12, max_argument_bytes))
+        self.argument_quota = LiveValue(sys.maxsize)
         self.figures = EventFigures()
         self.intake = self.master()
         self.grouping = EventGrouping(
@@ -50,7 +52,12 @@ class Events:
     def master(self) -> EventIntake:
         """Return the event intake of another master, which does not know any definitions yet."""
         return EventIntake(
-            self.store, self.world.constraints, admit=lambda _: 0, kept=self.kept, figures=self.figures
+            self.store,
+            self.world.constraints,
+            admit=lambda _: 0,
+            kept=self.kept,
+            figures=self.figures,
+            argument_quota=self.argument_quota,
         )
 
     async def define(

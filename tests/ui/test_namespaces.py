@@ -63,15 +63,15 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await dialog.get_by_label("Title").fill("The <b>shop</b>")
         await dialog.get_by_label("Store").select_option("b")
         await dialog.get_by_label("Most waiting jobs").fill("2")
+        await dialog.get_by_label("Largest argument").fill("1000")
         await dialog.get_by_text("Take over data").click()
         await dialog.get_by_label("Tag").fill(tag)
         await accessible(page)
         await save.click()
         await heading(page, "shop")
         made = (await api.call("GET", "/api/namespaces/shop"))[1]
-        assert (made["title"], made["store"], made["tag"], made["quotas"]["waiting_jobs"]) == (
-            "The <b>shop</b>", "b", tag, 2,
-        )  # fmt: skip
+        assert (made["title"], made["store"], made["tag"]) == ("The <b>shop</b>", "b", tag)
+        assert made["quotas"] == {"waiting_jobs": 2, "argument_bytes": 1000}
         # The switcher appears with the second namespace.
         await expect(page.get_by_role("button", name="Namespace default")).to_be_visible()
 
@@ -83,7 +83,8 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await dialog.get_by_label("Most waiting jobs").fill("")
         await save.click()
         await expect(dialog).to_have_count(0)
-        assert (await api.call("GET", "/api/namespaces/shop"))[1]["quotas"]["waiting_jobs"] is None
+        quotas = (await api.call("GET", "/api/namespaces/shop"))[1]["quotas"]
+        assert quotas == {"waiting_jobs": None, "argument_bytes": 1000}
         await expect(page.locator(".fault")).to_have_count(0)
 
         await page.get_by_role("button", name="Close").click()
@@ -146,7 +147,7 @@ async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser
         await expect(page).to_have_url(f"{one.url}/#/overview")
         await expect(page).to_have_title("Overview · jqmaster")
 
-        # What belongs to the installation is there, wherever one comes from.
+        # Pages of the installation leave the namespace.
         await page.goto(f"{one.url}/ns/shop/#/settings")
         await expect(page).to_have_url(f"{one.url}/#/settings")
         await page.goto(f"{one.url}/ns/shop/#/access")

@@ -257,6 +257,8 @@ CODES: Final = (
                 "Its `/ns/NAME/readyz` and the log of the master say what is wrong."),
     ProblemCode("namespace_full", (429,), "As many jobs of the namespace wait as its quota allows.",
                 "Repeat after `Retry-After`, or raise `waiting_jobs` of the namespace."),
+    ProblemCode("argument_over_quota", (422,), "The argument exceeds the quota `argument_bytes` of the namespace.",
+                "Keep the data in your own store and pass its ID, or raise the quota."),
     ProblemCode("namespace_exists", (412,), "`If-None-Match: *` was sent and the namespace exists.", _READ),
     ProblemCode("namespace_open", (409,), "A namespace that is to be deleted is open.", "Close it first."),
     ProblemCode("namespace_not_empty", (409,), "A namespace that is to be deleted has unfinished jobs.",

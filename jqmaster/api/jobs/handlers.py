@@ -22,6 +22,7 @@ from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
     FieldError,
     InvalidError,
+    JqmasterError,
     NotFoundError,
     TooLargeError,
     UnparsableError,
@@ -66,8 +67,9 @@ async def enqueue(call: Call) -> Reply:
     if (principal := call.principal) is not None and principal.allows_name is not None:
         call.services.reach.check_names(principal, (spec,))
     live = call.services.live.current
-    if len(spec.argument) > live.max_argument_bytes:
-        raise _argument_too_large(live.max_argument_bytes, ())
+    size = len(spec.argument)
+    if size > live.max_argument_bytes or size > call.services.argument_quota.current:
+        raise _argument_too_large(call, size, ())
     key = _idempotency_key(call) if b"idempotency-key" in fields else None
     durability = _durability(call) if b"jq-durability" in fields else live.durability
     if key is not None and spec.key:
@@ -270,10 +272,10 @@ def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
     )
     specs = items if isinstance(items, list) else _specs_of(items)
     call.services.reach.check_names(call.principal, specs)
-    limit = settings.max_argument_bytes
+    limit = min(settings.max_argument_bytes, call.services.argument_quota.current)
     for index, spec in enumerate(specs):
         if len(spec.argument) > limit:
-            raise _argument_too_large(limit, ("jobs", index))
+            raise _argument_too_large(call, len(spec.argument), ("jobs", index))
     return specs
 
 
@@ -298,13 +300,21 @@ def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
 
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
-    """Raises TooLargeError that names the field below `loc`."""
-    limit = call.services.live.current.max_argument_bytes
+    """Raise TooLargeError, or InvalidError for the quota of the namespace, that names the field below `loc`."""
+    limit = min(call.services.live.current.max_argument_bytes, call.services.argument_quota.current)
     if len(spec.argument) > limit:
-        raise _argument_too_large(limit, loc)
+        raise _argument_too_large(call, len(spec.argument), loc)
 
 
-def _argument_too_large(limit: int, loc: tuple[str | int, ...]) -> TooLargeError:
+def _argument_too_large(call: Call, size: int, loc: tuple[str | int, ...]) -> JqmasterError:
+    limit, quota = call.services.live.current.max_argument_bytes, call.services.argument_quota.current
+    if limit >= size > quota:
+        return InvalidError(
+            f"the argument has more than {quota} bytes, the quota of its namespace; pass an ID and keep the data in "
+            "your own store, or let an admin raise the quota argument_bytes",
+            code="argument_over_quota",
+            errors=[FieldError((*loc, "argument"), f"at most {quota} bytes")],
+        )
     return TooLargeError(
         f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
         code="argument_too_large",

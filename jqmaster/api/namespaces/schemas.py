@@ -6,6 +6,7 @@ from pydantic import Field
 
 from jqmaster.api.schemas import Answer, Count, Request
 from jqmaster.domain.namespaces.namespace import (
+    MAX_ARGUMENT_BYTES,
     MAX_TITLE,
     MAX_WAITING_JOBS,
     NAME_PATTERN,
@@ -28,6 +29,13 @@ class QuotasRequest(Request):
         le=MAX_WAITING_JOBS,
         description="Number of waiting jobs at which pushes and events get 429 `namespace_full`. Masters count once a "
         "second, so more may wait for a moment. Null: no bound.",
+    )
+    argument_bytes: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_ARGUMENT_BYTES,
+        description="Bytes that the argument of one job may have, in MessagePack. A push with a larger one gets 422 "
+        "`argument_over_quota`. The setting `max_argument_bytes` applies, too. Null: only that.",
     )
 
 
@@ -59,6 +67,7 @@ class QuotasView(Answer):
     """Bounds of a namespace."""
 
     waiting_jobs: int | None = Field(description="Number of waiting jobs at which pushes are refused.")
+    argument_bytes: int | None = Field(description="Bytes that the argument of one job may have.")
 
 
 class NamespaceView(Answer):

@@ -20,6 +20,10 @@ WaitingJobsOption = Annotated[
     int | None,
     typer.Option(min=0, help="Refuse pushes while so many jobs wait. 0: no quota."),
 ]
+ArgumentBytesOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Refuse jobs with an argument of more bytes. 0: no quota."),
+]
 
 
 @app.listing("Namespaces: parts of an installation with jobs, workers and limits of their own")
@@ -57,9 +61,11 @@ def create(
     ] = None,
     title: TitleOption = None,
     waiting_jobs: WaitingJobsOption = None,
+    argument_bytes: ArgumentBytesOption = None,
 ) -> None:
     """Create a namespace, which is open at once."""
-    body = {"store": store, "tag": tag, "title": title or "", **_quotas(waiting_jobs)}
+    quotas = _changed({}, waiting_jobs=waiting_jobs, argument_bytes=argument_bytes)
+    body = {"store": store, "tag": tag, "title": title or "", "quotas": quotas}
     _, answer = namespaces.put(http, name, body, new=True, if_match=None)
     http.say(answer, f"{name}  created  in store {answer['store']}, with the tag {answer['tag']}")
 
@@ -71,16 +77,21 @@ def set_fields(
     *,
     title: TitleOption = None,
     waiting_jobs: WaitingJobsOption = None,
+    argument_bytes: ArgumentBytesOption = None,
     if_match: IfMatchOption = None,
 ) -> None:
-    """Change the title and quota of a namespace. The rest stays as it is."""
+    """Change the title and quotas of a namespace. The rest stays as it is."""
     present = http.get(namespaces.path(name))
     # Unless the caller names a version, it is the one that was read.
     known = if_match or str(present["version"])
-    body = {**present, **({} if title is None else {"title": title}), **_quotas(waiting_jobs)}
+    quotas = _changed(present["quotas"], waiting_jobs=waiting_jobs, argument_bytes=argument_bytes)
+    body = {**present, **({} if title is None else {"title": title}), "quotas": quotas}
     _, answer = namespaces.put(http, name, body, new=False, if_match=known)
-    quota = answer["quotas"]["waiting_jobs"]
-    http.say(answer, f"{name}  {answer['title']}  waiting jobs: {'no quota' if quota is None else quota}")
+    told = [
+        f"{quota.replace('_', ' ')}: {'no quota' if most is None else most}"
+        for quota, most in answer["quotas"].items()
+    ]
+    http.say(answer, "  ".join((name, answer["title"], *told)))
 
 
 @app.command()
@@ -138,9 +149,9 @@ def stores(http: MasterSession) -> None:
     )  # fmt: skip
 
 
-def _quotas(waiting_jobs: int | None) -> dict[str, Any]:
-    """Return the part of a request that changes the quota; None leaves it as it is, and 0 removes it."""
-    return {} if waiting_jobs is None else {"quotas": {"waiting_jobs": waiting_jobs or None}}
+def _changed(present: Mapping[str, Any], **changes: int | None) -> dict[str, Any]:
+    """Return the present quotas with the changes; None leaves a quota as it is, and 0 removes it."""
+    return {**present, **{quota: most or None for quota, most in changes.items() if most is not None}}
 
 
 def _figure(value: int | None) -> str:

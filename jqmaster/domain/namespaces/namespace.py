@@ -21,6 +21,7 @@ TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
 MAX_TITLE: Final = 100
 MAX_WAITING_JOBS: Final = 1_000_000_000
+MAX_ARGUMENT_BYTES: Final = 1_000_000_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _STORE: Final = re.compile(STORE_PATTERN.replace("$", r"\Z"))
@@ -38,11 +39,12 @@ class NamespaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The bounds of a namespace. None: there is none. Masters obey `waiting_jobs`, the number of jobs that may wait;
-    the others are known, so that a later release can set them.
+    """The bounds of a namespace. None: there is none. Masters obey those in `OBEYED_QUOTAS`; the others are known, so
+    that a later release can set them.
 
-    `waiting_bytes`: bytes of the arguments of waiting jobs. `pushes_per_s`: jobs pushed in a second. `argument_bytes`:
-    the largest argument of one job. `workers`: registered workers. `streams`: open event streams.
+    `waiting_jobs`: jobs that may wait. `waiting_bytes`: bytes of the arguments of waiting jobs. `pushes_per_s`: jobs
+    pushed in a second. `argument_bytes`: bytes of the largest argument of one job. `workers`: registered workers.
+    `streams`: open event streams.
     """
 
     waiting_jobs: int | None = None
@@ -55,6 +57,7 @@ class Quotas:
 
 NO_QUOTAS: Final = Quotas()
 QUOTAS: Final = tuple(one.name for one in fields(Quotas))
+OBEYED_QUOTAS: Final = ("waiting_jobs", "argument_bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -84,13 +85,16 @@ class EventIntake:
         admit: Callable[[Durability | None], int],
         kept: LiveValue[KeptEvents],
         figures: EventFigures,
+        argument_quota: LiveValue[int] | None = None,
         pace: PushPace | None = None,
     ) -> None:
+        """`argument_quota`: the most bytes of an argument by the quota of the namespace, beside what `kept` says."""
         self._store = store
         self._constraints = constraints
         self._admit = admit
         self._kept = kept
         self._figures = figures
+        self._argument_quota = argument_quota or LiveValue(sys.maxsize)
         self._index: EventIndex = NO_EVENTS
         self._reading = asyncio.Lock()
         self._coalescer: Coalescer[Event, ReceivedEvent | Exception] = Coalescer(
@@ -166,7 +170,8 @@ class EventIntake:
         self, events: Sequence[Event], answers: list[ReceivedEvent | Exception | None]
     ) -> Iterator[_StoreCall]:
         """Yield the unanswered events in groups that one call of the store can take."""
-        index, max_argument_bytes = self._index, self._kept.current.max_argument_bytes
+        index = self._index
+        max_argument_bytes = min(self._kept.current.max_argument_bytes, self._argument_quota.current)
         call = _StoreCall(index.edition)
         for n, event in enumerate(events):
             if answers[n] is not None:

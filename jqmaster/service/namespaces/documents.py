@@ -7,6 +7,7 @@ from typing import Any
 from jqmaster.domain.matching.checks import Loc
 from jqmaster.domain.namespaces.namespace import (
     DEFAULT_STORE,
+    OBEYED_QUOTAS,
     Namespace,
     NamespaceError,
     Quotas,
@@ -50,7 +51,7 @@ def describe(namespace: Namespace) -> dict[str, Any]:
         "store": namespace.store,
         "tag": namespace.tag,
         "state": namespace.state,
-        "quotas": {"waiting_jobs": namespace.quotas.waiting_jobs},
+        "quotas": {quota: getattr(namespace.quotas, quota) for quota in OBEYED_QUOTAS},
     }
 
 

@@ -514,8 +514,7 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
   }
   if (!response.ok) {
     const problem = new Problem(response.status, parsed3 ?? {});
-    const isElsewhere2 = path.startsWith("../");
-    if (response.status === 401 && path !== "api/session" && !isElsewhere2) onUnauthorized(problem);
+    if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
   heard2?.(response);
@@ -12647,7 +12646,7 @@ var worstFirst = (entries) => [...entries].sort(
 // namespaces/editor.js
 var QUOTAS = (
   /** @type {const} */
-  ["waiting_jobs"]
+  ["waiting_jobs", "argument_bytes"]
 );
 var pathOfNamespace = (name) => (
   /** @type {"api/namespaces/{name}"} */
@@ -12730,9 +12729,9 @@ var COLUMNS5 = [
   }
 ];
 function Stores({ stores }) {
-  return html`<section class="after" aria-labelledby="stores"><h2 id="stores">${t("namespaces.stores")}</h2>
+  return html`<div class="after stores"><h2>${t("namespaces.stores")}</h2>
     ${stores.flatMap(({ name, faults }) => Object.entries(faults).map(([key, why]) => html`<p key=${`${name} ${key}`} class="fault bad"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span></p>`))}
-    <${Table} caption=${t("namespaces.stores")} rows=${stores} rowKey=${(store) => store.name} columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))} /></section>`;
+    <${Table} caption=${t("namespaces.stores")} rows=${stores} rowKey=${(store) => store.name} columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
 }
 
 // namespaces/pages/namespaces.js
@@ -12755,6 +12754,7 @@ function List8({ go: go3, session: session2 }) {
   const [isMaking, setMaking] = E2(false);
   const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES3);
   const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
+  W2(() => void loadNamespaces(), []);
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf6, hold.isHeld, "");
   const configured = stores.data?.stores ?? [];
@@ -12772,7 +12772,7 @@ var COLUMNS6 = [
     key: "name",
     label: "namespaces.one",
     phone: "main",
-    render: (one) => html`<a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a> <span class="muted"><${Text} value=${one.title} max=${60} /></span>`
+    render: (one) => html`<a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a> <span class="muted"><${Text} value=${one.title} max=${100} /></span>`
   },
   {
     key: "state",
@@ -12823,14 +12823,13 @@ var COLUMNS6 = [
   {
     key: "leader",
     label: "namespaces.leader",
-    priority: 3,
+    priority: 4,
     render: (one) => one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`
   },
   {
     key: "enter",
     label: "job.actions",
     align: "end",
-    phone: "line",
     render: (one) => one.state === "open" && html`<a href=${addressOf(one.name, "#/overview")} aria-label=${t("namespaces.enter.name", { name: visible(one.name) })}>${t("namespaces.enter")}</a>`
   }
 ];
@@ -15093,7 +15092,7 @@ function App() {
   W2(() => {
     if (isIn2 && may(session2, "read")) {
       start();
-      void loadNamespaces();
+      if (session2?.has_namespaces) void loadNamespaces();
     }
   }, [isIn2, session2]);
   W2(() => {

@@ -1438,6 +1438,8 @@ var en_namespaces_default = {
   "namespaces.more": "Take over data",
   "namespaces.waiting_jobs": "Most waiting jobs",
   "namespaces.waiting_jobs.hint": "While so many jobs wait, pushes are refused. Empty: no quota.",
+  "namespaces.argument_bytes": "Largest argument (bytes)",
+  "namespaces.argument_bytes.hint": "Jobs with a larger argument are refused. Empty: no quota.",
   "namespaces.facts": "The namespace",
   "namespaces.actions": "Actions of this namespace",
   "namespaces.make": "New namespace",

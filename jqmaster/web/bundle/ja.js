@@ -1389,6 +1389,8 @@ var ja_namespaces_default = {
   "namespaces.more": "データの引き継ぎ",
   "namespaces.waiting_jobs": "待機ジョブの上限",
   "namespaces.waiting_jobs.hint": "待機中のジョブがこの数に達している間、投入を拒否します。空欄なら無制限。",
+  "namespaces.argument_bytes": "引数の上限 (バイト)",
+  "namespaces.argument_bytes.hint": "引数がこれより大きいジョブを拒否します。空欄なら無制限。",
   "namespaces.facts": "名前空間",
   "namespaces.actions": "この名前空間の操作",
   "namespaces.make": "新しい名前空間",

@@ -11,7 +11,7 @@ import { loadNamespaces } from "./known.js";
 /** @typedef {import("./known.js").Namespace} Namespace */
 
 /** The quotas that masters obey. */
-export const QUOTAS = /** @type {const} */ (["waiting_jobs"]);
+export const QUOTAS = /** @type {const} */ (["waiting_jobs", "argument_bytes"]);
 
 /** @param {string} name Of a namespace. */
 export const pathOfNamespace = (name) =>

@@ -75,7 +75,7 @@ async def test_a_namespace_is_created_used_closed_and_deleted(one: Installation)
     made = await one.create("shop", title="The shop")
     assert made == {
         "name": "shop", "title": "The shop", "store": "default", "tag": one.tags[0], "state": "open",
-        "quotas": {"waiting_jobs": None}, "version": made["version"],
+        "quotas": {"waiting_jobs": None, "argument_bytes": None}, "version": made["version"],
     }  # fmt: skip
     shop = await one.until_served("shop")
     job_id = await shop.enqueue("work")
@@ -192,8 +192,51 @@ async def test_a_full_namespace_refuses_pushes_and_nothing_else(one: Installatio
     ]
     assert entry["waiting_quota"] >= 0.5
     # A request without quotas removes them.
-    assert (await one.api.call("PUT", "/api/namespaces/shop", {}))[1]["quotas"] == {"waiting_jobs": None}
+    assert (await one.api.call("PUT", "/api/namespaces/shop", {}))[1]["quotas"]["waiting_jobs"] is None
     assert (await pushed())[0] == 201
+
+
+async def test_an_argument_over_the_quota_is_refused_wherever_a_job_is_given(one: Installation) -> None:
+    await one.create("shop", quotas={"argument_bytes": 100})
+    shop = await one.until_served("shop")
+    small, large = {"name": "work", "argument": "x" * 90}, {"name": "work", "argument": "x" * 101}
+    schedule = {"daily_at": "02:30"}
+    calls: list[tuple[str, str, dict[str, Any], list[str | int]]] = [
+        ("POST", "/api/jobs", large, ["argument"]),
+        ("POST", "/api/jobs/bulk", {"jobs": [small, large]}, ["jobs", 1, "argument"]),
+        ("PUT", "/api/definitions/hourly", {"job": large, "schedule": schedule}, ["job", "argument"]),
+        ("POST", "/api/batches", {"on_success": large}, ["on_success", "argument"]),
+    ]
+    for method, path, body, loc in calls:
+        status, problem = await shop.call(method, path, body)
+        assert (status, problem["code"]) == (422, "argument_over_quota"), (path, problem)
+        assert problem["errors"] == [{"loc": loc, "msg": "at most 100 bytes"}]
+        assert "raise the quota argument_bytes" in problem["detail"]
+    assert (await shop.call("POST", "/api/jobs", small))[0] == 201
+    # Other namespaces have no such quota, and the setting still counts.
+    assert (await one.api.call("POST", "/api/jobs", large))[0] == 201
+    most = one.master.settings.max_argument_bytes
+    huge = {"name": "work", "argument": "x" * (most + 1)}
+    status, problem = await shop.call("POST", "/api/jobs", huge)
+    assert (status, problem["code"]) == (413, "argument_too_large")
+    assert (await one.api.call("PUT", "/api/namespaces/shop", {}))[1]["quotas"]["argument_bytes"] is None
+
+    async def is_accepted() -> bool:
+        return (await shop.call("POST", "/api/jobs", large))[0] == 201
+
+    await wait_until(is_accepted)
+
+
+async def test_a_session_tells_whether_there_are_other_namespaces(one: Installation) -> None:
+    assert (await one.api.call("GET", "/api/session"))[1]["has_namespaces"] is False
+    await one.create("shop")
+    shop = await one.until_served("shop")
+    for api in (one.api, shop):
+        assert (await api.call("GET", "/api/session"))[1]["has_namespaces"] is True
+    # Whoever is not known is told nothing.
+    assert (await one.api.call("POST", "/api/tokens", {"label": "all", "scopes": ["admin"]}))[0] == 201
+    for api in (one.api, shop):
+        assert (await api.call("GET", "/api/session"))[1]["has_namespaces"] is False
 
 
 async def test_only_admins_change_namespaces(one: Installation) -> None:

@@ -71,11 +71,13 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
         ["NAME", "STATE", "STORE"], ["default", "open", "default"], ["shop", "open", "default"],
     ]  # fmt: skip
     set_quota = await shell.says("namespaces", "set", "shop", "--waiting-jobs", "9")
-    assert set_quota == "shop  The shop  waiting jobs: 9\n"
-    assert await shell.says("namespaces", "set", "shop", "--title", "Shop") == "shop  Shop  waiting jobs: 9\n"
+    assert set_quota == "shop  The shop  waiting jobs: 9  argument bytes: no quota\n"
+    changed = await shell.says("namespaces", "set", "shop", "--title", "Shop", "--argument-bytes", "500")
+    assert changed == "shop  Shop  waiting jobs: 9  argument bytes: 500\n"
     shown = json.loads(await shell.says("namespaces", "show", "shop", "--json"))
-    assert (shown["title"], shown["quotas"]) == ("Shop", {"waiting_jobs": 9})
-    assert "no quota" in await shell.says("namespaces", "set", "shop", "--waiting-jobs", "0")
+    assert (shown["title"], shown["quotas"]) == ("Shop", {"waiting_jobs": 9, "argument_bytes": 500})
+    removed = await shell.says("namespaces", "set", "shop", "--waiting-jobs", "0")
+    assert removed == "shop  Shop  waiting jobs: no quota  argument bytes: 500\n"
     assert "default  single    Valkey" in await shell.says("namespaces", "stores")
     assert await shell.says("namespaces", "close", "shop") == "shop  closed\n"
     assert await shell.says("namespaces", "open", "shop") == "shop  open\n"

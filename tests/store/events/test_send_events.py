@@ -136,6 +136,11 @@ async def test_a_full_backlog_and_a_long_argument_start_no_job(world: StoreWorld
     assert effects(await events.send()) == [("ship", "fired", "")]
     assert effects(await events.send()) == [("ship", "skipped", "backlog_full")]
     assert effects(await events.send(payload="x" * 20)) == [("ship", "skipped", "argument_too_large")]
+    # So does one that is larger than the quota of the namespace.
+    events.kept.current = replace(events.kept.current, max_argument_bytes=1000)
+    assert effects(await events.send(payload="x" * 20)) == [("ship", "skipped", "backlog_full")]
+    events.argument_quota.current = 20
+    assert effects(await events.send(payload="x" * 20)) == [("ship", "skipped", "argument_too_large")]
     assert len(await events.jobs()) == 1
 
 

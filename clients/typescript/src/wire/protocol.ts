@@ -906,6 +906,7 @@ export type ProblemCode =
   | "already_expired"
   | "archive_damaged"
   | "archive_unavailable"
+  | "argument_over_quota"
   | "argument_too_large"
   | "backlog_full"
   | "bad_base64"
