@@ -233,7 +233,7 @@ async def test_a_session_tells_whether_there_are_other_namespaces(one: Installat
     shop = await one.until_served("shop")
     for api in (one.api, shop):
         assert (await api.call("GET", "/api/session"))[1]["has_namespaces"] is True
-    # Whoever is not known is told nothing.
+    # Unknown callers do not learn it.
     assert (await one.api.call("POST", "/api/tokens", {"label": "all", "scopes": ["admin"]}))[0] == 201
     for api in (one.api, shop):
         assert (await api.call("GET", "/api/session"))[1]["has_namespaces"] is False
