@@ -16,7 +16,8 @@ _CONFIRM: Final[dict[str, dict[str, Any]]] = {
     },
     "force": {
         "schema": {"type": "boolean", "default": False},
-        "description": "true: delete it even if it has unfinished jobs, or if its store does not answer.",
+        "description": "true: delete it even if it has unfinished jobs, if its store does not answer, or if its entry "
+        "in the registry cannot be read.",
     },
 }
 _PUT_TEXT: Final = (

@@ -15,6 +15,7 @@ from jqmaster.domain.namespaces.namespace import (
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import (
     ConflictError,
+    DamagedError,
     FieldError,
     JqmasterError,
     PreconditionFailedError,
@@ -103,11 +104,19 @@ class NamespaceEditor:
         """Remove a closed namespace from the registry. Its data stay in their store, and a namespace with the same tag
         takes them over.
 
-        `is_forced`: also if it has unfinished jobs, or if its store does not answer. Raise NotFoundError,
-        PreconditionFailedError, ConflictError.
+        `is_forced`: also if it has unfinished jobs, if its store does not answer, or if its entry cannot be read. Raise
+        NotFoundError, PreconditionFailedError, ConflictError, DamagedError.
         """
         for _ in range(MAX_REPEATS):
-            present = await self._present(name)
+            try:
+                present = await self._present(name)
+            except DamagedError:
+                if not is_forced or name == DEFAULT:
+                    raise
+                if await self._store.remove_damaged(name, _deletion(who, name)):
+                    await self._follow()
+                    return
+                continue
             _check(demands, name, present)
             if present is None:
                 raise no_namespace(name)
@@ -123,10 +132,7 @@ class NamespaceEditor:
                     f"namespace {name} has {jobs} unfinished jobs: let them end, or force the removal",
                     code="namespace_not_empty",
                 )
-            entry = encode_entry(
-                who=who, action="namespace.delete", target=name, before=describe(present), after=None
-            )
-            if await self._store.remove(present, entry):
+            if await self._store.remove(present, _deletion(who, name, present)):
                 await self._follow()
                 return
         raise _too_busy(name)
@@ -232,6 +238,12 @@ def _check(demands: Precondition, name: str, present: Namespace | None) -> None:
         raise PreconditionFailedError(f"namespace {name} {what}; read it again")
     if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
         raise PreconditionFailedError(f"namespace {name} exists", code="namespace_exists")
+
+
+def _deletion(who: str, name: str, present: Namespace | None = None) -> bytes:
+    """Return the audit entry. `present`: None if the entry of the namespace cannot be read."""
+    before = describe(present) if present else None
+    return encode_entry(who=who, action="namespace.delete", target=name, before=before, after=None)
 
 
 def _default_stays(done: str) -> ConflictError:

@@ -28,7 +28,10 @@ def decode_namespace(name: str, raw: bytes) -> Namespace:
         fields: Mapping[str, Any] = msgpack.unpackb(document)
         return namespace_of(name, {**fields, "tag": tag.decode(), "version": int(version)})
     except _UNREADABLE as exc:
-        raise DamagedError(f"namespace {name[:64]}: its entry in the registry cannot be read") from exc
+        raise DamagedError(
+            f"namespace {name[:64]}: its entry in the registry cannot be read; delete it with force, and create it "
+            "again with its tag"
+        ) from exc
 
 
 def stored_version(namespace: Namespace | None) -> str:

@@ -9,7 +9,12 @@ from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.errors import ConflictError, DamagedError, FieldError
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.namespaces.documents import decode_namespace, encode_namespace, stored_version
+from jqmaster.store.namespaces.documents import (
+    VERSION_DIGITS,
+    decode_namespace,
+    encode_namespace,
+    stored_version,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +77,11 @@ class NamespaceStore:
         """Remove a namespace from the registry; its data stay. Return False if it was changed since it was read."""
         return await self._write(present.name, present, None, audit_entry, 0) is not None
 
+    async def remove_damaged(self, name: str, audit_entry: bytes) -> bool:
+        """Remove an entry that cannot be read. Return False if it was changed meanwhile."""
+        raw = await self._client.command("HGET", self._keys.namespaces, name) or b""
+        return await self._run(name, raw[:VERSION_DIGITS], None, audit_entry, 0) is not None
+
     async def _write(
         self,
         name: str,
@@ -80,13 +90,23 @@ class NamespaceStore:
         audit_entry: bytes,
         max_namespaces: int,
     ) -> int | None:
-        k = self._keys
         if new and not new.is_default and new.tag == self._own_tag:
             raise tag_taken(new.tag, DEFAULT)
+        return await self._run(name, stored_version(present), new, audit_entry, max_namespaces)
+
+    async def _run(
+        self,
+        name: str,
+        version: str | bytes,
+        new: Namespace | None,
+        audit_entry: bytes,
+        max_namespaces: int,
+    ) -> int | None:
+        k = self._keys
         word, data = await self._client.run(
             "put_namespace",
             (k.namespaces, k.settings, k.audit),
-            (self._shard.now_arg, name, stored_version(present), new.tag if new else "",
+            (self._shard.now_arg, name, version, new.tag if new else "",
              encode_namespace(new) if new else b"", audit_entry, MAX_ENTRIES, max_namespaces, k.wake_channel),
         )  # fmt: skip
         if word == "full":

@@ -15,6 +15,7 @@ from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import (
     ConflictError,
+    DamagedError,
     InvalidError,
     NotFoundError,
     PreconditionFailedError,
@@ -35,7 +36,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
 from jqmaster.store.namespaces.namespaces import NamespaceStore
-from tests.support.admin import forget_keys
+from tests.support.admin import admin_of, forget_keys
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
 
@@ -239,6 +240,19 @@ async def test_a_namespace_with_jobs_is_deleted_only_by_force(one: EditorWorld) 
     # The data stay, and come back with their tag.
     assert await one.put("shop", tag=mine)
     assert await shop.records.get(job_id)
+
+
+async def test_an_entry_that_cannot_be_read_is_deleted_by_force_and_created_again(one: EditorWorld) -> None:
+    mine = tag()
+    for damaged in (b"damaged", b"0000000000000001 x"):
+        await admin_of(one.world.shard.client).hset(one.world.shard.keys.namespaces, "shop", damaged)
+        with pytest.raises(DamagedError, match="delete it with force, and create it again with its tag"):
+            await one.editor.delete("shop", who=ME)
+        await one.editor.delete("shop", who=ME, is_forced=True)
+        with pytest.raises(NotFoundError):
+            await one.editor.get("shop")
+    assert await one.put("shop", tag=mine)
+    assert (ME, "namespace.delete", "shop") in await one.audited()
 
 
 async def test_a_master_that_does_not_know_namespaces_keeps_them_from_being_created(one: EditorWorld) -> None:
