@@ -172,6 +172,10 @@ async def test_one_sees_whom_a_fault_affects(its_screens: Screens, failing: Api)
             assert await value.evaluate("(e) => getComputedStyle(e).textAlign") == "start"
             await accessible(page)
             await picture(page, f"failures-affected-{locale}")
+            await dialog.locator("input").fill("argument.tenant")
+            await page.keyboard.press("Escape")
+            await expect(dialog).to_have_count(0)
+            await page.evaluate("localStorage.clear()")
 
 
 async def test_eight_groups_fit_a_screen_and_none_moves_under_the_pointer(

@@ -105,7 +105,7 @@ function Affected({ group, onClose }) {
   }, [group.id, path]);
   const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
   return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(/** @type {string} */ text) => text && setPath(text)} />
+    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(/** @type {string} */ text) => text && setPath(text)} />
     <${ErrorBox} problem=${problem} />
     ${
       !found
