@@ -5932,7 +5932,7 @@ function Affected({ group, onClose }) {
   }, [group.id, path]);
   const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
   return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(text) => text && setPath(text)} />
+    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(text) => text && setPath(text)} />
     <${ErrorBox} problem=${problem} />
     ${!found ? html`<${Loading} isLoading=${!problem} />` : html`${found.values.length === 0 ? html`<p class="muted">${t("failures.values.none")}</p>` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${70 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>`}
     <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`}
