@@ -131,25 +131,31 @@ class Masters:
             self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
             raise MasterUnreachableError(f"{address}: a master of another store")
         if answer.status >= 500:
-            self.failed(address)
+            self.failed(address, has_answered=True)
         return answer
 
     def has_answered(self, address: str) -> bool:
         """Return whether a call to this address was ever answered."""
         return address in self._answered
 
-    def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
-        """Record that the master at an address gave no answer (if `was_silent`, not even a refused connection) or a
-        5xx. If several callers report this at once, the current address still moves only one step. For `avoided_s`,
-        other addresses are asked first."""
+    def failed(
+        self, address: str, *, was_silent: bool = False, has_answered: bool = False, avoided_s: float = 0.0
+    ) -> None:
+        """Record that the master at an address gave no answer (if `was_silent`, not even a refused connection), or a
+        5xx (`has_answered`). If several callers report this at once, the current address still moves only one step. For
+        `avoided_s`, other addresses are asked first."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
                 return
             if was_silent or avoided_s:
                 self._avoided_until_s[turn] = now_s + max(avoided_s, _AVOIDED_S)
-            others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses) + 1)]
-            self._turn = next((n for n in others if self._avoided_until_s[n] <= now_s), others[0])
+            others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses))]
+            next_turn = next((n for n in others if self._avoided_until_s[n] <= now_s), None)
+            if next_turn is None and not has_answered:
+                # This one is away, so ask the one that has been avoided longest: it may be well again.
+                next_turn = min(others, key=self._avoided_until_s.__getitem__, default=None)
+            self._turn = turn if next_turn is None else next_turn
             self.current = self._addresses[self._turn]
 
 

@@ -47,6 +47,29 @@ def test_when_all_were_silent_the_turn_goes_round(masters: Masters) -> None:
     assert asked == [A, B, C, A]
 
 
+def test_one_that_is_away_is_not_asked_again_while_others_may_have_recovered(
+    masters: Masters, now: list[float]
+) -> None:
+    masters.failed(A, avoided_s=60.0)
+    masters.failed(B, avoided_s=60.0)
+    assert masters.current == C
+    now[0] += 10.0
+    asked = []
+    for _ in range(4):
+        masters.failed(masters.current, avoided_s=0.0 if masters.current == C else 60.0)
+        asked.append(masters.current)
+    assert asked == [A, C, B, C]
+
+
+def test_one_that_answers_that_it_cannot_is_asked_again_before_those_that_are_avoided(
+    masters: Masters,
+) -> None:
+    masters.failed(A, avoided_s=60.0)
+    masters.failed(B, avoided_s=60.0)
+    masters.failed(C, has_answered=True)
+    assert masters.current == C
+
+
 def test_one_alone_is_asked_whatever_it_does() -> None:
     alone = Masters(A)
     alone.failed(A, was_silent=True)

@@ -44,21 +44,27 @@ export class Masters {
       this.failed(address, AVOIDED_FOREIGN_MS);
       throw new NoAnswerError(`${address}: a master of another store`);
     }
-    if (answer.status >= 500) this.failed(address);
+    if (answer.status >= 500) this.failed(address, 0, true);
     return answer;
   }
 
   /**
-   * Notes that the master at an address gave no answer, or a 5xx. Several callers may find out at once: the turn still
-   * passes only one step.
+   * Notes that the master at an address gave no answer, or a 5xx (`hasAnswered`). Several callers may find out at once:
+   * the turn still passes only one step.
    */
-  failed(address: string, avoidedMs = 0): void {
+  failed(address: string, avoidedMs = 0, hasAnswered = false): void {
     if (this.current !== address) return;
     const nowMs = this.nowMs();
     if (avoidedMs > 0) this.#avoidedUntilMs[this.#turn] = nowMs + avoidedMs;
     const count = this.addresses.length;
-    const others = Array.from({ length: count }, (_, step) => (this.#turn + step + 1) % count);
-    this.#turn = others.find((turn) => (this.#avoidedUntilMs[turn] ?? 0) <= nowMs) ?? others[0] ?? 0;
+    const untilMs = (turn: number): number => this.#avoidedUntilMs[turn] ?? 0;
+    const others = Array.from({ length: count - 1 }, (_, step) => (this.#turn + step + 1) % count);
+    let next = others.find((turn) => untilMs(turn) <= nowMs);
+    if (next === undefined && !hasAnswered) {
+      // This one is away, so ask the one that has been avoided longest: it may be well again.
+      next = others.sort((one, other) => untilMs(one) - untilMs(other))[0];
+    }
+    this.#turn = next ?? this.#turn;
   }
 
   toString(): string {
