@@ -86,8 +86,9 @@ def test_what_others_send_begins_no_line_and_moves_no_cursor(
     logger: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A server in this process has turned propagation off, as masters do.
-    monkeypatch.setattr(logging.getLogger(logger), "propagate", True)
+    # A server in this process has turned propagation off, as masters do, and uvicorn does so for all of its loggers.
+    for name in (logger, "uvicorn"):
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
     text = written(log_format)
     hostile = "a\r\n2026-01-01 CRITICAL jqmaster: forged\x1b[2J\x1b]0;t\x07\x9b31m\x7f\u202e\u2066"
     logging.getLogger(logger).warning('%s - "%s %s HTTP/%s" %d', "1.2.3.4", "GET", hostile, "1.1", 200)
