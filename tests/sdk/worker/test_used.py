@@ -105,7 +105,9 @@ async def test_observations_of_one_gate_are_sent_one_at_a_time_and_the_last_one_
 
     await up()
     await ending(master, "observe")
+    # Gates do not wait for each other.
     await wait_until(lambda: any(one["constraint"] == "other" for one in master.observations))
+    await wait_until(lambda: any(one["remaining"] == 0 for one in master.observations))
     of_model = [one for one in master.observations if one["constraint"] == "model"]
     assert of_model[-1]["remaining"] == 0
     assert len(of_model) < 50
