@@ -209,8 +209,6 @@ class Dispatcher:
                             takers.add(one.worker_id)
                         if one.worker_id in self._given.silent:
                             self._given.heard(one.worker_id, one.newest_fence)
-                if self._fleet.is_within(self._exhausted):
-                    return None
                 wanted = self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
 
