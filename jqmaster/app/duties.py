@@ -346,6 +346,7 @@ class LeaderDuties:
                 FollowedDuty(self.bulk, polls=lambda look: look.has_actions),
             ],
             on_look=self.dispatcher.take_look,
+            on_blind=self.dispatcher.be_blind,
             lease_s=self._shared.policies.lease_s,
             on_stale=self._leader.step_down,
         )

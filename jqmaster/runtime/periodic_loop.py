@@ -43,6 +43,7 @@ class PeriodicLoop:
         retry_s: float = RETRY_S,
         first_after_s: float = 0.0,
     ) -> None:
+        self.name = name
         self._clock = clock
         self._complaint = complaint
         self._retry_s = retry_s

@@ -170,6 +170,13 @@ class Dispatcher:
             self._wants_refresh = True
             self._wake.set()
 
+    def be_blind(self) -> None:
+        """Poll every `POLL_S`, because the last look failed or gets no answer."""
+        self._poll_s = POLL_S
+        self._idle_at_s = float("-inf")
+        if self._clock.monotonic_s() - self._refreshed_at_s >= POLL_S - TICK_S:
+            self._wake.set()
+
     @property
     def is_idle(self) -> bool:
         """Return whether the last look found no ready jobs."""
@@ -264,12 +271,19 @@ class Dispatcher:
             self._arrived.set()
             self._wake_if_useful()
 
+        def on_overtaken() -> None:
+            # The claims saw neither the jobs nor the free slots of the write.
+            self._became_ready()
+            self._wants_refresh = True
+            self._wake.set()
+
         return TravellingClaim(
             prepared.calls,
             on_replies,
             on_failure,
             pending.given,
             on_no_answer=lambda: self._given.unanswered(pending.given),
+            on_overtaken=on_overtaken,
         )
 
     # --- claims of its own rounds

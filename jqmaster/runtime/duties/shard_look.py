@@ -1,5 +1,6 @@
 """Look at the shard, and begin the duties that have something to do."""
 
+import asyncio
 import functools
 import random
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
+from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop
@@ -17,6 +19,8 @@ from jqmaster.store.operations.looks import Look, LookStore
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
+# A look without an answer for this long leaves it to the duties to look for themselves.
+BLIND_AFTER_S: Final = 1.0
 # The share by which pauses differ, so that many shards do not look at the same moment.
 _JITTER: Final = 0.1
 
@@ -45,8 +49,11 @@ class ShardLook(LeaderLoop):
     It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
     `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the
     store's clock made due, waits for the next look. While a duty has something to do, it looks at least every `poll_s`
-    of that duty: entries that stay due, because they are damaged, must not delay others. `on_look`: gets each look.
-    Each look also informs `grace` about outages of the store.
+    of that duty: entries that stay due, because they are damaged, must not delay others.
+
+    While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. So
+    does a duty that cannot read a look: it fails alone. `on_look`: gets each look, which also informs `grace` about
+    outages of the store.
     """
 
     is_vital = True
@@ -60,6 +67,7 @@ class ShardLook(LeaderLoop):
         *,
         duties: Sequence[FollowedDuty],
         on_look: Callable[[Look], None],
+        on_blind: Callable[[], None],
         lease_s: LiveValue[float],
         on_stale: Callable[[], None],
         rng: random.Random | None = None,
@@ -72,10 +80,14 @@ class ShardLook(LeaderLoop):
         self._grace = grace
         self._duties = duties
         self._on_look = on_look
+        self._on_blind = on_blind
         self._lease_s = lease_s
         self._rng = rng or random.Random()  # noqa: S311 - spreads looks, guards nothing
+        self._apart = EntriesApart("shard_look")
+        self._has_unreadable = False
         self._is_first = True
         self._has_failed = False
+        self._still_blind: asyncio.TimerHandle | None = None
         self._quiet_s = USUAL_S
         # Whether the next look is further away than usual.
         self.is_quiet = False
@@ -89,13 +101,21 @@ class ShardLook(LeaderLoop):
         self.begin_within(BUSY_S)
 
     async def _round(self) -> float:
-        look = await self._grace.ask(self._read, lambda look: look.now_ms)
+        loop = asyncio.get_running_loop()
+        # Without a task of its own, because an answer usually comes at once.
+        blind = loop.call_later(BLIND_AFTER_S, self._be_blind_until_answered)
+        try:
+            look = await self._grace.ask(self._read, lambda look: look.now_ms)
+        finally:
+            blind.cancel()
+            if self._still_blind:
+                self._still_blind.cancel()
+                self._still_blind = None
         self._on_look(look)
         # After an outage, the data may be older than what the duties know.
         was_away, self._has_failed = self._has_failed, False
         pace_s = QUIET_S
-        for one in self._duties:
-            due_ms, polls = one.due_ms(look), one.polls(look)
+        for one, due_ms, polls in self._due(look):
             if due_ms == 0 or polls:
                 pace_s = min(pace_s, one.duty.poll_s)
             if due_ms >= 0 or was_away:
@@ -104,12 +124,36 @@ class ShardLook(LeaderLoop):
                 one.duty.poll()
         return self._until_next_s(look, pace_s)
 
+    def _due(self, look: Look) -> list[tuple[FollowedDuty, int, bool]]:
+        """Return for each duty when it is due, and whether it polls."""
+        if not self._has_unreadable:
+            try:
+                return [(one, one.due_ms(look), one.polls(look)) for one in self._duties]
+            except Exception:
+                self._has_unreadable = True
+        found, self._has_unreadable = [], False
+        for one in self._duties:
+            due_ms, polls, is_read = -1, True, False
+            with self._apart.alone(one.duty.name):
+                due_ms, polls, is_read = one.due_ms(look), one.polls(look), True
+            self._has_unreadable = self._has_unreadable or not is_read
+            found.append((one, due_ms, polls))
+        return found
+
     def _failed(self, error: Exception, complaint: str) -> None:
         super()._failed(error, complaint)
+        self._be_blind()
+
+    def _be_blind(self) -> None:
+        """Let the duties look for themselves, and report what they miss."""
         self._has_failed = True
-        # The duties look for themselves, and report what they miss.
+        self._on_blind()
         for one in self._duties:
             one.duty.poll()
+
+    def _be_blind_until_answered(self) -> None:
+        self._be_blind()
+        self._still_blind = asyncio.get_running_loop().call_later(BUSY_S, self._be_blind_until_answered)
 
     def _until_next_s(self, look: Look, pace_s: float) -> float:
         if look.leases >= 0:

@@ -40,6 +40,10 @@ class _Ask(Protocol):
     def __call__(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> Awaitable[list[Any]]: ...
 
 
+class _OutOfOrder(list[Any]):
+    """Replies to calls of which some ran behind later ones, because their scripts had to be loaded."""
+
+
 class StoreClient:
     """Runs scripts and plain commands on one store. `quorum_replicas`: how many replicas must have a write before it
     counts as done; may change at any time.
@@ -198,10 +202,13 @@ class StoreClient:
             claim.on_failure()
             raise
         claim.on_replies(self._read_each(claim.calls, replies[len(calls) :]))
+        if isinstance(replies, _OutOfOrder):
+            claim.on_overtaken()
         return replies[: len(calls)]
 
     async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
-        """Return raw replies, with ResponseErrors in place of those that failed."""
+        """Return raw replies, with ResponseErrors in place of those that failed; _OutOfOrder if the calls did not run
+        in order."""
         if not calls:
             # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
             # spins, and the connection does not close.
@@ -215,10 +222,13 @@ class StoreClient:
             commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
             writes = writes or call.script.writes
         replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
+        is_out_of_order = False
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
             # EVAL also loads the script, so a failover or SCRIPT FLUSH costs only one more round trip.
+            nonlocal is_out_of_order
             missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            is_out_of_order = is_out_of_order or len(missing) < len(replies) - missing[0]
             again = await ask(
                 [
                     (
@@ -264,7 +274,7 @@ class StoreClient:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise
         self.round_trips[name].add(perf_counter() - began_s)
-        return replies
+        return _OutOfOrder(replies) if is_out_of_order else replies
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:

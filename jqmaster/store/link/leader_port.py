@@ -49,7 +49,8 @@ class TravellingClaim:
 
     Before the write returns or raises, one of two functions is called. `on_replies`: with the reply to each call, or
     the error that `run` would have raised for it. `on_failure`: if the round trip failed, so that any call may have
-    run.
+    run. `on_overtaken`: called after `on_replies` if the claims ran before the write, because a script of the write had
+    to be loaded.
 
     `given`: by worker ID, the jobs that go with the answer to its report, once `on_replies` was called. `on_no_answer`:
     called if the reports get no such answers.
@@ -60,6 +61,7 @@ class TravellingClaim:
     on_failure: Callable[[], None]
     given: Mapping[str, NextJobs] = field(default_factory=dict)
     on_no_answer: Callable[[], None] = lambda: None
+    on_overtaken: Callable[[], None] = lambda: None
 
 
 class LeaderPort(Protocol):

@@ -118,6 +118,25 @@ async def test_a_job_that_the_counts_of_the_store_hide_is_claimed_without_a_mess
     await admin_of(world.shard.client).delete(world.shard.keys.ready_counts)
 
 
+@pytest.mark.req("S6", "M2")
+async def test_while_looks_fail_the_dispatcher_polls_as_if_there_were_none(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "POLL_S", 0.05)
+    monkeypatch.setattr(dispatcher_module, "LOOKED_POLL_S", 3600.0)
+    world = dispatching.world
+    worker = await dispatching.worker()
+    dispatcher = await dispatching.start(wakes_itself=False)
+    await wait_until(lambda: dispatcher._exhausted, what="a claim finds nothing")
+    dispatcher.take_look(await LookStore(world.shard).look(world.epoch))
+    assert dispatcher.is_idle
+    dispatcher.be_blind()
+    assert not dispatcher.is_idle
+    job_id = await world.enqueue()
+    await wait_until(lambda: worker.started, what="the job is found without a message or a look")
+    assert worker.started[0][0] == job_id
+
+
 @pytest.mark.req("J12")
 async def test_the_smallest_priority_is_pushed_first_and_the_oldest_within(dispatching: Dispatching) -> None:
     worker = await dispatching.worker(max_jobs=2)

@@ -1,5 +1,6 @@
 """A look at the shard begins the duties that have something to do, and looks seldom where nothing happens."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,7 +11,9 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.workers.silence import CrowdRules
 from jqmaster.errors import StaleEpochError, StoreUnavailableError
+from jqmaster.lifecycle import LoopFailures, running
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties import shard_look
 from jqmaster.runtime.duties.grace import Grace, GracePolicy
 from jqmaster.runtime.duties.shard_look import BUSY_S, QUIET_S, USUAL_S, FollowedDuty, ShardLook
 from jqmaster.runtime.periodic_loop import WokenLoop
@@ -64,13 +67,16 @@ class Counting(WokenLoop):
 
 
 class ScriptedStore:
-    """Answers looks."""
+    """Answers looks, or hangs while `answers` is not set."""
 
     def __init__(self) -> None:
         self.now = NOTHING
         self.failure: Exception | None = None
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def look(self, epoch: str) -> Look:
+        await self.answers.wait()
         if self.failure:
             raise self.failure
         return self.now
@@ -80,6 +86,7 @@ class Looking:
     def __init__(self) -> None:
         self.store = ScriptedStore()
         self.taken: list[Look] = []
+        self.blind = 0
         self.stale = 0
         self.duty = Counting()
         self.lease_s = LiveValue(60.0)
@@ -92,6 +99,7 @@ class Looking:
             clock,
             duties=[FollowedDuty(self.duty, lambda look: look.jobs, lambda look: look.has_logs)],
             on_look=self.taken.append,
+            on_blind=self._on_blind,
             lease_s=self.lease_s,
             on_stale=self._on_stale,
             rng=random.Random(1),
@@ -99,6 +107,9 @@ class Looking:
 
     def _on_stale(self) -> None:
         self.stale += 1
+
+    def _on_blind(self) -> None:
+        self.blind += 1
 
     async def sees(self, **fields: Any) -> float:
         """Make one look at a shard with these fields; return the pause after it."""
@@ -228,6 +239,51 @@ async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_a
     assert await duty.resting(4) == LONG_S
     await looking.sees()
     assert await duty.resting(4) == LONG_S
+
+
+async def test_while_a_look_hangs_the_duties_look_for_themselves_at_their_own_pace(
+    looking: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_look, "BLIND_AFTER_S", 0.05)
+    monkeypatch.setattr(shard_look, "BUSY_S", 0.05)
+    duty = looking.duty
+    await duty.start()
+    await duty.resting(1)
+    looking.store.answers.clear()
+    await looking.look.start()
+    await wait_until(lambda: duty.rounds > 3, what="the duty polls")
+    assert looking.blind > 1
+    assert looking.taken == []
+    looking.store.answers.set()
+    await wait_until(lambda: looking.taken and looking.look._pausing, what="a look")
+    blind = looking.blind
+    await looking.sees()
+    assert looking.blind == blind
+
+
+async def test_a_duty_that_cannot_read_a_look_fails_alone_and_polls(looking: Looking) -> None:
+    """One fault in one duty must not end the looks of all others."""
+    looking.duty.name, others = "faulty", Counting()
+    others.follow_looks()
+
+    def bad(look: Look) -> int:
+        if look.workers:
+            raise KeyError("an unlisted state")
+        return -1
+
+    looking.look._duties = [FollowedDuty(looking.duty, bad), FollowedDuty(others, lambda look: look.jobs)]
+    failures = LoopFailures(SystemClock())
+    looking.store.now = replace(NOTHING, workers=1, jobs=0)
+    async with running([looking.duty, others], failures=failures):
+        await looking.duty.resting(1)
+        await others.resting(1)
+        async with running([looking.look], failures=failures):
+            for duty in (looking.duty, others):
+                await wait_until(lambda duty=duty: duty.rounds > 2, what="rounds of both duties")
+            assert list(failures.side_faults()) == ["shard_look faulty"]
+            assert failures.longest() is None
+            looking.store.now = NOTHING
+            await wait_until(lambda: not failures.side_faults(), what="the duty reads looks again")
 
 
 async def test_a_look_under_a_newer_epoch_ends_the_leadership(looking: Looking) -> None:

@@ -11,15 +11,17 @@ from jqmaster.domain.challenges.challenge import CallbackAnswer
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.runtime.duties import dispatcher as dispatcher_module
 from jqmaster.runtime.duties import given_jobs
 from jqmaster.runtime.duties.claim_offers import MOST_WITH_ANSWER
 from jqmaster.service.workers.polls import Ask
 from jqmaster.store.jobs.settlements import Settled, Successes
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.wake import WorkersChanged
 from tests.runtime.conftest import Dispatching
 from tests.support import real_time
+from tests.support.admin import admin_of
 from tests.support.fake_worker import Behaviour, FakeWorker, accept, reset_before_reading, status
 from tests.support.unique import unique
 from tests.support.waiting import wait_until
@@ -102,6 +104,34 @@ async def test_what_the_results_of_many_workers_free_is_claimed_in_one_call_of_t
     # The leader has yet to learn that jobs are left behind before it claims for all workers at once.
     assert trips[0] == ["settle_success", "claim"]
     await wait_until(lambda: all(len(worker.started) == 4 for worker in workers))
+
+
+@pytest.mark.req("S6", "M2")
+@pytest.mark.parametrize("write", ["settle_success", "enqueue"])
+async def test_a_claim_that_overtook_its_write_because_a_script_was_missing_is_made_again(
+    dispatching: Dispatching, trips: Trips, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """After a restart of the store, the first claim may find its script while the write before it does not."""
+    monkeypatch.setattr(dispatcher_module, "POLL_S", 3600.0)
+    world = dispatching.world
+    worker = await dispatching.worker(max_jobs=1)
+    await dispatching.start()
+    await at_rest(dispatching, worker)
+    if write == "settle_success":
+        job_id = await world.enqueue()
+    else:
+        await worker.succeed(world.settlements, worker.started[-1])
+        await wait_until(lambda: dispatching.fleet.is_within({("work",)}) or trips[-1] == ["claim"])
+    redis = admin_of(world.shard.client)
+    await redis.script_flush()
+    await redis.script_load(load("claim").text(is_guarded=False, is_sharded=False))
+    trips.clear()
+    if write == "settle_success":
+        await worker.succeed(world.settlements, worker.started[-1])
+    else:
+        job_id = await world.enqueue()
+    assert trips[0] == [write, "claim"]
+    await wait_until(lambda: worker.started[-1][0] == job_id, what="the job that waited is claimed")
 
 
 async def test_slots_that_bring_no_claim_are_counted_once(dispatching: Dispatching, trips: Trips) -> None:
