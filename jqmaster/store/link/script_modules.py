@@ -3,12 +3,12 @@
 Creating a function costs the store as much as running many lines of it, so a script creates no more than it needs:
 
 * It has the functions that it can reach, and no others.
-* It makes a module that says `lazily.made_by` when that is first used (lib/lazily.lua). Modules that only that one
-  uses stand inside it, and are made with it.
+* It makes a module that says `lazily.made_by` when that is first used (lib/lazily.lua). Until then, it is an empty
+  table, and one function can make all of them.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -43,23 +43,23 @@ class ScriptHeaderError(JqmasterError):
 def with_modules(text: str) -> str:
     """Return the text with the included modules, each reduced to the functions that the script can reach. Raise
     ScriptHeaderError."""
-    # Each module comes after those that it includes itself.
+    # Each module comes after those that it includes itself, and `lazily` before all.
     modules: dict[str, _Module] = {}
 
-    def include(paths: Sequence[str]) -> list[str]:
-        """Return the names of the modules that were not included before."""
-        names = []
-        for path in paths:
-            module = _module(path)
-            if module.name not in modules:
-                names += [*include(module.includes), module.name]
-                modules[module.name] = module
-        return names
+    def include(path: str) -> None:
+        module = _module(path)
+        if module.name not in modules:
+            for other in module.includes:
+                include(other)
+            modules[module.name] = module
 
-    # `lazily` comes before all modules that it creates.
-    orders = {match[1]: include(["lib/lazily.lua", match[1]]) for match in INCLUDE.finditer(text)}
-    of_script = _Modules(_COMMENT.sub("", text), modules)
-    return INCLUDE.sub(lambda match: "\n".join(of_script.texts(orders[match[1]])), text)
+    paths = INCLUDE.findall(text)
+    for path in ["lib/lazily.lua", *paths] if paths else []:
+        include(path)
+    reach = _Reach(_COMMENT.sub("", text), modules)
+    # All modules take the place of the first line, because they may use one another.
+    places = iter([_text_of([*modules.values()], reach)])
+    return INCLUDE.sub(lambda _: next(places, ""), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,11 @@ def _module(path: str) -> _Module:
 
 
 class _Reach:
-    """The parts of its modules that a script reaches. `functions` and `entries`: by module, their names. `users`: by
-    module, the modules that read it, and None for the script itself."""
+    """The parts of its modules that a script reaches. `functions` and `entries`: by module, their names."""
 
     def __init__(self, code: str, modules: Mapping[str, _Module]) -> None:
         self.functions: dict[str, set[str]] = {}
         self.entries: dict[str, set[str]] = {}
-        self.users: dict[str, set[str | None]] = {}
         self._modules = modules
         # Code that was not examined yet, with its module.
         self._todo: list[tuple[_Module | None, _Piece]] = [(None, _Piece.of(code))]
@@ -138,17 +136,15 @@ class _Reach:
                 self._reach_function(of, name)
             # Modules are not used as values, so a module's name without a member is a field of another table.
             if member is not None and name in self._modules and self._modules[name] is not of:
-                self._reach(self._modules[name], member, of)
+                self._reach(self._modules[name], member)
 
-    def _reach(self, module: _Module, entry: str, user: _Module | None) -> None:
+    def _reach(self, module: _Module, entry: str) -> None:
         if module.name not in self.functions:
             self.functions[module.name] = set()
             self.entries[module.name] = set()
-            self.users[module.name] = set()
             self._todo.extend((module, part) for part in module.parts if part.name is None)
             if module.is_lazy:
-                self._reach(self._modules["lazily"], "ON_FIRST_USE", None)
-        self.users[module.name].add(user.name if user else None)
+                self._reach(self._modules["lazily"], "ON_FIRST_USE")
         if entry in module.entries:
             self.entries[module.name].add(entry)
             self._reach_function(module, module.entries[entry])
@@ -160,44 +156,34 @@ class _Reach:
             self._todo.append((module, part))
 
 
-class _Modules:
-    """The modules of one script. `modules`: each after those that it includes."""
-
-    def __init__(self, code: str, modules: Mapping[str, _Module]) -> None:
-        self._modules = modules
-        self._reached = _Reach(code, modules)
-        # By module that the script uses: the module into which it is put; None: the top of the script.
-        self._inside: dict[str, str | None] = {}
-        # By module: the modules in which it is nested, the outermost first, and itself at the end if it may contain
-        # others.
-        around: dict[str | None, Sequence[str]] = {None: ()}
-        # Begin with the last module, because a module comes after all that it includes.
-        for name in reversed([*modules]):
-            if name in self._reached.users:
-                shared = _common_start([around[user] for user in self._reached.users[name]])
-                self._inside[name] = shared[-1] if shared else None
-                around[name] = (*shared, name) if modules[name].is_lazy else shared
-
-    def texts(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield the texts of those of these modules that stand at the top of the script."""
-        return (self._text(name) for name in names if self._inside.get(name, "") is None)
-
-    def _text(self, name: str) -> str:
-        module = self._modules[name]
-        code = module.code(self._reached.functions[name])
-        table = module.table(self._reached.entries[name])
-        if not module.is_lazy:
-            # Use a block, because the script would create a function only to call it once.
-            return f"local {name}\ndo\n{code}  {name} = {table}\nend"
-        inner = "".join(
-            f"{self._text(other)}\n" for other in self._modules if self._inside.get(other) == name
-        )
-        return f"local {name} = setmetatable({{function()\n{inner}{code}  return {table}\nend}}, lazily.ON_FIRST_USE)"
+def _text_of(modules: Sequence[_Module], reach: _Reach) -> str:
+    """Return the text of those of these modules that a script reaches."""
+    reached = [module for module in modules if module.name in reach.functions]
+    if not reached:
+        return ""
+    made_at_once = [_made(module, reach, "do", "end") for module in reached if not module.is_lazy]
+    lazy = [module for module in reached if module.is_lazy]
+    if lazy:
+        # After `lazily`. Modules that are made at once may use these, and the other way round.
+        made_at_once.insert(1, _made_on_first_use(lazy, reach))
+    return "\n".join([f"local {', '.join(module.name for module in reached)}", *made_at_once])
 
 
-def _common_start(lists: Sequence[Sequence[str]]) -> Sequence[str]:
-    """Return the longest list with which all of these begin."""
-    start = min(lists, key=len)
-    while any(one[: len(start)] != start for one in lists):
-        start = start[:-1]
-    return start
+def _made(module: _Module, reach: _Reach, begin: str, end: str, name: str = "") -> str:
+    # Use a block, because the script would create a function only to call it once.
+    code, table = module.code(reach.functions[module.name]), module.table(reach.entries[module.name])
+    return f"{begin}\n{code}  {name or module.name} = {table}\n{end}"
+
+
+def _made_on_first_use(modules: Sequence[_Module], reach: _Reach) -> str:
+    stubs = "\n".join(f"{module.name} = setmetatable({{}}, lazily.ON_FIRST_USE)" for module in modules)
+    branches = "else".join(
+        _made(module, reach, f"if module == {module.name} then", "", "made") for module in modules
+    )
+    return f"""{stubs}
+function lazily.ON_FIRST_USE.__index(module, name)
+local made
+{branches}end
+setmetatable(module, {{__index = made}})
+return made[name]
+end"""
