@@ -80,7 +80,7 @@ class NamespaceRegistry:
                     copied.version,
                 )
             # Entries that the store cannot tell are taken from the copy.
-            self._known = copied or NO_NAMESPACES
+            self._know(copied or NO_NAMESPACES)
             await self._take(stored)
         self._loops.spawn("follow", self._follow)
 

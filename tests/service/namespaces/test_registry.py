@@ -132,6 +132,15 @@ async def test_a_master_starts_with_its_copy_while_the_store_is_away(
         world.server.start()
 
 
+async def test_a_master_whose_copy_equals_the_registry_knows_all_at_its_next_start(
+    world: RegistryWorld,
+) -> None:
+    shop = await world.put(SHOP)
+    for _ in range(2):
+        async with world.master() as registry:
+            assert (others(registry.current), registry.is_confirmed) == ([shop], True)
+
+
 async def test_without_store_and_copy_a_master_knows_the_default_namespace(
     world: RegistryWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
