@@ -76,6 +76,11 @@ class LoopFailures:
         """Record that the loop works, or was stopped."""
         self._series.pop(name, None)
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no loop is known to fail."""
+        return not self._series and (self._beneath is None or self._beneath.is_empty)
+
     def longest(self) -> FailingLoop | None:
         """Return the vital loop that has been failing for the longest time and still fails."""
         now_s = self._clock.monotonic_s()

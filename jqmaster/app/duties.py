@@ -260,6 +260,7 @@ class LeaderDuties:
             backlog=lambda: self._sampler.newest,
             end_of_lead=services.timeline.end_of_lead,
             on_stale=self._leader.step_down,
+            rests=shared.rests,
         )
         self.detector.on_look = keeper.look
         return keeper

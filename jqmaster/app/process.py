@@ -27,7 +27,7 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared, call_contexts
 from jqmaster.app.store_set import StoreSet
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import MasterRecord
@@ -78,7 +78,8 @@ class Master:
         self.failed = asyncio.Event()
         local_leader = LocalLeader()
         link = replace(link, leader=local_leader)
-        self.live = LiveSettings(settings, SettingsStore(link))
+        self._rests = SharedRests()
+        self.live = LiveSettings(settings, SettingsStore(link), rests=self._rests)
         self.store = store
         self._guards: list[EgressGuard] = []
         self.registry = NamespaceRegistry(
@@ -97,6 +98,7 @@ class Master:
             self._configured,
             policies.logins,
             is_exposed=settings.public_url is not None,
+            rests=self._rests,
             provider=oidc_provider(settings, clock),
             provider_policy=provider_policy(settings),
         )
@@ -143,6 +145,7 @@ class Master:
             live=self.live,
             policies=policies,
             clock=clock,
+            rests=self._rests,
             master_id=self.id,
             tracing=Tracing.from_settings(settings, self.id, __version__),
             masters=PeerClient(to_masters),
@@ -190,13 +193,14 @@ class Master:
     ) -> OpenNamespace:
         local_leader = LocalLeader()
         link = replace(link, leader=local_leader)
-        versions = LiveSettings(self.settings, SettingsStore(link))
+        versions = LiveSettings(self.settings, SettingsStore(link), rests=self._rests)
         identity = NamespaceIdentity.on(
             link,
             self.shared.clock,
             self.identity,
             self._configured,
             is_exposed=self.settings.public_url is not None,
+            rests=self._rests,
         )
         shared = self.shared.for_namespace(f"{NAMESPACES}{namespace.name}", versions)
         shard = ServedShard(

@@ -49,10 +49,12 @@ class ServedStore:
     def follow(self, judge: Callable[[], None]) -> None:
         """Call `judge` whenever something may have changed that `admit` reads."""
         self._followers.append(judge)
+        self._count_shards()
 
     def unfollow(self, judge: Callable[[], None]) -> None:
         """Call `judge` no longer."""
         self._followers.remove(judge)
+        self._count_shards()
 
     def admit(self, durability: Durability | None) -> int:
         """Return the number of replicas that must hold a new job of this level.
@@ -67,6 +69,10 @@ class ServedStore:
         """Drop every connection to the store. Callers that use one learn that the outcome is unknown."""
         for client in (self.client, self.reserve, self.events):
             await client.reset()
+
+    def _count_shards(self) -> None:
+        for client in (self.client, self.reserve):
+            client.together.shards = len(self._followers)
 
     def _tell(self) -> None:
         for judge in list(self._followers):

@@ -47,7 +47,9 @@ class ServedShard:
         self._shared = shared
         self._local_leader = local_leader
         self.services = services = ShardServices(shared, link, store, faults)
-        self._history_keeper = HistoryKeeper(services.tally, services.stores.history, shared.clock)
+        self._history_keeper = HistoryKeeper(
+            services.tally, services.stores.history, shared.clock, rests=shared.rests
+        )
         self._duties: LeaderDuties | None = None
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
@@ -174,4 +176,6 @@ class ServedShard:
             failures=faults.loops,
             rebuild=store.rebuild,
             fail=faults.fail,
+            is_calm=self.progress.is_calm,
+            rests=self._shared.rests,
         )

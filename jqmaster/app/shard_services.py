@@ -129,7 +129,7 @@ class ShardServices:
         self.event_grouping = EventGrouping(
             stores.event_groups, self.constraints, kept=policies.kept_runs, figures=self.figures.events
         )
-        self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
+        self.intake = self._make_intake()
         self.reach = CallerReach(stores.records, stores.batches)
         self.enqueue = self._make_enqueue()
         self.events = self._make_event_intake()
@@ -160,6 +160,11 @@ class ShardServices:
         self.timeline = TimelineService(self.timeline_store, AuditStore(link), stores.history)
         self.messenger = self._make_messenger()
         self.follow_ups = self._make_follow_ups()
+
+    def _make_intake(self) -> Intake:
+        shared = self._shared
+        pace = PushPace(self.stores.inspector.load, shared.clock, rests=shared.rests)
+        return Intake(pace, shared.policies.max_intake_bytes)
 
     def _make_constraint_editor(self) -> ConstraintEditor:
         return ConstraintEditor(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.runtime.leadership.master_client import PeerClient
@@ -27,6 +27,8 @@ class Shared:
     A namespace has two values of its own: `prefix` begins its paths, and `versions` follows the versions in its store,
     which are those in `live` for the default namespace.
 
+    `rests`: where loops wait that have nothing to do.
+
     `registry`: the namespaces of the installation.
 
     `base`: returns the address at which outside systems reach this process; None: it is unknown.
@@ -38,6 +40,7 @@ class Shared:
     live: LiveSettings
     policies: Policies
     clock: Clock
+    rests: SharedRests
     master_id: str
     tracing: Tracing | None
     masters: PeerClient

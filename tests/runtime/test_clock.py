@@ -1,6 +1,9 @@
+import asyncio
+
 import pytest
 
-from jqmaster.clock import TICK_S, until_tick_s
+from jqmaster.clock import TICK_S, SharedRests, until_tick_s
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,44 @@ def test_a_poll_is_at_most_a_tick_early_and_hardly_late() -> None:
     for number in range(1000):
         slept_s = until_tick_s(100 + number / 777, 1.0)
         assert 1.0 - TICK_S < slept_s < 1.03
+
+
+async def test_a_loop_rests_until_it_has_work_or_is_woken_and_one_timer_asks_all_of_them() -> None:
+    rests, work, asked = SharedRests(), set[str](), list[str]()
+
+    async def rest(name: str, event: asyncio.Event) -> None:
+        def has_work() -> bool:
+            asked.append(name)
+            return name in work
+
+        await rests.wait(event, has_work)
+        assert not event.is_set()
+
+    events = {name: asyncio.Event() for name in ("a", "b", "c")}
+    resting = {name: asyncio.create_task(rest(name, event)) for name, event in events.items()}
+    await wait_until(lambda: len(asked) >= 6, what="two ticks")
+    assert asked[:6] == ["a", "b", "c"] * 2
+    work.add("b")
+    await resting["b"]
+    # A message does not wait for a tick.
+    events["c"].set()
+    await asyncio.sleep(0)
+    await resting["c"]
+    assert not resting["a"].done()
+    resting["a"].cancel()
+    await asyncio.wait([resting["a"]])
+    # Nobody rests, so nothing is asked.
+    assert rests._timer is None
+
+
+async def test_a_loop_whose_question_fails_begins_its_round_and_keeps_no_other_from_resting() -> None:
+    rests = SharedRests()
+
+    def fail() -> bool:
+        raise KeyError("no such thing")
+
+    other = asyncio.create_task(rests.wait(asyncio.Event(), lambda: False))
+    await rests.wait(asyncio.Event(), fail)
+    assert not other.done()
+    other.cancel()
+    await asyncio.wait([other])

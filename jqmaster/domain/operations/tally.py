@@ -215,6 +215,16 @@ class Tally:
         if worker_id and (worker_id in known.worker_ids or len(known.worker_ids) < MAX_FAILURE_WORKERS):
             known.worker_ids[worker_id] = known.worker_ids.get(worker_id, 0) + 1
 
+    @property
+    def has_counts(self) -> bool:
+        """Return whether `take` has anything to return."""
+        return bool(self._pending or self._failures)
+
+    @property
+    def has_workers(self) -> bool:
+        """Return whether `take_workers` has anything to return."""
+        return bool(self._workers)
+
     def take(self) -> TakenCounts:
         """Return the counts since the last call, and start new ones."""
         batch = TakenCounts(self._pending, self._failures)

@@ -10,8 +10,9 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
-# The pause after a sample without ready jobs, unless a look finds some: even then, each minute has samples.
-IDLE_SAMPLE_S: Final = 10.0
+# The pause after a sample without ready jobs, unless a look finds some: even then, each minute has samples, and the
+# store still has the last one.
+IDLE_SAMPLE_S: Final = 20.0
 
 
 class BacklogSampler(LeaderLoop):

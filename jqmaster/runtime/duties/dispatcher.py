@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 # The same if looks at the shard tell what there is.
 LOOKED_POLL_S: Final = 3.0
+# The same if they also tell that there are no workers. The watchdog expects more rounds than this.
+RESTING_POLL_S: Final = 6.0
 # A look that is older says nothing.
 LOOK_LIVES_S: Final = 10.0
 # Without a claim for this long, claim even if looks find no ready jobs: their counts in the store may be wrong.
@@ -163,7 +165,7 @@ class Dispatcher:
         """Take a look at the shard. While jobs are ready, or workers may have changed, poll every `POLL_S`, because
         messages may have been lost. Otherwise poll less often, and claim nothing."""
         now_s = self._clock.monotonic_s()
-        self._poll_s = LOOKED_POLL_S
+        self._poll_s = LOOKED_POLL_S if look.workers or not self._fleet.is_empty else RESTING_POLL_S
         self._idle_at_s = float("-inf") if look.is_ready else now_s
         is_known = self._fleet.all_heard(look.workers, look.now_ms - look.silent_ms)
         if (look.is_ready or not is_known) and now_s - self._refreshed_at_s >= POLL_S - TICK_S:

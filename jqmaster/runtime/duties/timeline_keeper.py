@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.operations.timeline import (
     LeaderCause,
     OldBacklog,
@@ -41,10 +41,12 @@ class TimelineKeeper(LeaderLoop):
         backlog: Callable[[], BacklogSample | None],
         end_of_lead: EndOfLead,
         on_stale: Callable[[], None],
+        rests: SharedRests | None = None,
     ) -> None:
         super().__init__(
             "timeline", clock, complaint="cannot write the timeline", on_stale=on_stale, retry_s=POLL_S
         )
+        self._rests = rests or SharedRests()
         self._leadership = leadership
         self._timeline = timeline
         self._label = label
@@ -53,6 +55,8 @@ class TimelineKeeper(LeaderLoop):
         self._end_of_lead = end_of_lead
         self._seen: tuple[Sequence[Worker], int, float] | None = None
         self._marks: TimelineMarks | None = None
+        # The workers and the backlog at the last round.
+        self._compared: tuple[object, object] = (None, None)
         # The end of the last outage that was written, by the monotonic clock: the store's clock may step.
         self._told_until_s = float("-inf")
 
@@ -69,30 +73,42 @@ class TimelineKeeper(LeaderLoop):
         cause, by = LeaderCause.ENDED, ""
         if marks and marks.leader[0] != leader[0]:
             cause, by = await self._end_of_lead(marks.leader[0])
-        away = [one for one in self._outages() if one[1] > self._told_until_s]
+        sample, away = self._backlog(), self._new_outages()
         outages = [
             StoreOutage(now_ms - round(1000 * (now_s - since_s)), now_ms - round(1000 * (now_s - until_s)))
             for since_s, until_s in away
         ]
-        seen = QueueSeen(now_ms, leader, workers, outages, self._old_backlog(), cause, by)
+        seen = QueueSeen(now_ms, leader, workers, outages, _old_backlog(sample), cause, by)
         new, entries = marks.compare(seen) if marks else (TimelineMarks.first(seen), [])
         if entries or new != marks:
             await self._timeline.note(self._leadership.epoch, new, entries)
-        self._marks = new
+        self._marks, self._compared = new, (self._seen, sample)
         self._told_until_s = max([self._told_until_s, *(until_s for _, until_s in away)])
         return POLL_S
 
-    def _old_backlog(self) -> OldBacklog | None:
-        sample = self._backlog()
-        if sample is None or not sample.whole.startable_since_ms:
-            return None
-        whole = sample.whole
-        name = next(
-            (
-                name
-                for name, one in sample.names.items()
-                if one.startable_job_id == whole.startable_job_id and one.startable_since_ms
-            ),
-            "",
-        )
-        return OldBacklog(name, whole.startable_job_id, whole.ready, whole.startable_since_ms)
+    async def _sleep(self, seconds: float) -> None:
+        if self._has_news():
+            await super()._sleep(seconds)
+        else:
+            await self._rests.wait(self._wake, self._has_news)
+
+    def _has_news(self) -> bool:
+        return self._compared != (self._seen, self._backlog()) or bool(self._new_outages())
+
+    def _new_outages(self) -> list[tuple[float, float]]:
+        return [one for one in self._outages() if one[1] > self._told_until_s]
+
+
+def _old_backlog(sample: BacklogSample | None) -> OldBacklog | None:
+    if sample is None or not sample.whole.startable_since_ms:
+        return None
+    whole = sample.whole
+    name = next(
+        (
+            name
+            for name, one in sample.names.items()
+            if one.startable_job_id == whole.startable_job_id and one.startable_since_ms
+        ),
+        "",
+    )
+    return OldBacklog(name, whole.startable_job_id, whole.ready, whole.startable_since_ms)

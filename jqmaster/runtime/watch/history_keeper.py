@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
 from jqmaster.domain.operations.tally import TOTAL, NameCounts, TakenCounts, Tally
 from jqmaster.errors import DamagedError, JqmasterError
@@ -36,8 +36,11 @@ class HistoryKeeper(PeriodicLoop):
 
     is_vital = False
 
-    def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
+    def __init__(
+        self, tally: Tally, history: HistoryStore, clock: Clock, *, rests: SharedRests | None = None
+    ) -> None:
         super().__init__("history_keeper", clock, complaint="cannot write counts", first_after_s=FLUSH_S)
+        self._rests = rests or SharedRests()
         self._tally = tally
         self._history = history
         self._parts: deque[tuple[int, _Part]] = deque()
@@ -55,6 +58,22 @@ class HistoryKeeper(PeriodicLoop):
     async def _round(self) -> float:
         await self.flush()
         return FLUSH_S
+
+    async def _pause(self, seconds: float) -> None:
+        if self._has_counts():
+            await super()._pause(seconds)
+        else:
+            await self._rests.wait(self._wake, self._has_counts)
+
+    def _has_counts(self) -> bool:
+        return bool(
+            self._parts
+            or self._tally.has_counts
+            or (
+                self._tally.has_workers
+                and self._clock.monotonic_s() - self._workers_told_s >= WORKERS_FLUSH_S
+            )
+        )
 
     async def flush(self, *, is_last: bool = False) -> None:
         """Write the counts to the store. If this fails, keep them for the next call."""

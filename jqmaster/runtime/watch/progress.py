@@ -11,6 +11,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # A dispatcher with work claims every second, so a shorter time would cause false alarms.
 QUIET_S: Final = 3.0
+# An idle dispatcher without a round for longer than this is examined.
+CALM_S: Final = 9.0
 
 
 class Stall(NamedTuple):
@@ -47,6 +49,11 @@ class ProgressWatch:
         dispatcher = self._dispatcher()
         return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
 
+    def is_calm(self) -> bool:
+        """Return whether `stall` would certainly find none."""
+        dispatcher = self._dispatcher()
+        return dispatcher is None or (dispatcher.is_idle and self.round_s() < CALM_S)
+
     async def stall(self) -> Stall:
         """Return the longest stall. Raise what `StoreClient.run` raises."""
         rounds = Stall(self.round_s(), "the dispatcher has made no round")
@@ -55,6 +62,9 @@ class ProgressWatch:
     async def unclaimed_jobs(self) -> dict[str, int]:
         """Return the number of ready jobs by name, for names with a free worker. Raise what `StoreClient.run`
         raises."""
+        dispatcher = self._dispatcher()
+        if dispatcher is not None and dispatcher.is_idle:
+            return {}  # the last look has read the same counts
         names = self._fleet.takers(*await self._workers.all_with_time())
         ready = await self._inspector.ready_counts(sorted(names))
         return {name: count for name, count in ready.items() if count}

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.periodic_loop import PeriodicLoop
@@ -29,7 +29,8 @@ GIVE_UP_AGE_S: Final = 300.0
 class Watchdog(PeriodicLoop):
     """Component. `stall`: returns how long the leader has made no progress (0: this master does not lead). `rebuild`:
     drops the connections to the store. `fail`: ends the process with a reason, so that its supervisor restarts it and
-    another master leads."""
+    another master leads. `is_calm`: returns whether there is certainly no stall; then the watchdog rests, unless it is
+    told no mark."""
 
     is_vital = True
 
@@ -43,6 +44,8 @@ class Watchdog(PeriodicLoop):
         failures: LoopFailures,
         rebuild: Callable[[], Awaitable[None]],
         fail: Callable[[str], None],
+        is_calm: Callable[[], bool] = lambda: False,
+        rests: SharedRests | None = None,
     ) -> None:
         super().__init__("watchdog", clock, complaint="cannot watch", first_after_s=POLL_S)
         self._shard = shard
@@ -51,6 +54,8 @@ class Watchdog(PeriodicLoop):
         self._failures = failures
         self._rebuild = rebuild
         self._fail = fail
+        self._is_calm = is_calm
+        self._rests = rests or SharedRests()
         self._rebuilt = False
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
@@ -73,6 +78,23 @@ class Watchdog(PeriodicLoop):
         else:
             self._serving_since_s = None
         return POLL_S
+
+    async def _pause(self, seconds: float) -> None:
+        if self._has_reason():
+            await super()._pause(seconds)
+        else:
+            await self._rests.wait(self._wake, self._has_reason)
+
+    def _has_reason(self) -> bool:
+        """Return whether a round might find something."""
+        mark, told_at_s = self._told
+        return (
+            self._serving_since_s is None
+            or not self._failures.is_empty
+            or mark != self._mark
+            or self._clock.monotonic_s() - told_at_s > TOLD_LIVES_S
+            or not self._is_calm()
+        )
 
     async def _is_store_serving(self) -> bool:
         """Return whether the store serves its own data. An outage of the store is not a stall of this master."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from jqmaster.clock import TICK_S, Clock, until_tick_s, wait_for_event
+from jqmaster.clock import TICK_S, Clock, SharedRests, until_tick_s, wait_for_event
 from jqmaster.domain.identity.access import (
     ConfiguredTokens,
     Principal,
@@ -34,7 +34,13 @@ class IdentityDirectory:
     there is a token or user, as far as is known. All methods but `find` raise what the store raises."""
 
     def __init__(
-        self, store: CredentialStore, logins: LoginStore, clock: Clock, configured: ConfiguredTokens
+        self,
+        store: CredentialStore,
+        logins: LoginStore,
+        clock: Clock,
+        configured: ConfiguredTokens,
+        *,
+        rests: SharedRests | None = None,
     ) -> None:
         self._store = store
         self._logins = logins
@@ -46,6 +52,7 @@ class IdentityDirectory:
         self._read_at_s = float("-inf")
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
+        self._rests = rests or SharedRests()
         self._loops = BackgroundLoops("identity", is_vital=True)
 
     async def start(self) -> None:
@@ -144,14 +151,15 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            # Unless the answers to this master's heartbeats tell the version.
-            if self._woken.is_set() or self._clock.monotonic_s() - self._read_at_s >= POLL_S - TICK_S:
-                self._woken.clear()
-                with contextlib.suppress(
-                    JqmasterError
-                ):  # the loop tries again, and old copies are not trusted
-                    await self.reload()
-            await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
+            # Rest while the answers to this master's heartbeats tell the version.
+            await self._rests.wait(self._woken, self._is_old)
+            try:
+                await self.reload()
+            except JqmasterError:  # the loop tries again, and old copies are not trusted
+                await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
+
+    def _is_old(self) -> bool:
+        return self._clock.monotonic_s() - self._read_at_s >= POLL_S - TICK_S
 
     async def _note_uses(self) -> None:
         while True:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.identity.access import ConfiguredTokens
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue
@@ -45,13 +45,14 @@ class Identity:
         policy: LiveValue[LoginPolicy],
         *,
         is_exposed: bool = False,
+        rests: SharedRests | None = None,
         provider: "OidcProvider | None" = None,
         provider_policy: ProviderPolicy | None = None,
     ) -> "Identity":
         """`is_exposed`: callers from this machine are not trusted without a token. `provider`: logs people in by the
         rules of `provider_policy`."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
-        directory = IdentityDirectory(store, logins, clock, configured)
+        directory = IdentityDirectory(store, logins, clock, configured, rests=rests)
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
         passwords = Passwords()
         users = UserService(store, directory, admins, passwords)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.identity.access import ConfiguredTokens, Principal
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.service.identity.admins import AdminGuard
@@ -96,10 +96,11 @@ class NamespaceIdentity:
         configured: ConfiguredTokens,
         *,
         is_exposed: bool,
+        rests: SharedRests | None = None,
     ) -> "NamespaceIdentity":
         """`configured`: the tokens of the settings, which are among those of the installation."""
         store = CredentialStore(shard)
-        directory = IdentityDirectory(store, LoginStore(shard), clock, ConfiguredTokens())
+        directory = IdentityDirectory(store, LoginStore(shard), clock, ConfiguredTokens(), rests=rests)
         admins = NamespaceAdminGuard(
             store, directory, configured, installation=installation.directory, is_exposed=is_exposed
         )

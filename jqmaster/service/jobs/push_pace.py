@@ -1,10 +1,12 @@
 """A limit on the share of time that pushes take while the backlog grows."""
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock, SharedRests, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -25,9 +27,17 @@ class PushPace:
     """Component. `counts` returns how many jobs are ready and how many run. It is asked once a second, and only while
     there are pushes. If no job runs, pushes hinder nobody and need not rest."""
 
-    def __init__(self, counts: Callable[[], Awaitable[tuple[int, int]]], clock: Clock) -> None:
+    def __init__(
+        self,
+        counts: Callable[[], Awaitable[tuple[int, int]]],
+        clock: Clock,
+        *,
+        rests: SharedRests | None = None,
+    ) -> None:
         self._counts = counts
         self._clock = clock
+        self._rests = rests or SharedRests()
+        self._begin = asyncio.Event()
         self._loops = BackgroundLoops("push_pace", is_vital=False)
         # Every push sets it.
         self.has_pushes = False
@@ -45,14 +55,16 @@ class PushPace:
         self.has_pushes = True
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 
+    def _has_work(self) -> bool:
+        return self.has_pushes or self.is_slowed
+
     async def _run(self) -> None:
         while True:
-            await sleep_to_tick(self._clock, LOOK_S)
-            if not (self.has_pushes or self.is_slowed):
-                continue
+            if not self._has_work():
+                await self._rests.wait(self._begin, self._has_work)
             self.has_pushes = False
-            try:
+            # The pushes themselves will report a fault.
+            with contextlib.suppress(JqmasterError):
                 ready, running = await self._counts()
-            except JqmasterError:
-                continue  # the pushes themselves will report the fault
-            self.is_slowed = ready > ENOUGH_WAITING and running > 0
+                self.is_slowed = ready > ENOUGH_WAITING and running > 0
+            await sleep_to_tick(self._clock, LOOK_S)

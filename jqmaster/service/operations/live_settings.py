@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jqmaster.clock import until_tick_s, wait_for_event
+from jqmaster.clock import SharedRests, until_tick_s, wait_for_event
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
@@ -66,7 +66,9 @@ class LiveSettings:
     """Component. `current` is replaced as a whole, together with everything derived from it, so read it at
     each use and keep no part of it."""
 
-    def __init__(self, configured: Settings, store: SettingsStore) -> None:
+    def __init__(
+        self, configured: Settings, store: SettingsStore, *, rests: SharedRests | None = None
+    ) -> None:
         self.current = self._configured = configured
         self._store = store
         self._stored = NO_CHANGES
@@ -78,7 +80,9 @@ class LiveSettings:
         self._namespaces_version = 0
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
-        self._was_told = False
+        self._rests = rests or SharedRests()
+        # When the store's versions were told last.
+        self._told_at_s = float("-inf")
         self._loops = BackgroundLoops("settings", is_vital=True)
 
     @property
@@ -122,7 +126,7 @@ class LiveSettings:
 
     def take_versions(self, versions: Versions) -> None:
         """Take the versions that are in the store now. Read what has changed."""
-        self._was_told = True
+        self._told_at_s = asyncio.get_running_loop().time()
         # Compare for inequality, because a restored store may have a lower version.
         if versions != (self.version, self.targets_version, self._namespaces_version):
             self._wake.set()
@@ -173,11 +177,17 @@ class LiveSettings:
 
     async def _watch(self) -> None:
         while True:
-            was_told, self._was_told = self._was_told, False
-            pause_s = until_tick_s(asyncio.get_running_loop().time(), ANSWERED_S if was_told else POLL_S)
-            if await wait_for_event(self._wake, pause_s) or not self._was_told:
+            if not self._is_untold():
+                await self._rests.wait(self._wake, self._is_untold)
+            else:
+                pause_s = until_tick_s(asyncio.get_running_loop().time(), POLL_S)
+                if not await wait_for_event(self._wake, pause_s) and not self._is_untold():
+                    continue
                 self._wake.clear()
-                await self._look()
+            await self._look()
+
+    def _is_untold(self) -> bool:
+        return asyncio.get_running_loop().time() - self._told_at_s >= ANSWERED_S
 
     async def _look(self) -> None:
         try:

@@ -80,6 +80,7 @@ class HeldPolls:
         self._challenges = challenges
         self._predecessors = predecessors
         self._hanging: dict[str, _Hanging] = {}
+        self._has_some = asyncio.Event()
         self._is_stopping = False
         self._loops = BackgroundLoops("polls", is_vital=True)
         self._drops: set[asyncio.Task[None]] = set()
@@ -119,6 +120,8 @@ class HeldPolls:
             before.news.set()
         # Enter the poll before asking the store, because the store's message may come before its answer.
         self._hanging[worker_id] = poll
+        if not self._has_some.is_set():
+            self._has_some.set()
         watch = asyncio.ensure_future(gone())
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.client_left())
         try:
@@ -236,6 +239,9 @@ class HeldPolls:
 
     async def _watch(self) -> None:
         while True:
+            if not self._hanging:
+                await self._has_some.wait()
+            self._has_some.clear()
             await asyncio.sleep(LOOK_S)
             try:
                 for worker_id in await self._polls.answered(list(self._hanging)):

@@ -5,6 +5,7 @@ from enum import Enum
 
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 
@@ -57,9 +58,12 @@ class LeadershipStore:
     async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:
         """Renew the lock. False: the lead is lost, or this master was demoted."""
         k = self._shard.keys
-        word, _ = await self._shard.client.run(
-            "renew_leadership", (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
+        call = ScriptCall(
+            load("renew_leadership"),
+            (k.leader, k.demoted),
+            (leadership.holder, leadership.master_id, ttl_ms),
         )
+        word, _ = await self._shard.client.together.run(call)
         return word == "ok"
 
     async def resign(self, leadership: Leadership) -> bool:

@@ -11,6 +11,7 @@ import msgpack
 from jqmaster.domain.operations.master import MasterRecord, SeenMaster
 from jqmaster.store import codec
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
@@ -75,10 +76,12 @@ class MasterStore:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
             fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
         info = codec.pack(fields)
-        _, (removed, now_ms, versions, identity, mark) = await self._shard.client.run(
-            "beat_master",
-            (k.masters, k.master_info, k.settings, k.identity, k.generation),
-            (self._shard.now_arg, record.id, info, FORGET_MS, MAX_MASTERS),
+        _, (removed, now_ms, versions, identity, mark) = await self._shard.client.together.run(
+            ScriptCall(
+                load("beat_master"),
+                (k.masters, k.master_info, k.settings, k.identity, k.generation),
+                (self._shard.now_arg, record.id, info, FORGET_MS, MAX_MASTERS),
+            )
         )
         if removed:
             logger.info("%d masters forgotten: they have been silent for too long", removed)

@@ -28,6 +28,7 @@ from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
+from jqmaster.store.link.shared_trips import SharedTrips
 
 # The reply of every script that refuses a write because its leader has an old epoch.
 STALE_EPOCH: Final = "stale_epoch"
@@ -40,7 +41,7 @@ class _Ask(Protocol):
     def __call__(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> Awaitable[list[Any]]: ...
 
 
-class _OutOfOrder(list[Any]):
+class _Overtaken(list[Any]):
     """Replies to calls of which some ran behind later ones, because their scripts had to be loaded."""
 
 
@@ -68,6 +69,7 @@ class StoreClient:
         self._pool = StorePool(url, access or StoreAccess(), timeout_s=timeout_s, connections=connections)
         self._locator = self._pool.locator
         self.redis = self._pool.redis
+        self.together = SharedTrips(self.run_each)
         # On a Cluster: whether listeners also get messages that are published on the shard's node only, and whether
         # messages are published there (see runtime/leadership/sharding.py).
         self.listens_sharded = False
@@ -202,13 +204,13 @@ class StoreClient:
             claim.on_failure()
             raise
         claim.on_replies(self._read_each(claim.calls, replies[len(calls) :]))
-        if isinstance(replies, _OutOfOrder):
+        if isinstance(replies, _Overtaken):
             claim.on_overtaken()
         return replies[: len(calls)]
 
     async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
-        """Return raw replies, with ResponseErrors in place of those that failed; _OutOfOrder if the calls did not run
-        in order."""
+        """Return raw replies, with ResponseErrors in place of those that failed; _Overtaken if calls ran before
+        earlier ones."""
         if not calls:
             # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
             # spins, and the connection does not close.
@@ -222,13 +224,13 @@ class StoreClient:
             commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
             writes = writes or call.script.writes
         replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
-        is_out_of_order = False
+        is_overtaken = False
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
             # EVAL also loads the script, so a failover or SCRIPT FLUSH costs only one more round trip.
-            nonlocal is_out_of_order
+            nonlocal is_overtaken
             missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-            is_out_of_order = is_out_of_order or len(missing) < len(replies) - missing[0]
+            is_overtaken = is_overtaken or len(missing) < len(replies) - missing[0]
             again = await ask(
                 [
                     (
@@ -274,7 +276,7 @@ class StoreClient:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise
         self.round_trips[name].add(perf_counter() - began_s)
-        return _OutOfOrder(replies) if is_out_of_order else replies
+        return _Overtaken(replies) if is_overtaken else replies
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:

@@ -73,7 +73,7 @@ class LookStore:
         call = ScriptCall(
             load("look_at_shard"), self._keys, (self._shard.now_arg, epoch, MANY_NAMES, self._due_keys)
         )
-        ((_, data),) = await self._shard.client.run_all([call])
+        _, data = await self._shard.client.together.run(call)
         return self._read(data)
 
     def _read(self, data: Sequence[Any]) -> Look:

@@ -163,10 +163,9 @@ async def test_pushes_leave_the_store_to_claims_and_results_while_far_more_waits
     pace = PushPace(counts, clock)
     await pace.start()
     try:
-        await clock.pass_s(5)
         assert looks == 0, "nobody pushes"
         assert pace.rest_s(0.01) == 0
-        await clock.pass_s(1)
+        await wait_until(lambda: pace.is_slowed, what="the first push begins a look")
         assert pace.rest_s(0.01) == pytest.approx(0.01 * pace_module.REST_SHARE)
         assert pace.rest_s(60) == pace_module.LONGEST_REST_S
         load = (pace_module.ENOUGH_WAITING + 1, 0)

@@ -1,0 +1,74 @@
+"""Round trips to one store that the calls of many shards share."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from jqmaster.store.link.scripts import ScriptCall
+
+# How long a call waits for those of other shards.
+GATHER_S: Final = 0.1
+# The store runs the calls of one round trip without a pause, so more of them are divided.
+MOST_TOGETHER: Final = 50
+
+Reply = tuple[str, list[Any]]
+
+
+class SharedTrips:
+    """Sends the calls that each shard makes in its rounds. While several shards use the store, a call waits
+    `GATHER_S` for those of the others, so that a thousand idle shards need ten round trips a second and not a
+    thousand. The calls of a single shard never wait. `shards`: how many use the store.
+
+    `run_each`: see `StoreClient`.
+    """
+
+    def __init__(
+        self, run_each: Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
+    ) -> None:
+        self._run_each = run_each
+        self.shards = 1
+        self._gathered: list[tuple[ScriptCall, asyncio.Future[Reply]]] = []
+        self._trips: set[asyncio.Task[None]] = set()
+
+    async def run(self, call: ScriptCall) -> Reply:
+        """Return the answer to a call. Raise what `StoreClient.run` raises."""
+        if self.shards <= 1:
+            (reply,) = await self._run_each([call])
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Reply] = loop.create_future()
+        self._gathered.append((call, future))
+        if len(self._gathered) == 1:
+            loop.call_later(GATHER_S, self._send)
+        elif len(self._gathered) >= MOST_TOGETHER:
+            self._send()
+        return await future
+
+    def _send(self) -> None:
+        # Callers may have given up meanwhile.
+        gathered = [(call, future) for call, future in self._gathered if not future.done()]
+        self._gathered = []
+        if gathered:
+            trip = asyncio.create_task(self._trip(gathered), name="shared round trip")
+            self._trips.add(trip)
+            trip.add_done_callback(self._trips.discard)
+
+    async def _trip(self, gathered: Sequence[tuple[ScriptCall, asyncio.Future[Reply]]]) -> None:
+        replies: Sequence[Reply | Exception]
+        try:
+            replies = await self._run_each([call for call, _ in gathered])
+        except asyncio.CancelledError:
+            for _, future in gathered:
+                future.cancel()
+            raise
+        except Exception as exc:  # it reaches every caller
+            replies = [exc] * len(gathered)
+        for (_, future), reply in zip(gathered, replies, strict=True):
+            if future.done():
+                continue
+            if isinstance(reply, Exception):
+                future.set_exception(reply)
+            else:
+                future.set_result(reply)

@@ -1,0 +1,122 @@
+"""Calls of many shards share a round trip, and none of them suffers for another."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.operations.master import MasterRecord
+from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link import shared_trips
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pool import StorePool
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.shared_trips import MOST_TOGETHER
+from tests.support.admin import admin_of
+from tests.support.server import StoreServer
+from tests.support.unique import unique
+
+pytestmark = pytest.mark.req("D29", "S6")
+
+ME = MasterRecord("m1", "node", 1, "http://m1", "0", 0)
+
+
+class Trips:
+    """Shards on one client. `sizes`: how many commands each round trip had."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self.client = client
+        self.sizes: list[int] = []
+
+    def shards(self, count: int) -> list[Shard]:
+        self.client.together.shards = count
+        tag = unique("shared")
+        return [Shard(self.client, Keys(f"{tag}-{number}")) for number in range(count)]
+
+
+@pytest.fixture
+async def trips(store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Trips]:
+    client = StoreClient(store_server.url)
+    one = Trips(client)
+    exchange = StorePool.exchange
+
+    async def counting(self: StorePool, connection: Any, commands: Any, *, writes: bool) -> list[Any]:
+        one.sizes.append(len(commands))
+        return await exchange(self, connection, commands, writes=writes)
+
+    monkeypatch.setattr(StorePool, "exchange", counting)
+    yield one
+    redis = admin_of(client)
+    for key in [key async for key in redis.scan_iter("*shared*")]:
+        await redis.delete(key)
+    await client.close()
+
+
+async def test_heartbeats_of_many_shards_share_a_round_trip(trips: Trips) -> None:
+    shards = trips.shards(20)
+    await MasterStore(shards[0]).beat(ME)
+    trips.sizes.clear()
+    answers = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards))
+    assert trips.sizes == [20]
+    assert [answer.versions for answer in answers] == [(0, 0, 0)] * 20
+    seen = await MasterStore(shards[7]).look()
+    assert [one.record.id for one in seen.seen] == ["m1"]
+
+
+async def test_a_single_shard_waits_for_no_other(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_trips, "GATHER_S", 3600.0)
+    (shard,) = trips.shards(1)
+    async with asyncio.timeout(60):
+        await MasterStore(shard).beat(ME)
+
+
+async def test_a_round_trip_has_a_bound_because_the_store_runs_its_calls_without_a_pause(
+    trips: Trips,
+) -> None:
+    shards = trips.shards(MOST_TOGETHER + 5)
+    await MasterStore(shards[0]).beat(ME)
+    trips.sizes.clear()
+    await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards))
+    assert sorted(trips.sizes) == [5, MOST_TOGETHER]
+
+
+async def test_a_shard_whose_key_is_damaged_fails_alone(trips: Trips) -> None:
+    shards = trips.shards(3)
+    await admin_of(trips.client).set(shards[1].keys.masters, "damaged")
+    found = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards), return_exceptions=True)
+    assert [type(one).__name__ for one in found] == ["BeatAnswer", "DamagedError", "BeatAnswer"]
+    assert isinstance(found[1], DamagedError)
+
+
+async def test_a_lost_lock_is_told_to_its_shard_alone(trips: Trips) -> None:
+    stores = [LeadershipStore(shard) for shard in trips.shards(3)]
+    leads = [await store.elect("m1", "n", ttl_ms=60_000) for store in stores]
+    assert leads[1]
+    assert await stores[1].resign(leads[1])
+    renewals = (
+        store.renew(lead, ttl_ms=60_000)
+        for store, lead in zip(stores, leads, strict=True)
+        if lead is not None
+    )
+    assert await asyncio.gather(*renewals) == [True, False, True]
+
+
+async def test_a_store_that_is_away_is_told_to_all_and_a_caller_that_gave_up_keeps_none_waiting(
+    trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = trips.shards(3)
+    first, *others = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
+    await asyncio.sleep(0)
+    first.cancel()
+    assert len(await asyncio.gather(*others)) == 2
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailableError("away")
+
+    monkeypatch.setattr(trips.client, "_replies", away)
+    found = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards), return_exceptions=True)
+    assert [type(one) for one in found] == [StoreUnavailableError] * 3
