@@ -26,5 +26,16 @@ local lists = (function()
     return #list > 0 and redis.call(command, key, unpack(list)) or 0
   end
 
-  return {add_pair = add_pair, under = under, zadd = zadd, call = call}
+  -- Runs a step for one entry, such as a gate or a lane, in a script that has begun to write. A damaged key ends the
+  -- step and not the script, because the other entries have to agree with the records that are written. The server's
+  -- log names the fault, and fsck finds what the step has left undone. Returns the step's result; nil if it was ended.
+  local function alone(step, ...)
+    local is_done, result = pcall(step, ...)
+    if is_done then return result end
+    local fault = type(result) == 'table' and result.err or tostring(result)
+    redis.log(redis.LOG_WARNING, 'a damaged entry is left out: ' .. fault)
+    return nil
+  end
+
+  return {add_pair = add_pair, under = under, zadd = zadd, call = call, alone = alone}
 end)()

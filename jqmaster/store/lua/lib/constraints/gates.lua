@@ -1,4 +1,5 @@
 -- include lib/lazily.lua
+-- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/limit_kinds.lua
@@ -8,13 +9,24 @@
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
+  -- When a gate whose keys cannot be read is checked again.
+  local DAMAGED_MS = 10000
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
   -- By ID: the gates that this call has read.
   local known = {}
   local first_opening_ms = nil
 
+  -- Sets the figures of a gate. Returns whether they could be read.
+  local function measure(gate, limits)
+    local own
+    own, gate.condition = constraints.limits_at(gate.id, limits)
+    gate.room, gate.due_ms = limit_kinds.room_of(gate, own, gate.now_ms, NO_ROOM_LIMIT)
+    return true
+  end
+
   -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open
-  -- without an event. A gate of a deleted constraint is open.
+  -- without an event. A gate of a deleted constraint is open. One whose keys are damaged is closed, and holds
+  -- back only its own jobs.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -29,10 +41,10 @@ local gates = lazily.made_by(function()
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
       taken = 0, running = nil, concurrency = nil, period_ms = nil, weight_default = limits.weight_default}
     known[id] = gate
-    local room, own
-    own, gate.condition = constraints.limits_at(id, limits)
-    room, gate.due_ms = limit_kinds.room_of(gate, own, now_ms, NO_ROOM_LIMIT)
-    if limits.is_shadow then gate.shadow_room, gate.due_ms = room, nil else gate.room = room end
+    if not lists.alone(measure, gate, limits) then
+      gate.is_damaged, gate.room, gate.due_ms = true, 0, now_ms + DAMAGED_MS
+    end
+    if limits.is_shadow then gate.shadow_room, gate.room, gate.due_ms = gate.room, NO_ROOM_LIMIT, nil end
     return gate
   end
 

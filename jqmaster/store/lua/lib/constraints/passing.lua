@@ -109,20 +109,25 @@ local passing = lazily.made_by(function()
     for _, id in ipairs(ids) do
       local gate = gates.of(id, now_ms)
       is_held = is_held or gate.tracks_slots
-      if gate.tracks_slots and not gate_ids.is_shared(id) then slots.take(id, holders) end
-      limit_kinds.on_start(gate, begun, now_ms)
+      if gate.tracks_slots and not gate_ids.is_shared(id) then lists.alone(slots.take, id, holders) end
+      lists.alone(limit_kinds.on_start, gate, begun, now_ms)
     end
-    if is_held and gate_ids.is_shared(ids[1]) then slots.take(table.concat(ids), holders) end
+    if is_held and gate_ids.is_shared(ids[1]) then lists.alone(slots.take, table.concat(ids), holders) end
   end
 
-  -- Writes the gathered claims.
+  -- Writes the gathered claims. Their records are written by then, so a damaged gate must not keep the others from
+  -- being written.
   local function write(now_ms)
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
-    for gate_id, holders in pairs(held_own) do slots.take(gate_id, holders) end
-    for _, list in pairs(charged) do charges.take(list.gate, list.entries, list.sum, list.begun, list.begun_sum) end
-    if next(charged) then charges.write_sums() end
-    for gate_id, begun in pairs(begun_own) do limit_kinds.on_start(gates.of(gate_id, now_ms), begun, now_ms) end
-    for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
+    for gate_id, holders in pairs(held_own) do lists.alone(slots.take, gate_id, holders) end
+    for _, list in pairs(charged) do
+      lists.alone(charges.take, list.gate, list.entries, list.sum, list.begun, list.begun_sum)
+    end
+    if next(charged) then lists.alone(charges.write_sums) end
+    for gate_id, begun in pairs(begun_own) do
+      lists.alone(limit_kinds.on_start, gates.of(gate_id, now_ms), begun, now_ms)
+    end
+    for cid, delayed in pairs(shadowed) do lists.alone(redis.call, 'HINCRBY', tag .. 'shadowed', cid, delayed) end
   end
 
   return {pass = pass, use_room = use_room, charge = charge, add = add, add_own = add_own, write = write}

@@ -91,7 +91,7 @@ local waiting = lazily.made_by(function()
       end
     end
     for cid, ids in pairs(of_cid) do
-      for from = 1, #ids, 500 do write_notes(cid, ids, from, math.min(from + 499, #ids)) end
+      for from = 1, #ids, 500 do lists.alone(write_notes, cid, ids, from, math.min(from + 499, #ids)) end
     end
   end
 

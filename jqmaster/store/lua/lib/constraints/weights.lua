@@ -80,7 +80,7 @@ local weights = lazily.made_by(function()
 
   -- Keeps room at a gate that is closed to all jobs for this one.
   local function keep_at_closed(gate, found, place)
-    if gate.weight_default and not gate.is_paused and not gate.held_until_ms then
+    if gate.weight_default and not (gate.is_paused or gate.is_damaged or gate.held_until_ms) then
       weighing.keep_for(gate, at(gate, found), place)
     end
   end

@@ -9,7 +9,8 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/constraints/gate_conditions.lua
--- Writes the changes of lanes that lib/lanes/lanes.lua has gathered.
+-- Writes the changes of lanes that lib/lanes/lanes.lua has gathered. The records of the jobs are written by then. So
+-- each lane and each gate is written apart from the others, and a damaged one does not keep these from being written.
 local lane_writes = (function()
   local tag = ARGV.tag
   local WAKE = 'wake'
@@ -34,52 +35,72 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
+  -- Gathers what changes in the orders for one lane.
+  local function gather_place(lane, gathered)
+    if not may_come_first(lane) then return end
+    local first = first_job(lane)
+    local order_key = lanes.order_key(lane)
+    local score, member = lane.score, ''
+    if first then score, member = first[1], turns.order_of(lane, first[2]) .. lane.id end
+    if score == lane.score and member == lane.member then return end
+    local comes_sooner = first and (score < lane.score or (score == lane.score and member < lane.member))
+    if lane.member ~= '' then
+      table.insert(under(gathered.leaving, order_key), lane.member)
+      if lane.at == '' then
+        if not comes_sooner then gathered.fallen[#gathered.fallen + 1] = lane end
+      elseif not first or (comes_sooner and not lane.stays) then
+        gathered.left[#gathered.left + 1] = {lane = lane, order_key = order_key, gate_id = lane.at}
+        lane.at = ''
+        order_key = lanes.order_key(lane)
+        gathered.has_opened = gathered.has_opened or first ~= nil
+      end
+    end
+    if first then
+      lists.add_pair(under(gathered.coming, order_key), score, member)
+      if lane.at == '' then under(gathered.opening, lane.queue)[lane.group] = true end
+    end
+    lane.score, lane.member, lane.is_placed = score, member, true
+  end
+
+  local function leave_gate(item)
+    if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
+  end
+
   -- Moves changed lanes in their orders to the places of their first jobs. A parked lane that moves forward may now
   -- come before the open lane of its group, so it is opened, too, and the next claim checks it. If an open lane moves
   -- back, lanes parked behind it may come first, so they are opened. Returns whether any lane was opened.
   local function place()
-    local leaving, coming, opening, fallen, left, has_opened = {}, {}, {}, {}, {}, false
-    for _, lane in ipairs(changed) do
-      if may_come_first(lane) then
-        local first = first_job(lane)
-        local order_key = lanes.order_key(lane)
-        local score, member = lane.score, ''
-        if first then score, member = first[1], turns.order_of(lane, first[2]) .. lane.id end
-        if score ~= lane.score or member ~= lane.member then
-          local comes_sooner = first and (score < lane.score or (score == lane.score and member < lane.member))
-          if lane.member ~= '' then
-            table.insert(under(leaving, order_key), lane.member)
-            if lane.at == '' then
-              if not comes_sooner then fallen[#fallen + 1] = lane end
-            elseif not first or (comes_sooner and not lane.stays) then
-              left[#left + 1] = {lane = lane, order_key = order_key, gate_id = lane.at}
-              lane.at = ''
-              order_key = lanes.order_key(lane)
-              has_opened = has_opened or first ~= nil
-            end
-          end
-          if first then
-            local list = under(coming, order_key)
-            list[#list + 1] = score
-            list[#list + 1] = member
-            if lane.at == '' then under(opening, lane.queue)[lane.group] = true end
-          end
-          lane.score, lane.member, lane.is_placed = score, member, true
-        end
-      end
+    local gathered = {leaving = {}, coming = {}, opening = {}, fallen = {}, left = {}, has_opened = false}
+    for _, lane in ipairs(changed) do lists.alone(gather_place, lane, gathered) end
+    for key, list in pairs(gathered.leaving) do lists.alone(lists.call, 'ZREM', key, list) end
+    for key, list in pairs(gathered.coming) do lists.alone(lists.zadd, key, list) end
+    for queue, groups in pairs(gathered.opening) do
+      for group in pairs(groups) do lists.alone(redis.call, 'SADD', tag .. 'open_groups:' .. queue, group) end
     end
-    for key, list in pairs(leaving) do lists.call('ZREM', key, list) end
-    for key, list in pairs(coming) do lists.zadd(key, list) end
-    for queue, groups in pairs(opening) do
-      for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. queue, group) end
+    for _, item in ipairs(gathered.left) do lists.alone(leave_gate, item) end
+    for _, lane in ipairs(gathered.fallen) do
+      local came_back = #lane.keyed > 0 and lists.alone(parking.follow, lane, nil)
+      if came_back and #came_back > 0 then gathered.has_opened = true end
     end
-    for _, item in ipairs(left) do
-      if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
+    return gathered.has_opened
+  end
+
+  local function forget_lanes(name, ids)
+    redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
+    if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then
+      redis.call('SREM', tag .. 'names', name)
+      redis.call('HDEL', tag .. 'ready_counts', name)
     end
-    for _, lane in ipairs(fallen) do
-      if #lane.keyed > 0 and #parking.follow(lane, nil) > 0 then has_opened = true end
+  end
+
+  local function forget_group(lane)
+    if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, -1) <= 0 then
+      redis.call('HDEL', tag .. 'requirements', lane.queue)
     end
-    return has_opened
+    if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
+      redis.call('SREM', tag .. 'open_groups:' .. lane.queue, lane.group)
+      for _, gate_id in ipairs(lane.shared) do parking.group_left(gate_id, lane) end
+    end
   end
 
   -- Removes empty lanes with keyed gates, which may be many. The leader removes other empty lanes, which are few.
@@ -90,22 +111,8 @@ local lane_writes = (function()
       table.insert(under(names, lane.name), lane.id)
     end
     redis.call('UNLINK', unpack(keys))
-    for name, ids in pairs(names) do
-      redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
-      if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then
-        redis.call('SREM', tag .. 'names', name)
-        redis.call('HDEL', tag .. 'ready_counts', name)
-      end
-    end
-    for _, lane in ipairs(dropped) do
-      if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, -1) <= 0 then
-        redis.call('HDEL', tag .. 'requirements', lane.queue)
-      end
-      if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
-        redis.call('SREM', tag .. 'open_groups:' .. lane.queue, lane.group)
-        for _, gate_id in ipairs(lane.shared) do parking.group_left(gate_id, lane) end
-      end
-    end
+    for name, ids in pairs(names) do lists.alone(forget_lanes, name, ids) end
+    for _, lane in ipairs(dropped) do lists.alone(forget_group, lane) end
   end
 
   local function list_new()
@@ -132,7 +139,7 @@ local lane_writes = (function()
   local function free_slots(freed, unstarted_tokens)
     local ids, has_room, unstarted = {}, {}, nil
     local function never_started(gate_id)
-      return unstarted_tokens and lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+      return lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens)
     end
     -- Gives back the charges at those gates that may have some, before the slots are given back.
     local function give_back_charges(gate_id, jobs)
@@ -143,24 +150,24 @@ local lane_writes = (function()
       end
       if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
     end
-    -- Gates where no slot was held have no more room than before.
-    for gate_list, jobs_of_lanes in pairs(freed) do
-      local count, gates_of_list = 0, gate_ids.split(gate_list)
+    -- A damaged hash of charges does not keep the slots of its jobs.
+    local function free_at(gate_list, gates_of_list, jobs_of_lanes)
+      local count = 0
       for _, jobs in ipairs(jobs_of_lanes) do
-        for _, gate_id in ipairs(gates_of_list) do give_back_charges(gate_id, jobs) end
+        for _, gate_id in ipairs(gates_of_list) do lists.alone(give_back_charges, gate_id, jobs) end
         count = count + slots.give_back(gate_list, jobs)
       end
+      -- Gates where no slot was held have no more room than before.
       for _, gate_id in ipairs(gates_of_list) do
-        if count + never_started(gate_id) > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
+        local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
+        if count + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
       end
     end
-    for gate_id, jobs in pairs(lanes.freed_own) do
-      give_back_charges(gate_id, jobs)
-      if slots.give_back(gate_id, jobs) + never_started(gate_id) > 0 or has_room[gate_id] then
-        ids[#ids + 1] = gate_id
-      end
+    for gate_list, jobs_of_lanes in pairs(freed) do
+      lists.alone(free_at, gate_list, gate_ids.split(gate_list), jobs_of_lanes)
     end
-    if lazily.is_made(charges) then charges.write_sums() end
+    for gate_id, jobs in pairs(lanes.freed_own) do lists.alone(free_at, gate_id, {gate_id}, {jobs}) end
+    if lazily.is_made(charges) then lists.alone(charges.write_sums) end
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
@@ -182,38 +189,41 @@ local lane_writes = (function()
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
+  -- Writes the jobs of one lane, and gathers what follows from them. See `write`.
+  local function write_lane(lane, ready_more, freed, left)
+    if lane.freed then
+      if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
+      for _, gate_id in ipairs(lane.keyed) do table.insert(under(freed, gate_id), lane.freed) end
+    end
+    if lane.waiting_more ~= 0 then
+      if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
+      if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
+    end
+    local ready_key = tag .. 'ready:' .. lane.id
+    -- Removes taken jobs before adding others, because they are removed by rank from the front.
+    local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
+    more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
+    if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
+    if (#lane.removed > 0 or lane.shifted) and (#lane.shared + #lane.keyed > 0 or lane.left_own) then
+      end_waits(lane, left)
+    end
+  end
+
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
   -- never started (nil: none). Returns whether jobs may start that could not before.
   local function write(unstarted_tokens)
     local freed, ready_more, left = {}, {}, {}
-    list_new()
-    for _, lane in ipairs(changed) do
-      local ready_key = tag .. 'ready:' .. lane.id
-      -- Removes taken jobs before adding others, because they are removed by rank from the front.
-      local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
-      more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
-      if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
-      if (#lane.removed > 0 or lane.shifted) and (#lane.shared + #lane.keyed > 0 or lane.left_own) then
-        end_waits(lane, left)
-      end
-      if lane.waiting_more ~= 0 then
-        if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
-        if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
-      end
-      if lane.freed then
-        if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
-        for _, gate_id in ipairs(lane.keyed) do table.insert(under(freed, gate_id), lane.freed) end
-      end
-    end
+    lists.alone(list_new)
+    for _, lane in ipairs(changed) do lists.alone(write_lane, lane, ready_more, freed, left) end
     if lazily.is_made(waiting) then waiting.write() end
     for name, more in pairs(ready_more) do
-      if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
+      if more ~= 0 then lists.alone(redis.call, 'HINCRBY', tag .. 'ready_counts', name, more) end
     end
     local has_come_back = place()
     local has_room = free_slots(freed, unstarted_tokens)
     if #left > 0 then has_room = parking.open_all(parking.closed_among(left)) or has_room end
     if lazily.is_made(gate_conditions) then
-      has_room = parking.open_all(parking.closed_among(gate_conditions.write())) or has_room
+      has_room = parking.open_all(parking.closed_among(lists.alone(gate_conditions.write) or {})) or has_room
     end
     local dropped = {}
     for _, lane in ipairs(changed) do

@@ -1,4 +1,5 @@
 -- include lib/lazily.lua
+-- include lib/lists.lua
 -- include lib/constraints/gates.lua
 -- include lib/lanes/lanes.lua
 -- Parks lanes and groups at closed gates until these open, so that claims do not read them.
@@ -89,13 +90,15 @@ local parking = lazily.made_by(function()
     return came_back, has_opened or #came_back > 0
   end
 
+  local function opens_any(gate_id)
+    local _, has_opened = open(gate_id)
+    return has_opened
+  end
+
   -- Opens the waiters of these gates. Returns whether any lane or group was opened.
   local function open_all(ids)
     local has_any_opened = false
-    for _, gate_id in ipairs(ids) do
-      local _, has_opened = open(gate_id)
-      has_any_opened = has_any_opened or has_opened
-    end
+    for _, gate_id in ipairs(ids) do has_any_opened = lists.alone(opens_any, gate_id) or has_any_opened end
     return has_any_opened
   end
 
