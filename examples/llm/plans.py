@@ -11,8 +11,7 @@ TENANTS: Final = {
 }
 JOB: Final = "text.summarize"
 _MATCHER: Final = {"field": "name", "op": "eq", "value": JOB}
-# The share of the API's limits that jobs may use. The rest is for what running jobs use beyond their estimates, and for
-# the time that a request takes to reach the API.
+# The share of the API's limits that jobs may use. The rest is for what running jobs use beyond their estimates.
 SHARE: Final = 0.96
 
 

@@ -271,7 +271,8 @@ class Keys:
     starts = NamedKey(
         "sorted set",
         "expires",
-        "tokens of the claims that the gate remembers, with their charges if it has a weight; score: when, ms",
+        "tokens of the claims that the gate remembers, with their charges if it has a weight; score: when they were "
+        "claimed, or when another system had counted their call, ms",
         of=("gate",),
     )
     charges = NamedKey(

@@ -114,6 +114,9 @@ async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
     claim = _claim(ctx)
     ending = "stopped"
     note("start", **claim)
+    # For a limit in units, the line of the start is the call of an outside system, which is answered by now.
+    if argument.get("used") is not None:
+        ctx.used(tokens=argument["used"])
     try:
         await asyncio.sleep(argument.get("nap_s", 0))
         if ctx.attempt <= argument.get("fails", 0):
@@ -177,9 +180,7 @@ async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @worker.handler(spend_load.SPEND)
 async def spend(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """Tell what the attempt has used, which is not what was estimated."""
-    if argument["used"] is not None:
-        ctx.used(tokens=argument["used"])
+    """Work under a limit in units, with estimates that are wrong."""
     return await work(argument, ctx)
 
 

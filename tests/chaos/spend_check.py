@@ -7,8 +7,12 @@ weight in the window. So whenever a job starts, these sums may not exceed the li
 * what was used by the attempts that are settled, and the weights of the others that started within the period, for
   `rate`.
 
-Then no window has more than the limit and the errors of the estimates of jobs that ran at once. Everything that the
-lines leave open is decided in favour of the masters.
+Then no window has more than the limit and the errors of the estimates of jobs that ran at once.
+
+An outside system sees calls and not claims: a call counts from the line of its start on, which a busy or stopped worker
+writes long after its claim. So the same must hold in its windows, for attempts that have told when they called.
+
+Everything that the lines leave open is decided in favour of the masters.
 """
 
 from collections import Counter
@@ -48,6 +52,7 @@ def check_spending(history: History, runs_of: RunsOf, stood_still: StoodStill) -
     starts = _starts(history, runs_of)
     yield from _running(history.edits, starts, stood_still)
     yield from _windows(history, starts)
+    yield from _outside_windows(history, starts, stood_still)
 
 
 def figures(history: History, runs_of: RunsOf) -> dict[str, int]:
@@ -160,4 +165,37 @@ def _windows(history: History, starts: list[_Start]) -> Iterator[Violation]:
                 "units beyond the limit",
                 one.run.job_id,
                 f"{before + one.least:g} of at most {limit} started within {PERIOD_S:g} s, in {len(within) + 1} jobs",
+            )
+
+
+def _outside_windows(history: History, starts: list[_Start], stood_still: StoodStill) -> Iterator[Violation]:
+    """Compare the windows of an outside system, in which each attempt counts from its call on, with the limits."""
+    recovery_s = history.terms.recovery_s
+    calls = sorted(starts, key=lambda one: one.run.start_s)
+    first = 0
+    for n, one in enumerate(calls):
+        claimed_s = one.run.start_s - OFFERED_S
+        while calls[first].run.start_s <= one.run.start_s - PERIOD_S:
+            first += 1
+        if clock_was_stepped(history, claimed_s - PERIOD_S - OFFERED_S - recovery_s, one.run.start_s):
+            continue
+        # Those whose reports the masters had when they made this claim. A process that stood still between its call and
+        # the line of it wrote the line too late.
+        within = [
+            other
+            for other in calls[first:n]
+            if other.used is not None
+            and other.run.end_s + recovery_s < claimed_s
+            and not stood_still(other.run, other.run.start_s)
+        ]
+        if all(other.run.fence > one.run.fence - PERIOD_S * 1000 for other in within):
+            # They were claimed within one period, too, which `_windows` judges.
+            continue
+        before = sum(other.used or 0.0 for other in within)
+        _, limit = _allowed(history.edits, one.run)
+        if before + one.least > limit + EXACT and before > 0:
+            yield Violation(
+                "units beyond the limit",
+                one.run.job_id,
+                f"{before + one.least:g} of at most {limit} called within {PERIOD_S:g} s, in {len(within) + 1} jobs",
             )

@@ -114,7 +114,24 @@ def too_much_after_a_step_back(s: Story) -> None:
     _after_a_step_back(s, PERIOD_S - 5)
 
 
+def _called_late(s: Story, *, used: float | None) -> None:
+    """The first two jobs call 18 s after their claim, and the third one calls at once, a period after their claim."""
+    limits(s, rate=10)
+    spent(s, "a", 5, 20.0, 20.5, used=used, fence=2_000)
+    spent(s, "b", 5, 20.0, 20.5, used=used, fence=2_001)
+    spent(s, "c", 6, 18.0 + PERIOD_S, 19.0 + PERIOD_S)
+
+
+def late_calls_that_were_not_told(s: Story) -> None:
+    _called_late(s, used=None)
+
+
+def late_calls_that_were_told(s: Story) -> None:
+    _called_late(s, used=5)
+
+
 GOOD = [
+    late_calls_that_were_not_told,
     fences_that_are_ahead_after_a_step_back,
     as_many_as_the_limit,
     heavier_than_the_limit_and_alone,
@@ -167,6 +184,7 @@ def after_the_limit_was_lowered(s: Story) -> None:
 
 
 BAD = [
+    late_calls_that_were_told,
     too_much_at_once,
     beside_a_heavy_one,
     too_much_in_a_period,

@@ -295,7 +295,7 @@ class FakeMaster:
             "canceled": set(),
         }
         allowed = needed[item["type"]] | {"job_id", "token", "type", "finished_at"}
-        allowed |= {"used"}
+        allowed |= {"used", "called_at_ms"}
         allowed |= {"failure": {"retry_after"}, "deferred": {"hold"}}.get(item["type"], set())
         if not needed[item["type"]] <= set(item) <= allowed:
             self.faults.append(f"result: {sorted(item)}")

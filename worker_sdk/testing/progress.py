@@ -43,7 +43,7 @@ class KeptReports:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         self.used.update(used)
 
-    def observe(self, observation: ObservedRoom) -> None:
+    def observe(self, token: str, observation: ObservedRoom) -> None:
         self.observed.append(observation)
 
 
@@ -55,6 +55,8 @@ class ReportsByToken:
         # No report is ever under way to a master.
         self.told: set[str] = set()
         self.used: dict[str, dict[str, float]] = {}
+        # No master learns when a service answered.
+        self.answered_s: dict[str, float] = {}
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:
         self._kept[token].add_progress(token, fraction, message)
@@ -68,15 +70,19 @@ class ReportsByToken:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         self._kept[token].add_used(token, used)
         self.used.setdefault(token, {}).update(used)
+        self.answered_s[token] = 0.0
 
-    def observe(self, observation: ObservedRoom) -> None:
-        # The call does not say which job observed it.
-        for kept in self._kept.values():
-            kept.observe(observation)
+    def observe(self, token: str, observation: ObservedRoom) -> None:
+        self._kept[token].observe(token, observation)
 
     def flush(self, token: str) -> "Future[None] | None":
         """Return None: nothing has to be sent."""
         return None
+
+    def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
+        """Return the units that an attempt has used. No master counts calls here."""
+        used = self.used.pop(token, None)
+        return {"used": used} if used else {}
 
     def end(self, token: str, why: str) -> None:
         """Do nothing: nothing waits."""

@@ -292,7 +292,7 @@ class Context(CheckpointCalls):
         """
         from worker_sdk.worker.observations import checked_observation
 
-        self._reports.observe(checked_observation(constraint, value, remaining, resets_s))
+        self._reports.observe(self._token, checked_observation(constraint, value, remaining, resets_s))
 
     def emit(self, value: Any) -> "Saved":
         """Hand out a partial result while the job runs, and return when a master has it. `handle.stream()`, browsers

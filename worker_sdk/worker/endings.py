@@ -82,7 +82,7 @@ class Endings:
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, "success")
             fields = outcomes.success(value)
-            if self._reports.used:
+            if self._reports.answered_s:
                 fields = self._with_used(run, fields)
             self._settlements.put(run.job_id, run.token, fields)
             return
@@ -127,13 +127,13 @@ class Endings:
         slots."""
         if self.is_copy:
             forked.end_copy()
-        told, used = self._reports.told, self._reports.used
+        told, answered_s = self._reports.told, self._reports.answered_s
         succeeded: list[JobRun] = []
         results: list[tuple[str, str, Any]] = []
         for run, end in zip(runs, ends, strict=True):
             if isinstance(end, BaseException):
                 self.end(run, None, end)
-            elif run.stopping is not None or run.is_settled or run.token in told or run.token in used:
+            elif run.stopping is not None or run.is_settled or run.token in told or run.token in answered_s:
                 self.end(run, end, None)
             else:
                 run.is_settled = True
@@ -265,16 +265,16 @@ class Endings:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):
                 _log_end(run, fields["type"])
-            if self._reports.used:
+            if self._reports.answered_s:
                 fields = self._with_used(run, fields)
             self._settlements.put(run.job_id, run.token, fields)
             self._reports.end(run.token, "the job has ended")
 
     def _with_used(self, run: JobRun, fields: outcomes.Fields) -> outcomes.Fields:
-        """Return the report with the units that the attempt has used. An attempt that opened a challenge goes on, and
-        its charge stays until it ends."""
-        used = self._reports.used.pop(run.token, None)
-        return {**fields, "used": used} if used and fields["type"] != "challenged" else fields
+        """Return the report with what the attempt has used. An attempt that opened a challenge goes on, and its charge
+        stays until it ends."""
+        used = self._reports.take_used(run.token, run.deadline_s - run.timeout_s)
+        return fields if fields["type"] == "challenged" else {**fields, **used}
 
     def settle_stopped(self, run: JobRun) -> None:
         """Report the end that belongs to the reason for which the run is stopped."""

@@ -95,7 +95,7 @@ class IsolatedCalls:
             self._reports.add_used(run.token, report["used"])
             return
         if "observed" in report:
-            self._reports.observe(ObservedRoom(**report["observed"]))
+            self._reports.observe(run.token, ObservedRoom(**report["observed"]))
             return
         if "part" in report:
 

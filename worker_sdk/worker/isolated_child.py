@@ -186,7 +186,7 @@ class ParentReports:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         self.send(encode({REPORT: {"used": dict(used)}}))
 
-    def observe(self, observation: "ObservedRoom") -> None:
+    def observe(self, token: str, observation: "ObservedRoom") -> None:
         self.send(encode({REPORT: {"observed": observation.fields()}}))
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":

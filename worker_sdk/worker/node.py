@@ -103,6 +103,7 @@ class Node:
         self._starts = StartConfirmer(self._client, self.identity)
         self._report_queue = ReportQueue(self._client, self.identity, self._clock)
         self._reports = PendingReports()
+        self._reports.clock = self._clock
         self._reports.parts = PartSender(self._client, self.identity)
         self._reports.observer = ObservationSender(self._client, self.identity, self._clock)
         self._logs = LogSender(self._client, self.identity) if config.job_logs else None

@@ -1,5 +1,6 @@
 """Progress and checkpoints on their way to the masters: they travel with the heartbeats."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from worker_sdk import forked
 from worker_sdk.errors import CheckpointNotSaved
-from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.lease import StoreClock, now_s
 
 if TYPE_CHECKING:
     from worker_sdk.worker.observations import ObservedRoom
@@ -21,6 +22,10 @@ PROGRESS_EVERY_S: Final = 1.0
 LAST_EVERY_S: Final = 0.05
 # The rest goes with the next heartbeat, which follows at once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
+
+# A service counts a call when it arrives. A model answers long after that, but other services do so at once. So a call
+# counts from its answer on, or from this long after the beginning of the handler, whichever is sooner.
+COUNTED_WITHIN_S: Final = 1.0
 
 _NEVER: Final = float("inf")
 
@@ -55,11 +60,12 @@ class Reports(Protocol):
         ...
 
     def add_used(self, token: str, used: "Mapping[str, float]") -> None:
-        """Report the units that the attempt has used when it ends. The last number of each unit counts."""
+        """Report the units that the attempt has used when it ends. The last number of each unit counts. The service
+        has answered the attempt's call by now."""
         ...
 
-    def observe(self, observation: "ObservedRoom") -> None:
-        """Tell masters soon how much room a service has left."""
+    def observe(self, token: str, observation: "ObservedRoom") -> None:
+        """Tell masters soon how much room a service has left. The service has answered the attempt's call by now."""
         ...
 
 
@@ -68,14 +74,21 @@ class RunReports(Reports, Protocol):
 
     * `told`: the tokens of claims that told progress which masters may not have yet.
     * `used`: by token, the units that attempts have used so far.
+    * `answered_s`: by token, when a service answered the last call of the attempt. Each attempt in `used` is here, too.
     """
 
     told: set[str]
     used: dict[str, dict[str, float]]
+    answered_s: dict[str, float]
 
     def flush(self, token: str) -> "Future[None] | None":
         """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
         None if they have it already."""
+        ...
+
+    def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
+        """Return the fields of a report that tell what an attempt has used, and by when a service had counted its last
+        call. `begun_s`: when its handler began."""
         ...
 
     def end(self, token: str, why: str) -> None:
@@ -129,11 +142,14 @@ class PendingReports:
         # Partial results do not wait for heartbeats.
         self.parts: Emitter | None = None
         self.observer: Observer | None = None
+        # Store time. Without it, masters do not learn when services counted calls.
+        self.clock: StoreClock | None = None
         self._lock = threading.Lock()
         self._reports: dict[str, PendingReport] = {}
         self._under_way: dict[str, PendingReport] = {}
         self.told: set[str] = set()
         self.used: dict[str, dict[str, float]] = {}
+        self.answered_s: dict[str, float] = {}
         self._taken_at_s = -_NEVER
         self._is_copy = False
         forked.renew_in_child(self)
@@ -172,10 +188,21 @@ class PendingReports:
     def add_used(self, token: str, used: Mapping[str, float]) -> None:
         if not self._is_copy:
             self.used.setdefault(token, {}).update(used)
+            self.answered_s[token] = now_s()
 
-    def observe(self, observation: "ObservedRoom") -> None:
+    def observe(self, token: str, observation: "ObservedRoom") -> None:
         assert self.observer is not None
         self.observer.observe(observation)
+        self.answered_s[token] = now_s()
+
+    def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
+        used, answered_s = self.used.pop(token, None), self.answered_s.pop(token, None)
+        fields: dict[str, Any] = {"used": used} if used else {}
+        if answered_s is not None and self.clock is not None:
+            called_at_ms = self.clock.latest_ms(min(answered_s, begun_s + COUNTED_WITHIN_S))
+            if called_at_ms is not None:
+                fields["called_at_ms"] = math.ceil(called_at_ms)
+        return fields
 
     def flush(self, token: str) -> "Future[None] | None":
         """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
@@ -243,6 +270,7 @@ class PendingReports:
         """Drop the reports about a claim that is over: they do not count any more."""
         self.told.discard(token)
         self.used.pop(token, None)
+        self.answered_s.pop(token, None)
         if token in self._reports:
             with self._lock:
                 report = self._reports.pop(token, None)

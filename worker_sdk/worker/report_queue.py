@@ -31,9 +31,12 @@ _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
 # The fields of `outcomes.success` except the value, which most endings have.
-_SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + 2).to_bytes(1, "big") + _JOB_ID
+_SUCCESS_FIELDS: Final = 2
+_SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + _SUCCESS_FIELDS).to_bytes(1, "big") + _JOB_ID
 _SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
+# Fields that masters of older releases refuse, the newest first.
+_ADDED_FIELDS: Final = ("called_at_ms", "used")
 
 
 class Item:
@@ -183,7 +186,7 @@ class ReportQueue:
         pack = self._packer.pack
         finished_at = self._stamp()
         # Join both into one map: each is short, so its head is one byte, 0x80 + its length.
-        if fields["type"] == "success" and "used" not in fields:
+        if fields["type"] == "success" and len(fields) == _SUCCESS_FIELDS:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
             head, ending = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big") + _JOB_ID, pack(fields)[1:]
@@ -300,7 +303,7 @@ class ReportQueue:
             self._are_alone = True
             return
         item = batch[0]
-        if (plainer := _without_used(item.data)) is not None:
+        if (plainer := _without_added(item.data)) is not None:
             # A master that is older than the SDK does not know the field.
             self._held_bytes += len(plainer) - len(item.data)
             self._put_back([SingleItem(item.job_id, item.token, plainer)])
@@ -345,17 +348,16 @@ def _body(batch: list[Item]) -> bytes:
     return b"".join((HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
 
 
-def _without_used(refused: bytes) -> bytes | None:
-    """Return the report without the units that the attempt has used; None if it does not tell them."""
+def _without_added(refused: bytes) -> bytes | None:
+    """Return the report without the newest field that an older master may not know; None if it has none."""
     try:
         fields = decode(refused)
     except DecodeError:
         return None
-    return (
-        encode({name: value for name, value in fields.items() if name != "used"})
-        if "used" in fields
-        else None
-    )
+    for added in _ADDED_FIELDS:
+        if added in fields:
+            return encode({name: value for name, value in fields.items() if name != added})
+    return None
 
 
 def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:

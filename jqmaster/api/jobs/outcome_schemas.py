@@ -20,7 +20,7 @@ from jqmaster.api.schemas import (
 from jqmaster.domain.challenges.challenge import MAX_CODE_CHARS
 from jqmaster.domain.constraints.weight import MAX_UNITS, UNIT_PATTERN, thousandths
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome, WantedHold
+from jqmaster.domain.jobs.outcome import NotReadyReport, Outcome, UsedUnits, WantedHold
 
 MAX_USED_UNITS: Final = 16
 
@@ -71,11 +71,21 @@ class UsingEnding(Ending):
     """The end of an attempt that may have used units of constraints."""
 
     used: Used | None = Field(None, json_schema_extra=SINCE)
+    called_at_ms: int | None = Field(
+        None,
+        ge=0,
+        le=2**53,
+        json_schema_extra=SINCE,
+        description="Store time by which the system that a constraint protects had counted the attempt's last call. "
+        "The start stays in the window of each rate of the job for a whole period from then on. If omitted, it stays "
+        "for a period from its claim on, although the call may have reached that system later.",
+    )
 
-    def used_thousandths(self) -> dict[str, int] | None:
-        if not self.used:
+    def used_units(self) -> UsedUnits | None:
+        if not self.used and not self.called_at_ms:
             return None
-        return {unit: thousandths(number) or 0 for unit, number in self.used.items()}
+        units = {unit: thousandths(number) or 0 for unit, number in (self.used or {}).items()}
+        return UsedUnits(self.called_at_ms or 0, units)
 
 
 class SuccessItem(UsingEnding):
@@ -91,7 +101,7 @@ class SuccessItem(UsingEnding):
             self.type,
             result=self.result,
             finished_at=self.finished_at,
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 
@@ -130,7 +140,7 @@ class FailureItem(UsingEnding):
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
             code=self.code,
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 
@@ -193,7 +203,7 @@ class DeferredItem(UsingEnding):
             if self.not_ready
             else None,
             message=self.not_ready.reason if self.not_ready else "",
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 
@@ -223,7 +233,7 @@ class HandedBackItem(UsingEnding):
             self.token,
             self.type,
             finished_at=self.finished_at,
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 
@@ -243,7 +253,7 @@ class DiscardedItem(UsingEnding):
             error=self.error,
             message=self.message,
             finished_at=self.finished_at,
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 
@@ -258,7 +268,7 @@ class CanceledItem(UsingEnding):
             self.token,
             self.type,
             finished_at=self.finished_at,
-            used=self.used_thousandths(),
+            used=self.used_units(),
         )
 
 

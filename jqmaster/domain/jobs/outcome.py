@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from jqmaster.domain.jobs.job import Cause, Job, JobSpec, JobState
 from jqmaster.domain.jobs.retry import backoff_ms, floor_ms
@@ -58,12 +58,23 @@ class WantedHold:
     has_key: bool = False
 
 
+class UsedUnits(NamedTuple):
+    """The units of limits that an attempt has used.
+
+    * `called_at_ms`: the store's time by which the other system had counted the attempt's last call; 0: not told.
+    * `units`: thousandths by unit.
+    """
+
+    called_at_ms: int
+    units: Mapping[str, int]
+
+
 # Not frozen: creating a frozen dataclass takes three times as long, and each result creates one.
 @dataclass(slots=True)
 class Outcome:
     """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the
     handler's name for a failure. `request_id` names the challenge whose callback a `challenged` attempt waits
-    for. `used`: what the attempt has used of units that constraints count, in thousandths by unit."""
+    for."""
 
     job_id: str
     token: str
@@ -79,7 +90,7 @@ class Outcome:
     code: str = ""
     request_id: str = ""
     not_ready: NotReadyReport | None = None
-    used: Mapping[str, int] | None = None
+    used: UsedUnits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from jqmaster.domain.challenges.challenge import read_request_id
 from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision, Outcome, WantedHold, decide, decide_not_ready
+from jqmaster.domain.jobs.outcome import Decision, Outcome, UsedUnits, WantedHold, decide, decide_not_ready
 from jqmaster.domain.jobs.stack_frame import kind_of
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import JqmasterError, unknown_worker
@@ -135,7 +135,7 @@ class ReportService:
         stale: list[str] = []
         given: NextJobs | None = None
         if succeeded:
-            used: dict[str, Mapping[str, int]] = {}
+            used: dict[str, UsedUnits] = {}
             for outcome in succeeded:
                 if outcome.used:
                     used[outcome.job_id] = outcome.used

@@ -7,7 +7,7 @@ from typing import Any, Final
 from redis.exceptions import ResponseError
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.outcome import Decision, UsedUnits
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, unknown_worker
 from jqmaster.live_value import LiveValue
@@ -20,9 +20,7 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
-# Amounts that an attempt has used, in thousandths by unit.
-Used = Mapping[str, int]
-NO_REPORT: Final[Mapping[str, Used]] = {}
+NO_REPORT: Final[Mapping[str, UsedUnits]] = {}
 # The answer of `settle` for an attempt that did not end by this call.
 NOT_ENDED: Final = -1
 # The answer of `settle_success` for the stale attempts of a worker that is not registered.
@@ -55,7 +53,7 @@ class Settlement:
     message: str = ""
     worker_id: str = ""
     frame: str = ""
-    used: Used | None = None
+    used: UsedUnits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Successes:
 
     worker_id: str
     ended: Sequence[tuple[str, str, bytes]]
-    used: Mapping[str, Used]
+    used: Mapping[str, UsedUnits]
     # See `ReportedSlots`.
     newest_fence: int | None = None
 
@@ -104,7 +102,10 @@ class SettlementStore:
         return confirmed
 
     async def settle_success(
-        self, worker_id: str, ended: Sequence[tuple[str, str, bytes]], used: Mapping[str, Used] = NO_REPORT
+        self,
+        worker_id: str,
+        ended: Sequence[tuple[str, str, bytes]],
+        used: Mapping[str, UsedUnits] = NO_REPORT,
     ) -> list[bool]:
         """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale. `used`: by job ID,
         what an attempt has used."""
@@ -196,7 +197,7 @@ class SettlementStore:
         keys = [k.running, self._succeeded, k.results]
         workers = b""
         # By number of the attempt: a stale report may name a job that another worker runs.
-        used: dict[int, Used] = {}
+        used: dict[int, UsedUnits] = {}
         ended: list[Arg] = []
         before = 1
         for one in reports:

@@ -116,6 +116,17 @@ async def test_a_report_with_other_units_than_numbers_is_refused(api: Api, used:
         await worker.end(offer, result=1)
 
 
+@for_each("called_at_ms", [-1, "3", 1.5, 2**60])
+async def test_a_report_with_another_time_than_a_whole_number_is_refused(api: Api, called_at_ms: Any) -> None:
+    async with worker_at(api) as worker:
+        await api.enqueue("work")
+        offer = await worker.next_job()
+        status, answer = await worker.report({**ending(offer, result=1), "called_at_ms": called_at_ms})
+        assert status == 422
+        assert answer["errors"][0]["loc"][:3] == ["results", 0, "called_at_ms"]
+        await worker.end(offer, result=1)
+
+
 @for_each("kind", ["failure", "deferred", "discarded", "canceled", "handed_back"])
 async def test_every_ending_may_tell_what_it_used(api: Api, kind: str) -> None:
     await limit(api, rate=RATE)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -58,6 +59,33 @@ async def test_the_last_number_of_each_unit_is_reported_however_the_attempt_ends
     assert master.faults == []
 
 
+async def test_a_report_tells_by_when_the_service_had_counted_the_call(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    """A service counts a call within a second, however long it takes to answer."""
+
+    @worker.handler("ask")
+    async def ask(how: str, ctx: Context) -> None:
+        if how == "slow":
+            await asyncio.sleep(1.5)
+        if how == "observes":
+            ctx.observed("model", remaining=7, resets_s=60)
+        elif how != "nothing":
+            ctx.used(tokens=1)
+
+    await up()
+    began_ms, told = time.time() * 1000, {}
+    for how in ("quick", "observes", "nothing", "slow"):
+        told[how] = await ending(master, "ask", how)
+    called_ms = {how: one["called_at_ms"] for how, one in told.items() if how != "nothing"}
+    assert "called_at_ms" not in told["nothing"]
+    assert "used" not in told["observes"]
+    assert began_ms <= called_ms["quick"] <= called_ms["observes"] <= called_ms["slow"]
+    ended_ms = datetime.fromisoformat(told["slow"]["finished_at"]).timestamp() * 1000
+    assert called_ms["slow"] <= ended_ms - 400
+    assert master.faults == []
+
+
 async def test_an_isolated_handler_tells_what_it_used_even_if_its_process_dies(master: FakeMaster) -> None:
     handlers.worker.master = master.url
     async with handlers.worker.running():
@@ -84,7 +112,7 @@ async def test_a_master_that_does_not_know_the_field_still_gets_the_result(
         return "done"
 
     def refuse(body: Any) -> Any:
-        if any("used" in item for item in body["results"]):
+        if any({"used", "called_at_ms"} & item.keys() for item in body["results"]):
             return 422, {"status": 422, "code": "invalid", "detail": "unknown field", "errors": []}, {}
         return None
 

@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.constraints.constraint import Mode, gate_id
 from jqmaster.domain.constraints.weight import Weight
 from jqmaster.domain.jobs.job import JobSpec, JobState
-from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.outcome import Decision, UsedUnits
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import DamagedError
@@ -39,7 +39,9 @@ async def use(constraints: ConstrainedWorld, worker: str, job: ClaimedJob, **use
     """End an attempt as succeeded, with what it has used."""
     reported = {unit: round(number * 1000) for unit, number in used.items()}
     ended = [(job.job_id, job.token, b"")]
-    settled = await constraints.world.settlements.settle_success(worker, ended, {job.job_id: reported})
+    settled = await constraints.world.settlements.settle_success(
+        worker, ended, {job.job_id: UsedUnits(0, reported)}
+    )
     assert settled == [True]
 
 
@@ -254,8 +256,8 @@ async def test_a_stale_report_of_another_worker_in_the_same_call_changes_no_char
     worker, other = [await constraints.world.worker() for _ in range(2)]
     (job,) = await constraints.claim(worker)
     reports = [
-        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: {"tokens": 4_000}}),
-        Successes(other, [(job.job_id, "0" * 32, b"")], {job.job_id: {"tokens": 900_000}}),
+        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: UsedUnits(0, {"tokens": 4_000})}),
+        Successes(other, [(job.job_id, "0" * 32, b"")], {job.job_id: UsedUnits(0, {"tokens": 900_000})}),
     ]
     assert await constraints.world.settlements.settle_successes(reports) == [
         Settled([True]),
@@ -280,18 +282,93 @@ async def test_a_damaged_gate_keeps_no_report_of_another_worker_from_its_answer(
     await world.redis.rename(key, kept)
     await world.redis.set(key, "x")
     reports = [
-        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: {"tokens": 4_000}}),
+        Successes(worker, [(job.job_id, job.token, b"")], {job.job_id: UsedUnits(0, {"tokens": 4_000})}),
         Successes(other, [(free.job_id, free.token, b"")], {}),
     ]
-    assert (await world.settlements.settle_successes(reports))[1] == Settled([True])
+    assert await world.settlements.settle_successes(reports) == [Settled([True]), Settled([True])]
     assert await world.state(free.job_id) is JobState.SUCCEEDED
-    assert not await world.redis.exists(world.shard.keys.running, world.shard.keys.claims(other))
-    # The slot at this gate stays until somebody repairs it. The counts of lanes only keep lanes longer than needed.
-    world.never_counted_out.update({"a": 1, "work": 1})
-    await world.redis.rename(kept, key)
-    assert {finding.rule for finding in await world.findings()} == {"slot", "charge"}
     k = world.shard.keys
-    await world.redis.delete(key, k.charge_sums, k.slots(gate), k.slot_counts, k.slot_lists)
+    assert not await world.redis.exists(k.running, k.claims(other), k.claims(worker))
+    # The charge at this gate stays until somebody repairs it.
+    await world.redis.rename(kept, key)
+    assert {finding.rule for finding in await world.findings()} == {"charge"}
+    await world.redis.delete(key, k.charge_sums)
+
+
+# --- starts count from the call on
+
+
+async def report_call(
+    constraints: ConstrainedWorld, worker: str, job: ClaimedJob, ago_ms: int, **used: float
+) -> None:
+    """End an attempt as succeeded, whose call another system had counted so long ago."""
+    called_at_ms = constraints.world.now_ms - ago_ms
+    told = UsedUnits(called_at_ms, {unit: round(number * 1000) for unit, number in used.items()})
+    ended = [(job.job_id, job.token, b"")]
+    assert await constraints.world.settlements.settle_success(worker, ended, {job.job_id: told}) == [True]
+
+
+@pytest.mark.parametrize("weight", [None, TOKENS])
+@pytest.mark.parametrize("used", [{}, {"tokens": 6}])
+async def test_a_start_stays_in_the_window_for_a_period_from_its_call_on(
+    constraints: ConstrainedWorld, weight: Weight | None, used: dict[str, float]
+) -> None:
+    """The call of the first job reached the other system ten seconds after its claim."""
+    world = constraints.world
+    await constraints.limit(rate=(2 if weight is None else 10, MINUTE_MS), weight=weight)
+    jobs = await constraints.enqueue_many(of(6, 4, 4, 6))
+    worker = await world.worker()
+    late, prompt = await constraints.claim(worker)
+    world.pass_ms(11_000)
+    await report_call(constraints, worker, late, 1_000, **used)
+    await report_call(constraints, worker, prompt, 11_000)
+    world.pass_ms(MINUTE_MS - 11_000 + 1)
+    await constraints.open_gates()
+    # One minute after the claims, there is room for the start whose call was made at once.
+    assert await constraints.take(worker) == jobs[2:3]
+    world.pass_ms(9_999)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == []
+    world.pass_ms(1)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[3:]
+
+
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_a_start_that_has_left_the_window_before_its_call_comes_back(
+    constraints: ConstrainedWorld, weight: Weight | None
+) -> None:
+    """Its worker stood still for longer than the period."""
+    world = constraints.world
+    one = await constraints.limit(rate=(1 if weight is None else 10, MINUTE_MS), weight=weight)
+    jobs = await constraints.enqueue_many(of(10, 10))
+    worker = await world.worker()
+    (late,) = await constraints.claim(worker)
+    world.pass_ms(MINUTE_MS + 5_000)
+    keys, gate = world.shard.keys, gate_id(one.cid, None)
+    await world.redis.delete(keys.starts(gate), keys.started(gate))
+    await report_call(constraints, worker, late, 5_000)
+    assert MINUTE_MS - 6_000 < await world.redis.pttl(keys.starts(gate)) <= MINUTE_MS - 4_000
+    assert await constraints.take(worker) == []
+    world.pass_ms(MINUTE_MS - 5_000 + 1)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[1:]
+
+
+async def test_a_report_does_not_date_a_start_before_its_claim_or_after_the_present(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    await constraints.enqueue_many(of(5, 5))
+    worker = await world.worker()
+    early, future = await constraints.claim(worker)
+    began_ms = world.now_ms
+    world.pass_ms(2_000)
+    await report_call(constraints, worker, early, 3_600_000)
+    await report_call(constraints, worker, future, -3_600_000)
+    starts = await world.redis.zrange(world.shard.keys.starts(gate_id(one.cid, None)), 0, -1, withscores=True)
+    assert [score for _, score in starts] == [began_ms, began_ms + 2_000]
 
 
 async def test_a_failed_attempt_settles_as_well(constraints: ConstrainedWorld) -> None:
@@ -302,7 +379,9 @@ async def test_a_failed_attempt_settles_as_well(constraints: ConstrainedWorld) -
     (claimed,) = await constraints.claim(worker)
     decision = Decision(JobState.FAILED, "failure", is_counted=True)
     settlement = world.settlement(await world.get(first), claimed.token, decision)
-    assert await world.settlements.settle(worker, [replace(settlement, used={"tokens": 500})]) == [True]
+    assert await world.settlements.settle(
+        worker, [replace(settlement, used=UsedUnits(0, {"tokens": 500}))]
+    ) == [True]
     assert await charged(constraints, one.cid) == (None, 0)
     assert await constraints.take(worker) == [second]
 
@@ -357,7 +436,7 @@ async def test_an_attempt_that_continues_with_its_callbacks_settles_at_its_end(
     await world.call_back(request)
     handed_back = replace(
         world.settlement(await world.get(job_id), job.token, Decision(JobState.READY, "handed_back")),
-        used={"tokens": 3_000},
+        used=UsedUnits(0, {"tokens": 3_000}),
     )
     assert await world.settlements.settle(worker, [handed_back]) == [True]
     assert (await world.get(job_id)).state is JobState.AWAITING_CALLBACK

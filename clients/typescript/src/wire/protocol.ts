@@ -206,6 +206,12 @@ export interface CanceledItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "canceled";
 }
 
@@ -302,6 +308,12 @@ export interface DeferredItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "deferred";
   /**
    * Wait before the next attempt, in seconds. A job that keeps coming back waits up to 1 s even if this is less.
@@ -323,6 +335,12 @@ export interface DiscardedItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "discarded";
   /** Any value. In JSON, binary is {"$bin": base64}. */
   error?: unknown;
@@ -388,6 +406,12 @@ export interface FailureItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "failure";
   /**
    * undecodable: the worker could not decode the job. invalid_argument: the argument does not fit the handler,
@@ -442,6 +466,12 @@ export interface HandedBackItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "handed_back";
 }
 
@@ -1293,6 +1323,12 @@ export interface SuccessItem {
   token: string;
   finished_at: string;
   used?: Record<string, number> | null;
+  /**
+   * Store time by which the system that a constraint protects had counted the attempt's last call. The start stays
+   * in the window of each rate of the job for a whole period from then on. If omitted, it stays for a period from
+   * its claim on, although the call may have reached that system later.
+   */
+  called_at_ms?: number | null;
   type: "success";
   /** Any value. In JSON, binary is {"$bin": base64}. */
   result: unknown;

@@ -3,8 +3,9 @@
 -- again.
 -- KEYS running:zset succeeded:zset results:zset claims:set worker:hash [+ claims:set worker:hash]
 -- ARGV now_ms tag workers(in the order of their keys, 20 bytes each: ID, and 4 bytes of the number of its attempts)
---   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by number of the attempt,
---   thousandths by unit; empty: no report) [+ id token_bytes result](of the attempts of each worker in turn)
+--   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by number of the attempt, the
+--   time of its last call, 0 if not told, and thousandths by unit; empty: no report) [+ id token_bytes result](of the
+--   attempts of each worker in turn)
 -- REPLY ok:[1 accepted, 0 stale or damaged, -1 stale and the worker is not registered],1 if jobs may start that could
 --   not before,[[name run_ms jobs](of the attempts that ended in this call)](of each worker)
 -- CHECKS FIRST state, token, worker and lane of each attempt; if none of a worker is valid, that it is registered
@@ -108,7 +109,8 @@ for at = 1, #workers, WORKER_LENGTH do
         local own = home.brings_gates and record.own_gates(head) or nil
         -- A damaged gate keeps the estimate. See `home_of`.
         if used and used[number] then
-          pcall(charges.settle_at, id, used[number], home.lane.shared, own or home.lane.keyed)
+          lists.alone(charges.settle_at, id, token_bytes, used[number], now_ms, home.lane.shared,
+            own or home.lane.keyed)
         end
         lanes.free(home.lane, own, id)
       end

@@ -233,27 +233,61 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Replaces the charge of an attempt with what it has used, in the window of one gate.
-  local function settle(gate_id, id, used)
-    local charge = used[unit_of(gate_id) or '']
-    local entry = charge and entry_at(gate_id, id)
-    if not entry then return end
-    local key, more = tag .. 'starts:' .. gate_id, charge - charge_of(entry)
-    local begun_ms = more ~= 0 and redis.call('ZSCORE', key, entry)
-    if not begun_ms then return end
-    -- Adds before it removes, because an empty key would lose its time to live.
-    redis.call('ZADD', key, begun_ms, entry_of(sub(entry, 1, TOKEN_LENGTH), charge))
-    redis.call('ZREM', key, entry)
-    add_to_started(gate_id, more)
-    settle_observed(gate_id, tonumber(begun_ms), more)
-    if more < 0 then lowered[gate_id] = true end
+  -- Keeps the starts of a gate, and their sum, until the one of this instant has left the window.
+  local function keep_until(gate_id, at_ms, period_ms, now_ms)
+    local key, left_ms = tag .. 'starts:' .. gate_id, at_ms - now_ms + period_ms + 1000
+    if redis.call('PTTL', key) >= left_ms then return end
+    -- Both keys expire in the same millisecond.
+    redis.call('PEXPIRE', key, left_ms)
+    redis.call('PEXPIRE', tag .. 'started:' .. gate_id, left_ms)
   end
 
-  -- Settles an attempt at all of its gates. `used`: thousandths by unit.
-  local function settle_at(id, used, ...)
+  -- Returns when a start was made by the window (nil: it has left it), when it counts from now on (nil: the window does
+  -- not count it), and the window's length. The window counts a start from its claim on; the other system counts it
+  -- from the call on, which may be much later on a busy machine.
+  local function instants_of(gate_id, entry, called_ms, now_ms)
+    local limits = constraints.limits_of(gate_id)
+    if not (limits and limits.tracks_starts) then return nil end
+    local period_ms = constraints.limits_at(gate_id, limits).rate_period_ms
+    local begun_ms = tonumber(redis.call('ZSCORE', tag .. 'starts:' .. gate_id, entry) or nil)
+    if begun_ms then return begun_ms, math.max(begun_ms, period_ms and called_ms or 0), period_ms end
+    if period_ms and called_ms > now_ms - period_ms then return nil, called_ms, period_ms end
+    return nil
+  end
+
+  -- Counts a start at a gate without a weight from its call on.
+  local function date(gate_id, token_bytes, called_ms, now_ms)
+    local begun_ms, at_ms, period_ms = instants_of(gate_id, token_bytes, called_ms, now_ms)
+    if not at_ms or at_ms == begun_ms then return end
+    redis.call('ZADD', tag .. 'starts:' .. gate_id, at_ms, token_bytes)
+    keep_until(gate_id, at_ms, period_ms, now_ms)
+  end
+
+  -- Replaces the charge of an attempt with what it has used, in the window of one gate, and counts it from its call on.
+  local function settle(gate_id, entry, used, called_ms, now_ms)
+    local before = charge_of(entry)
+    local charge = used[unit_of(gate_id) or ''] or before
+    local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
+    if not at_ms or charge == before and at_ms == begun_ms then return end
+    local key = tag .. 'starts:' .. gate_id
+    -- Adds before it removes, because an empty key would lose its time to live.
+    redis.call('ZADD', key, at_ms, entry_of(sub(entry, 1, TOKEN_LENGTH), charge))
+    if begun_ms and charge ~= before then redis.call('ZREM', key, entry) end
+    add_to_started(gate_id, begun_ms and charge - before or charge)
+    if at_ms ~= begun_ms then keep_until(gate_id, at_ms, period_ms, now_ms) end
+    if charge == before then return end
+    settle_observed(gate_id, begun_ms or at_ms, charge - before)
+    if begun_ms and charge < before then lowered[gate_id] = true end
+  end
+
+  -- Settles an attempt at all of its gates. `report`: the time of its last call (0: not told), and thousandths by unit.
+  local function settle_at(id, token_bytes, report, now_ms, ...)
+    local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do
       for _, gate_id in ipairs(ids) do
-        if gate_ids.may_have_charges(gate_id) then settle(gate_id, id, used) end
+        local entry = gate_ids.may_have_charges(gate_id) and entry_at(gate_id, id)
+        if entry then settle(gate_id, entry, used, called_ms, now_ms)
+        elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
       end
     end
   end
