@@ -42,6 +42,7 @@ from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.logs.logs import LogService
 from jqmaster.service.namespaces.editor import NamespaceEditor
+from jqmaster.service.namespaces.moves import MoveService
 from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -70,6 +71,7 @@ from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.operations.declarations import DeclarationStore
 
 
@@ -114,17 +116,20 @@ class NamespaceServices:
     editor: NamespaceEditor
     overview: NamespaceOverview
     places: Places
+    moves: MoveService
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
+    `job_times`: the durations in force in the namespace.
     `argument_quota`: the bytes that an argument may have by the quota of the namespace. `namespaces`: None for a
     namespace. `admit_url` returns the normalised URL of a worker or raises AddressRefusedError. `fireworq`: None while
     the gateway is off. `breakers` returns the breaker of each worker if this master leads, `openapi` the OpenAPI
     document."""
 
     live: LiveSettings
+    job_times: LiveValue[JobTimes]
     enqueue: EnqueueService
     reach: CallerReach
     jobs: JobReader

@@ -1,7 +1,7 @@
 """The services for all namespaces of an installation, and what they know of its stores."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jqmaster.api.services import NamespaceServices
 from jqmaster.app.shard import ServedShard
@@ -11,12 +11,16 @@ from jqmaster.config import DEFAULT_STORE, Settings
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import JqmasterError
 from jqmaster.net.store_url import StoreUrl
+from jqmaster.runtime.namespaces.move_loop import MoveLoop
 from jqmaster.service.namespaces.editor import NamespaceEditor
+from jqmaster.service.namespaces.mover import MoveTools
+from jqmaster.service.namespaces.moves import MoveService
 from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 
@@ -58,13 +62,46 @@ def namespace_services(
 ) -> NamespaceServices:
     """Return the services for requests. `shard`: that of the default namespace, which has the registry."""
     places = NamespacePlaces(stores, shared.settings)
+    tools = move_tools(places, shard, shared)
     editor = NamespaceEditor(
-        NamespaceStore(shard.services.link),
+        tools.namespaces,
         registry,
-        shard.services.stores.masters,
+        tools.masters,
         places,
         shard=shared.settings.shard,
         pace=shared.policies.pace,
         max_namespaces=lambda: shared.live.current.max_namespaces,
     )
-    return NamespaceServices(registry, editor, NamespaceOverview(registry, places, shared.clock), places)
+    moves = MoveService(
+        tools.moves, tools.namespaces, tools.masters, places, shard.services.link, pace=tools.pace
+    )
+    return NamespaceServices(
+        registry, editor, NamespaceOverview(registry, places, shared.clock), places, moves
+    )
+
+
+def move_tools(places: NamespacePlaces, shard: ServedShard, shared: Shared) -> MoveTools:
+    """Return the stores and services of movers. `shard`: that of the default namespace."""
+    link = shard.services.link
+    return MoveTools(
+        MoveStore(link),
+        NamespaceStore(link),
+        shard.services.stores.masters,
+        places,
+        shared.clock,
+        shared.policies.pace,
+        shared.policies.heartbeat_s,
+    )
+
+
+def move_loop(
+    registry: NamespaceRegistry,
+    stores: StoreSet,
+    shard: ServedShard,
+    shared: Shared,
+    *,
+    is_served: Callable[[str], bool],
+) -> MoveLoop:
+    """Return the component with which this process takes part in moves. `is_served`: see `MoveLoop`."""
+    tools = move_tools(NamespacePlaces(stores, shared.settings), shard, shared)
+    return MoveLoop(registry, tools, shared.clock, master_id=shared.master_id, is_served=is_served)

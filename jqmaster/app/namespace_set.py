@@ -96,6 +96,10 @@ class NamespaceSet:
             )
         return served.app
 
+    def is_serving(self, name: str) -> bool:
+        """Return whether this process serves a namespace, or is just closing it."""
+        return name in self._served or name in self._closings
+
     def faults(self) -> dict[str, str]:
         """Return why namespaces are not served, by `namespace.NAME`."""
         return {f"namespace.{name}": one.fault for name, one in self._served.items() if one.fault}

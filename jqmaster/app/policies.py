@@ -4,7 +4,9 @@ A component gets its live value when it is built, and reads `current` at each us
 themselves, as `Services.settings`. A test ensures that no component keeps its own copy.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from jqmaster.api.encoding.validator import ScanLimits
@@ -19,6 +21,7 @@ from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.operations.master import Pace
 from jqmaster.domain.workers.breaker import BreakerPolicy
 from jqmaster.domain.workers.silence import CrowdRules
+from jqmaster.live_value import LiveValue
 from jqmaster.net import descriptors
 from jqmaster.runtime.duties.failure_detector import DetectorPolicy
 from jqmaster.runtime.duties.grace import GracePolicy
@@ -76,6 +79,25 @@ class Policies:
         self.batch_retention_ms = live.derive(lambda s: _ms(s.batch_retention_s))
         self.kept_events = live.derive(kept_events)
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
+
+    def with_leases(self, least_ms: Callable[[], int]) -> "Policies":
+        """Return these values for a namespace whose leases last at least `least_ms`, which is asked at each use."""
+        policies = copy.copy(self)
+        policies.job_times = ProlongedTimes(self.job_times, least_ms)
+        return policies
+
+
+class ProlongedTimes(LiveValue[JobTimes]):
+    """Durations of which the lease lasts at least `least_ms`."""
+
+    def __init__(self, times: LiveValue[JobTimes], least_ms: Callable[[], int]) -> None:
+        self._times = times
+        self._least_ms = least_ms
+
+    @property
+    def current(self) -> JobTimes:  # type: ignore[override]
+        times, least_ms = self._times.current, self._least_ms()
+        return times if times.lease_ms >= least_ms else replace(times, lease_ms=least_ms)
 
 
 def job_times(s: Settings) -> JobTimes:

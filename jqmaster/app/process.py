@@ -16,7 +16,7 @@ from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens,
 from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
-from jqmaster.app.namespace_services import namespace_services
+from jqmaster.app.namespace_services import move_loop, namespace_services
 from jqmaster.app.namespace_set import NamespaceSet
 from jqmaster.app.open_namespace import OpenNamespace
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
@@ -127,6 +127,13 @@ class Master:
         self._policy = self._make_policy(self.identity.directory)
         self._limits = limits_in_force(self.live)
         paths = NamespacePaths(self._app_of, self._policy)
+        self._moves = move_loop(
+            self.registry,
+            self.stores,
+            self.shard,
+            self.shared,
+            is_served=lambda name: self.namespaces.is_serving(name) or paths.is_busy(name),
+        )
         self._app = build_app(self.services.bundle(), self._policy, limits=self._limits, namespaces=paths)
         self.server = MasterServer(
             self._app,
@@ -181,7 +188,7 @@ class Master:
             self.services.feed,
             *self.shard.asking_components(),
             self.namespaces.ending("polls"),
-            *self.shared.departure.around([*self.shard.leading_components(), self.namespaces]),
+            *self.shared.departure.around([*self.shard.leading_components(), self.namespaces, self._moves]),
         ]
 
     def _app_of(self, namespace: str) -> Application:
@@ -202,7 +209,7 @@ class Master:
             is_exposed=self.settings.public_url is not None,
             rests=self._rests,
         )
-        shared = self.shared.for_namespace(f"{NAMESPACES}{namespace.name}", versions)
+        shared = self.shared.for_namespace(namespace.name, f"{NAMESPACES}{namespace.name}", versions)
         shard = ServedShard(
             shared,
             link,

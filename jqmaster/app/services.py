@@ -181,6 +181,7 @@ class RequestServices:
         return partial(
             Services,
             live=shared.live,
+            job_times=shared.policies.job_times,
             identity=self._identity,
             namespaces=self._namespaces,
             agent_turns=AgentTurns(shared.clock),

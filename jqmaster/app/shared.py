@@ -54,9 +54,14 @@ class Shared:
     versions: LiveSettings
     prefix: str = ""
 
-    def for_namespace(self, prefix: str, versions: LiveSettings) -> "Shared":
-        """Return these objects with the values of another namespace."""
-        return replace(self, prefix=prefix, versions=versions)
+    def for_namespace(self, name: str, prefix: str, versions: LiveSettings) -> "Shared":
+        """Return these objects with the values of another namespace. Its leases last as long as an announced stop."""
+
+        def stop_ms() -> int:
+            known = self.registry.current.get(name)
+            return known.stop_ms if known else 0
+
+        return replace(self, prefix=prefix, versions=versions, policies=self.policies.with_leases(stop_ms))
 
     @property
     def namespace(self) -> str:

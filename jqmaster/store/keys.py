@@ -552,6 +552,27 @@ class Keys:
         "while not empty",
         "by name, in the shard of the default namespace: version and tag of a namespace, then the rest as MessagePack",
     )
+    move = NamedKey(
+        "hash",
+        "with its namespace",
+        "in the shard of the default namespace: the newest move of a namespace to another store: its `id` and `terms`, "
+        "`step`, `progress`, the `number` of its `mover` and `until` when that holds it, which masters have "
+        "`released` the namespace, who wants to `abort`",
+        of=("namespace",),
+    )
+    moves = Key(
+        "sorted set", "while not empty", "namespaces that are being moved; score: end of the hold, ms"
+    )
+    left_copies = Key(
+        "sorted set",
+        "while not empty",
+        "by store, tag and mover: copies that moves left behind; score: when they are removed, ms",
+    )
+    frozen = Key(
+        "string",
+        "while a move runs, and until its copy is removed",
+        "the move and the mover that froze the data, and the mark that the data had; no master serves them",
+    )
     fence = Key("string", "always", "the newest fence given to a claim")
     generation = Key(
         "string", "always", "made with the first start on this store; if it is gone, so is the data"

@@ -160,7 +160,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
         "fireworq": {"link", "identity.audit", ".codec"},
-        "namespaces": {"", "link", "identity.audit"},
+        "namespaces": {"", "link", "identity.audit", "backup.loading", "backup.values"},
         "backup": {"", "link"},
         "health": {
             "",
@@ -179,6 +179,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "duties": {"outbound", ".periodic_loop"},
         "outbound": set(),
         "targets": {"outbound"},
+        "namespaces": {".periodic_loop"},
         "watch": {"duties", ".periodic_loop"},
     },
     "cli": {

@@ -1,5 +1,6 @@
 """The paths below `/ns/NAME`: those of a namespace, which has the same paths as the default one."""
 
+from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -35,6 +36,11 @@ class NamespacePaths:
     def __init__(self, app_of: Callable[[str], Application], policy: AccessPolicy) -> None:
         self._app_of = app_of
         self._policy = policy
+        self._under_way: Counter[str] = Counter()
+
+    def is_busy(self, name: str) -> bool:
+        """Return whether requests to this namespace are being answered."""
+        return self._under_way[name] > 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, slash, rest = scope["path"].removeprefix(NAMESPACES).partition("/")
@@ -52,11 +58,15 @@ class NamespacePaths:
             await _lead_to_root(name, send)
             return
         prefix = f"{NAMESPACES}{name}"
-        await app(
-            {**scope, "path": f"/{rest}", "raw_path": scope["raw_path"].removeprefix(prefix.encode())},
-            receive,
-            send,
-        )
+        self._under_way[name] += 1
+        try:
+            await app(
+                {**scope, "path": f"/{rest}", "raw_path": scope["raw_path"].removeprefix(prefix.encode())},
+                receive,
+                send,
+            )
+        finally:
+            self._under_way[name] -= 1
 
     def _refusal(self, exc: JqmasterError, scope: Scope, *, is_probe: bool) -> Response:
         fields = join_fields(scope["headers"])

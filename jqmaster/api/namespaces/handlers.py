@@ -3,6 +3,7 @@
 from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.namespaces import views
+from jqmaster.api.namespaces.move_schemas import MoveRequest
 from jqmaster.api.namespaces.schemas import NamespaceRequest
 from jqmaster.api.services import NamespaceServices
 from jqmaster.domain.namespaces.namespace import Namespace
@@ -17,7 +18,7 @@ async def list_namespaces(call: Call) -> Reply:
 
 async def get(call: Call) -> Reply:
     call.query()
-    return _shown(await _services(call).editor.get(call.path["name"]), 200)
+    return await _detailed(call, 200)
 
 
 async def put(call: Call) -> Reply:
@@ -59,6 +60,21 @@ async def open_again(call: Call) -> Reply:
     return _shown(await services.editor.get(name), 200)
 
 
+async def move(call: Call) -> Reply:
+    services, name = _services(call), call.path["name"]
+    request = await call.read(MoveRequest)
+    if request.dry_run:
+        return Reply(200, views.plan_view(await services.moves.plan(name, request.store)))
+    await services.moves.begin(name, request.store, call.who)
+    return await _detailed(call, 202)
+
+
+async def abort_move(call: Call) -> Reply:
+    call.query()
+    await _services(call).moves.abort(call.path["name"], call.who)
+    return await _detailed(call, 202)
+
+
 async def overview(call: Call) -> Reply:
     call.query()
     found = await _services(call).overview.all()
@@ -80,6 +96,16 @@ def _services(call: Call) -> NamespaceServices:
     return services
 
 
+async def _detailed(call: Call, status: int) -> Reply:
+    services, name = _services(call), call.path["name"]
+    namespace = await services.editor.get(name)
+    details = views.details_view(namespace, await services.moves.of(name))
+    return Reply(status, details, _etag(namespace))
+
+
 def _shown(namespace: Namespace, status: int) -> Reply:
-    etag = ((b"etag", f'"{namespace.version}"'.encode()),)
-    return Reply(status, views.namespace_view(namespace), etag)
+    return Reply(status, views.namespace_view(namespace), _etag(namespace))
+
+
+def _etag(namespace: Namespace) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"etag", f'"{namespace.version}"'.encode()),)

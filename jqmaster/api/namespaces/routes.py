@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.namespaces import handlers, schemas
+from jqmaster.api.namespaces import handlers, move_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
@@ -34,6 +34,15 @@ _CLOSE_TEXT: Final = (
     "Masters stop serving it within a second: no job of it starts, and calls below its path get 503, so that clients "
     "and workers try again. Its data stay. Drain its workers first if running jobs are to end before."
 )
+_MOVE_TEXT: Final = (
+    "Copies the data to another configured store, while the namespace is stopped: its calls get 503 "
+    "`namespace_moving` with `Retry-After`, which clients and workers repeat. `dry_run` measures the data and tells "
+    "how long that is expected to take. A `GET` of the namespace tells how far the move is. If it fails before its "
+    "end, the namespace is opened again where it was."
+)
+_ABORT_TEXT: Final = (
+    "Opens the namespace again where it was, within seconds. A move that has just ended stays as it is."
+)
 _OVERVIEW_TEXT: Final = (
     "Reads the figures of each namespace from its own store, at most once a second. A store that does not answer costs "
     "only its own namespaces their figures."
@@ -43,7 +52,7 @@ _OPERATIONS: Final = [
     Operation("GET", "/api/namespaces", handlers.list_namespaces, Scope.READ, "List namespaces", "namespaces",
               {200: schemas.NamespaceList}, problems=(404, *_STORE)),
     Operation("GET", "/api/namespaces/{name}", handlers.get, Scope.READ, "Get a namespace", "namespaces",
-              {200: schemas.NamespaceView}, problems=(404, *_STORE)),
+              {200: move_schemas.NamespaceDetails}, problems=(404, *_STORE)),
     Operation("PUT", "/api/namespaces/{name}", handlers.put, Scope.ADMIN, "Create or change a namespace", "namespaces",
               {200: schemas.NamespaceView, 201: schemas.NamespaceView}, schemas.NamespaceRequest,
               problems=(404, 409, 412, *_STORE), text=_PUT_TEXT),
@@ -53,6 +62,11 @@ _OPERATIONS: Final = [
               {200: schemas.NamespaceView}, problems=(404, 409, *_STORE), text=_CLOSE_TEXT),
     Operation("POST", "/api/namespaces/{name}/open", handlers.open_again, Scope.ADMIN, "Open a namespace",
               "namespaces", {200: schemas.NamespaceView}, problems=(404, 409, *_STORE)),
+    Operation("POST", "/api/namespaces/{name}/move", handlers.move, Scope.ADMIN, "Move a namespace to another store",
+              "namespaces", {200: move_schemas.MovePlanView, 202: move_schemas.NamespaceDetails},
+              move_schemas.MoveRequest, problems=(404, 409, *_STORE), text=_MOVE_TEXT),
+    Operation("DELETE", "/api/namespaces/{name}/move", handlers.abort_move, Scope.ADMIN, "Abort a move", "namespaces",
+              {202: move_schemas.NamespaceDetails}, problems=(404, 409, *_STORE), text=_ABORT_TEXT),
     Operation("GET", "/api/overview", handlers.overview, Scope.READ, "Get an overview of all namespaces", "namespaces",
               {200: schemas.Overview}, problems=(404, *_STORE), text=_OVERVIEW_TEXT),
     Operation("GET", "/api/stores", handlers.list_stores, Scope.READ, "List stores", "namespaces",

@@ -1,6 +1,6 @@
 """HTTP models of namespaces and stores."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from jqmaster.domain.namespaces.namespace import (
 )
 
 NamespaceName = Annotated[str, Field(pattern=NAME_PATTERN, examples=["shop"])]
-_StoreName = Annotated[str, Field(pattern=STORE_PATTERN, examples=["default"])]
+StoreName = Annotated[str, Field(pattern=STORE_PATTERN, examples=["default"])]
 _Tag = Annotated[str, Field(pattern=TAG_PATTERN, examples=["shop"])]
 
 
@@ -45,7 +45,7 @@ class NamespaceRequest(Request):
     # Checked by the domain, which says what is wrong with it.
     name: str | None = Field(None, max_length=200, description="Must be the name in the path, if given.")
     title: str = Field("", max_length=MAX_TITLE, description="Text for people, shown beside the name.")
-    store: _StoreName | None = Field(
+    store: StoreName | None = Field(
         None,
         description="Configured store in which its data lie. Fixed once the namespace exists. Absent: the store of "
         "`redis_url`.",
@@ -61,6 +61,7 @@ class NamespaceRequest(Request):
         None, max_length=20, description="Ignored, so that a namespace can be sent back as it was shown."
     )
     version: int | None = Field(None, description="Ignored, as `state`.")
+    move: dict[str, Any] | None = Field(None, description="Ignored, as `state`.")
 
 
 class QuotasView(Answer):
@@ -75,10 +76,11 @@ class NamespaceView(Answer):
 
     name: NamespaceName
     title: str
-    store: _StoreName = Field(description="Configured store in which its data lie.")
+    store: StoreName = Field(description="Configured store in which its data lie.")
     tag: _Tag = Field(description="Hash tag of its keys.")
     state: NamespaceState = Field(
-        description="open: masters serve it. closed: an operator closed it; its data stay. moving, faulted: not in use."
+        description="open: masters serve it. closed: an operator closed it; its data stay. moving: its data are being "
+        "moved to another store. faulted: not in use."
     )
     quotas: QuotasView
     version: int = Field(
@@ -96,7 +98,7 @@ class StoreView(Answer):
     """A configured store, as the master that answers sees it. Its address and credentials are in the configuration of
     the masters, and in no answer."""
 
-    name: _StoreName
+    name: StoreName
     topology: str = Field(description="single, sentinel or cluster.")
     server: str = Field(description="Kind and version. Empty: it has not answered since the master started.")
     faults: dict[str, str] = Field(
@@ -119,7 +121,7 @@ class OverviewEntry(Answer):
     name: NamespaceName
     title: str
     state: NamespaceState
-    store: _StoreName
+    store: StoreName
     leader: str | None = Field(description="ID of the master that leads. Null: none.")
     ready: Count | None
     running: Count | None

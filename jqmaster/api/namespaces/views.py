@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.namespaces.move import Move
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.service.namespaces.documents import describe
+from jqmaster.service.namespaces.moves import MovePlan
 from jqmaster.service.namespaces.overview import SeenNamespace
 from jqmaster.service.namespaces.places import StorePlace
 
@@ -12,6 +15,45 @@ from jqmaster.service.namespaces.places import StorePlace
 def namespace_view(namespace: Namespace) -> dict[str, Any]:
     """Return a `NamespaceView`."""
     return {**describe(namespace), "version": namespace.version}
+
+
+def details_view(namespace: Namespace, move: Move | None) -> dict[str, Any]:
+    """Return a `NamespaceDetails`."""
+    return {**namespace_view(namespace), "move": move_view(move) if move else None}
+
+
+def move_view(move: Move) -> dict[str, Any]:
+    """Return a `MoveView`."""
+    terms = move.terms
+    return {
+        "source": terms.source,
+        "target": terms.target,
+        "step": move.step,
+        "keys": terms.size.keys,
+        "bytes": terms.size.bytes,
+        "copied_keys": move.progress.copied,
+        "compared_keys": move.progress.compared,
+        "stop_s": terms.stop_ms / 1000,
+        "reason": move.progress.reason,
+        "by": terms.who,
+        "aborted_by": move.aborted_by,
+        "mover": move.mover_id,
+        "began_at": iso_ms(terms.began_at_ms),
+        "ended_at": None if move.ended_at_ms is None else iso_ms(move.ended_at_ms),
+    }
+
+
+def plan_view(plan: MovePlan) -> dict[str, Any]:
+    """Return a `MovePlanView`."""
+    return {
+        "name": plan.namespace.name,
+        "store": plan.target,
+        "dry_run": True,
+        "keys": plan.size.keys,
+        "bytes": plan.size.bytes,
+        "stop_s": plan.size.stop_ms / 1000,
+        "keeps_leases": plan.keeps_leases,
+    }
 
 
 def store_view(place: StorePlace, namespaces: Iterable[Namespace]) -> dict[str, Any]:

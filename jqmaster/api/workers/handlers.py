@@ -60,7 +60,7 @@ async def register(call: Call) -> Reply:
             "epoch": registered.epoch,
             "store_time_ms": registered.store_time_ms,
             "heartbeat_interval_s": settings.heartbeat_interval_s,
-            "lease_s": settings.lease_ms / 1000,
+            "lease_s": call.services.job_times.current.lease_ms / 1000,
         },
     )
 
@@ -73,7 +73,7 @@ async def heartbeat(call: Call) -> Reply:
     )
     # Read the lease time once, even if the setting changes meanwhile: tell the worker a lease no longer than the one
     # that the store was told.
-    lease_ms = call.services.settings.lease_ms
+    lease_ms = call.services.job_times.current.lease_ms
     # A worker may owe results for two claims of one job: an earlier, lost claim and the present one.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
@@ -85,8 +85,8 @@ async def heartbeat(call: Call) -> Reply:
         asks_to_continue=request.asks_to_continue,
     )
     ignored += outdated_reports(fields["running"], answer.outdated)
-    settings = call.services.settings
-    lease_ms = min(lease_ms, settings.lease_ms)
+    settings, lease_now_ms = call.services.settings, call.services.job_times.current.lease_ms
+    lease_ms = min(lease_ms, lease_now_ms)
     return Reply(
         200,
         {
@@ -95,7 +95,7 @@ async def heartbeat(call: Call) -> Reply:
             "fence": answer.fence,
             "lease_until_ms": answer.now_ms + (lease_ms if answer.is_renewed else 0),
             "heartbeat_interval_s": settings.heartbeat_interval_s,
-            "lease_s": settings.lease_ms / 1000,
+            "lease_s": lease_now_ms / 1000,
             "cancel": [{"job_id": job_id, "token": token} for job_id, token in answer.to_cancel],
             "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
             "drain": answer.is_draining,

@@ -1,6 +1,7 @@
 """Commands about namespaces and their stores, which concern the whole installation."""
 
 import sys
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,6 +13,10 @@ from jqmaster.cli.console.http import MasterSession
 
 app = CommandGroup(has_namespace=False)
 namespaces = NamedObjects("namespace", "/api/namespaces")
+
+_LOOK_EVERY_S = 0.5
+# The checks before a move read the names of all keys of both stores.
+_MOST_CHECK_S = 600.0
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]
 TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown beside the name.")]
@@ -109,6 +114,44 @@ def open_again(http: MasterSession, name: NameArgument) -> None:
 
 
 @app.command()
+def move(
+    http: MasterSession,
+    name: NameArgument,
+    *,
+    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store in which its data shall lie.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check and measure it, and change nothing.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Show how far the move is until it has ended.")
+    ] = True,
+) -> None:
+    """Move a namespace to another store. It is stopped meanwhile."""
+    body = {"store": to, "dry_run": dry_run}
+    _, answer = http.call("POST", namespaces.path(name, "move"), body=body, timeout_s=_MOST_CHECK_S)
+    if dry_run:
+        http.say(answer, _plan(answer))
+        return
+    told = ""
+    while wait and answer["move"]["ended_at"] is None:
+        if (line := _progress(answer["move"])) != told:
+            typer.echo(f"{name}  {line}", err=True)
+            told = line
+        time.sleep(_LOOK_EVERY_S)
+        answer = http.get(namespaces.path(name))
+    http.say(answer, f"{name}  {_progress(answer['move'])}")
+    if wait and answer["move"]["step"] != "done":
+        raise typer.Exit(exits.FAILED)
+
+
+@app.command("abort-move")
+def abort_move(http: MasterSession, name: NameArgument) -> None:
+    """Abort the move of a namespace, which is opened again where it was."""
+    _, answer = http.call("DELETE", namespaces.path(name, "move"))
+    http.say(answer, f"{name}  {_progress(answer['move'])}")
+
+
+@app.command()
 def delete(
     http: MasterSession,
     name: NameArgument,
@@ -147,6 +190,26 @@ def stores(http: MasterSession) -> None:
             "; ".join(f"{key}: {text}" for key, text in s["faults"].items()) or "ok",
         ),
     )  # fmt: skip
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    leases = (
+        "running jobs keep their leases" if plan["keeps_leases"] else "running jobs may run again afterwards"
+    )
+    return (
+        f"{plan['name']}  {plan['keys']} keys, {plan['bytes'] / 2**20:.1f} MiB to store {plan['store']}; "
+        f"expected stop: {plan['stop_s']:.0f} s; {leases}"
+    )
+
+
+def _progress(move: Mapping[str, Any]) -> str:
+    """Return how far a move is."""
+    counts = {"copying": move["copied_keys"], "checking": move["compared_keys"]}
+    done = counts.get(move["step"])
+    told = "" if done is None else f"  {done} of {move['keys']} keys"
+    return f"{move['source']} to {move['target']}: {move['step']}{told}" + (
+        f"  ({move['reason']})" if move["reason"] else ""
+    )
 
 
 def _changed(present: Mapping[str, Any], **changes: int | None) -> dict[str, Any]:

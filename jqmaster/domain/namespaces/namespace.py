@@ -66,7 +66,8 @@ class Namespace:
     used once in all stores together, because archived logs are kept by tag.
 
     `version` grows with each change, and no value is used twice, even if a namespace is deleted and created again; 0:
-    it was never changed.
+    it was never changed. `stop_ms`: a move will stop it for so long, and leases last at least as long until then; 0:
+    none is announced.
     """
 
     name: str
@@ -76,6 +77,12 @@ class Namespace:
     title: str = ""
     quotas: Quotas = NO_QUOTAS
     version: int = 0
+    stop_ms: int = 0
+
+    @property
+    def is_moving(self) -> bool:
+        """Return whether a move of its data is announced, or under way."""
+        return self.state == "moving" or self.stop_ms > 0
 
     @property
     def is_default(self) -> bool:

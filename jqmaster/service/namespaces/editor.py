@@ -12,7 +12,7 @@ from jqmaster.domain.namespaces.namespace import (
     check_name,
     default_namespace,
 )
-from jqmaster.domain.operations.master import MasterRecord, Pace
+from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import (
     ConflictError,
     DamagedError,
@@ -24,6 +24,7 @@ from jqmaster.errors import (
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.namespaces.documents import describe, draft_of, no_namespace, refusal
+from jqmaster.service.namespaces.living import check_masters, living
 from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.identity.audit import encode_entry
@@ -122,6 +123,8 @@ class NamespaceEditor:
                 raise no_namespace(name)
             if present.is_default:
                 raise _default_stays("deleted")
+            if present.is_moving:
+                raise _being_moved(name)
             if present.state != "closed":
                 raise ConflictError(
                     f"namespace {name} is {present.state}: close it first, so that nothing is pushed meanwhile",
@@ -152,7 +155,7 @@ class NamespaceEditor:
                 ("store",),
                 f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
-        await self._check_masters()
+        await check_masters(self._masters, self._pace.current)
         shard = await self._places.shard_of(new)
         if takes_over:
             await self._check_left(new, shard)
@@ -167,7 +170,9 @@ class NamespaceEditor:
         """Raise ConflictError while masters of another installation serve the data with this tag."""
         ours = {one.record.id for one in (await self._masters.look()).seen}
         others = sorted(
-            one.url or one.id for one in await self._living(MasterStore(shard)) if one.id not in ours
+            one.url or one.id
+            for one in await living(MasterStore(shard), self._pace.current)
+            if one.id not in ours
         )
         if others:
             raise ConflictError(
@@ -176,31 +181,13 @@ class NamespaceEditor:
                 errors=[FieldError(("tag",), "is the tag of an installation that runs")],
             )
 
-    async def _living(self, masters: MasterStore) -> list[MasterRecord]:
-        seen = await masters.look()
-        fresh_since_ms = seen.now_ms - self._pace.current.fresh_ms
-        return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]
-
-    async def _check_masters(self) -> None:
-        """Raise ConflictError if a master that lives does not know namespaces."""
-        old = [
-            f"{one.url} ({one.version})"
-            for one in await self._living(self._masters)
-            if not one.knows_namespaces
-        ]
-        if old:
-            raise ConflictError(
-                f"these masters do not know namespaces: {', '.join(sorted(old))}; upgrade or stop them first",
-                code="masters_too_old",
-            )
-
     async def _change_state(self, name: str, state: Any, who: str) -> None:
         for _ in range(MAX_REPEATS):
             present = await self.get(name)
             if present.is_default:
                 raise _default_stays(state)
-            if present.state == "moving":
-                raise ConflictError(f"namespace {name} is being moved: wait until that has ended")
+            if present.is_moving:
+                raise _being_moved(name)
             if present.state == state:
                 return
             if await self._write(present, replace(present, state=state), who, f"namespace.{_VERBS[state]}"):
@@ -249,6 +236,12 @@ def _deletion(who: str, name: str, present: Namespace | None = None) -> bytes:
 def _default_stays(done: str) -> ConflictError:
     return ConflictError(
         f"the namespace {DEFAULT} is the installation itself, and cannot be {done}", code="default_namespace"
+    )
+
+
+def _being_moved(name: str) -> ConflictError:
+    return ConflictError(
+        f"namespace {name} is being moved: wait until that has ended, or abort it", code="move_under_way"
     )
 
 

@@ -3,6 +3,7 @@ as if it were the same."""
 
 from typing import Final
 
+from jqmaster.errors import StoreUnfitError
 from jqmaster.store.link.shard import Shard
 
 # The reason that people read when data that were served have another mark, or none.
@@ -10,13 +11,21 @@ CHANGED: Final = (
     "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: restore the "
     "data, or begin with an empty store as docs/store.md says"
 )
+# The reason for which no master serves data that are frozen.
+MOVED: Final = (
+    "the data of the namespace are frozen here, because it was moved to another store, or is just being moved; the "
+    "registry of namespaces says where they are"
+)
 
 
 async def mark(shard: Shard, fresh: str) -> str:
-    """Return the mark of the data, and set it to `fresh` if there is none. Raises what `StoreClient.run` raises."""
+    """Return the mark of the data, and set it to `fresh` if there is none. Raises StoreUnfitError if the data were
+    moved away from here, or are just being moved, and what `StoreClient.run` raises."""
     k = shard.keys
-    _, (kept,) = await shard.client.run("mark_generation", (k.generation, k.rules), (fresh,))
-    return str(kept.decode())
+    word, data = await shard.client.run("mark_generation", (k.generation, k.rules, k.frozen), (fresh,))
+    if word == "frozen":
+        raise StoreUnfitError(MOVED)
+    return str(data[0].decode())
 
 
 async def read(shard: Shard) -> str | None:

@@ -49,6 +49,7 @@ def fields_of(namespace: Namespace) -> dict[str, Any]:
         "title": namespace.title,
         "quotas": quotas,
         "version": namespace.version,
+        **({"stop_ms": namespace.stop_ms} if namespace.stop_ms else {}),
     }
 
 
@@ -66,4 +67,5 @@ def namespace_of(name: str, fields: Mapping[str, Any]) -> Namespace:
         title=str(fields["title"]),
         quotas=Quotas(**{quota: int(quotas[quota]) for quota in QUOTAS if quota in quotas}),
         version=int(fields["version"]),
+        stop_ms=int(fields.get("stop_ms", 0)),
     )

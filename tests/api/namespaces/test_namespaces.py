@@ -254,10 +254,15 @@ async def test_only_admins_change_namespaces(one: Installation) -> None:
                 ("DELETE", "/api/namespaces/shop?confirm=shop"),
                 ("POST", "/api/namespaces/shop/close"),
                 ("POST", "/api/namespaces/shop/open"),
+                ("POST", "/api/namespaces/shop/move"),
+                ("DELETE", "/api/namespaces/shop/move"),
             ):
                 body: dict[str, Any] | None = {} if method == "PUT" else None
                 assert (await tokens[scope].call(method, path, body))[1]["code"] == "forbidden"
-            assert (await tokens[scope].call("GET", "/api/namespaces/shop")) == (200, made)
+            assert (await tokens[scope].call("GET", "/api/namespaces/shop")) == (
+                200,
+                {**made, "move": None},
+            )
         assert (await tokens["admin"].call("POST", "/api/namespaces/shop/close"))[0] == 200
     finally:
         for api in tokens.values():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from jqmaster.app import Master
 from jqmaster.cli.root import app
 from tests.support import real_time
 from tests.support.master import forget, master_on
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
@@ -87,6 +88,34 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     assert (
         await shell.says("namespaces", "delete", "shop", "--confirm", "shop", "--force") == "shop  deleted\n"
     )
+
+
+async def test_a_namespace_is_moved_and_tells_how_far(
+    store_server: StoreServer, lone_server: StoreServer, tmp_path: Path
+) -> None:
+    other = StoreServer()
+    with started(other):
+        stores = {"b": {"redis_url": other.url}}
+        async with master_on(store_server.url, data_dir=tmp_path, stores=stores) as (master, _):
+            shell = Shell(master)
+            await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+            job_id = await shell.enqueue("-n", "shop")
+            plan = await shell.says("namespaces", "move", "shop", "--to", "b", "--dry-run")
+            assert re.fullmatch(
+                r"shop  \d+ keys, 0\.\d MiB to store b; expected stop: 5 s; running jobs keep their leases\n",
+                plan,
+            )
+            refused = await shell.run("namespaces", "abort-move", "shop")
+            assert (refused.exit_code, "not_moving" in refused.output) == (4, True)
+            moved = await shell.says("namespaces", "move", "shop", "--to", "b")
+            assert moved.splitlines()[-1] == "shop  default to b: done"
+            shown = json.loads(await shell.says("namespaces", "show", "shop", "--json"))
+            assert (shown["store"], shown["move"]["step"]) == ("b", "done")
+            # Its document can be sent back as it was shown.
+            assert "Shop" in await shell.says("namespaces", "set", "shop", "--title", "Shop")
+            assert (await shell.enqueue("-n", "shop")) != job_id
+            assert job_id in await shell.jobs("-n", "shop")
+    await forget(store_server.url, shell.tag)
 
 
 async def test_the_name_is_typed_before_a_namespace_is_deleted(shell: Shell) -> None:

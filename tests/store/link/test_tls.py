@@ -194,7 +194,9 @@ async def test_a_cluster_is_spoken_to_by_tls(pki: Path, tls_binary: None) -> Non
             async def serves() -> bool:
                 with contextlib.suppress(StoreUnavailableError):
                     return bool(
-                        await client.run("mark_generation", ("{jq}:generation", "{jq}:rules"), ("fresh",))
+                        await client.run(
+                            "mark_generation", ("{jq}:generation", "{jq}:rules", "{jq}:frozen"), ("fresh",)
+                        )
                     )
                 return False
 

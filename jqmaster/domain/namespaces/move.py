@@ -1,0 +1,105 @@
+"""A move of a namespace to another store: its steps, and how long it stops the namespace."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from jqmaster.domain.namespaces.namespace import NamespaceState
+
+# `announced`: leases are prolonged. `closing`: masters stop serving the namespace. `copying`, `checking`: its data are
+# copied and compared. `returning`: the move failed, and the namespace is opened again where it was. The others are
+# ends.
+MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "done", "failed", "aborted"]
+STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
+ENDS: Final = frozenset({"done", "failed", "aborted"})
+
+# The stores' clocks may differ by so much: leases and due times are carried over as they are.
+MOST_CLOCK_DIFFERENCE_MS: Final = 500
+# The copy that is left in the former store is kept for a day.
+LEFT_FOR_MS: Final = 24 * 3600 * 1000
+# The time to copy and compare, measured with nothing beside and doubled; and the rest of a stop.
+_MS_PER_KEY: Final = 0.2
+_MS_PER_MIB: Final = 40.0
+_REST_MS: Final = 5_000
+# Leases can be no longer.
+MOST_STOP_MS: Final = 600_000
+# The part of the free memory that a copy may take, because it may need a little more there.
+_USABLE_MEMORY: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSize:
+    """The data of a namespace. `bytes`: the memory that they take, by a sample. `unknown`: keys that this release does
+    not know."""
+
+    keys: int
+    bytes: int
+    unknown: int = 0
+
+    @property
+    def stop_ms(self) -> int:
+        """Return how long moving them is expected to stop the namespace."""
+        return math.ceil(_REST_MS + self.keys * _MS_PER_KEY + self.bytes / 2**20 * _MS_PER_MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTerms:
+    """The order. `source`, `target`: stores. `state`: that of the namespace before, which it gets again. `who`
+    ordered it. `stop_ms`: the stop that was announced. `began_at_ms`: by the store of the registry."""
+
+    source: str
+    target: str
+    state: NamespaceState
+    who: str
+    size: MoveSize
+    stop_ms: int
+    began_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveProgress:
+    """How far a move is. `copied`, `compared`: keys. `reason`: why it failed, or what it waits for."""
+
+    copied: int = 0
+    compared: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The newest move of a namespace. `number`: how often a master took it over. `mover_id`: the master that works on
+    it. `released`: by master, the version of the registry with which it stopped serving the namespace. `aborted_by`:
+    who wants it aborted; empty: nobody. `ended_at_ms`: None: it is under way."""
+
+    name: str
+    id: str
+    number: int
+    step: MoveStep
+    terms: MoveTerms
+    progress: MoveProgress
+    mover_id: str = ""
+    released: frozenset[tuple[str, int]] = frozenset()
+    aborted_by: str = ""
+    ended_at_ms: int | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.step not in ENDS
+
+
+@dataclass(frozen=True, slots=True)
+class LeftCopy:
+    """A copy that a move left in a store: nobody serves it, and it is removed later. It is frozen by `number` of the
+    move `id`."""
+
+    store: str
+    tag: str
+    id: str
+    number: int
+
+
+def fits(size: MoveSize, used_bytes: int | None, most_bytes: int | None) -> bool:
+    """Return whether a store with this use and limit of memory has room for the data. Without a limit, it has."""
+    if used_bytes is None or not most_bytes:
+        return True
+    return size.bytes <= (most_bytes - used_bytes) * _USABLE_MEMORY

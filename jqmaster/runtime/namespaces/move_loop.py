@@ -1,0 +1,117 @@
+"""Takes part in the moves of namespaces: releases those that are moved away, and does the work of a mover."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from jqmaster.clock import Clock, wait_for_event
+from jqmaster.domain.namespaces.move import LeftCopy
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import JqmasterError
+from jqmaster.runtime.periodic_loop import PeriodicLoop
+from jqmaster.service.namespaces.mover import Mover, MoveTools
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.store.namespaces.frozen import FrozenData
+from jqmaster.store.namespaces.moves import LostMoveError
+
+# While a namespace is being moved, and otherwise.
+BUSY_S: Final = 0.25
+IDLE_S: Final = 60.0
+
+
+class MoveLoop(PeriodicLoop):
+    """Component. It takes a move that no other master works on, and removes copies whose time is over. An installation
+    without namespaces asks its store nothing. `is_served`: whether this process still serves a namespace, or answers a
+    request to it."""
+
+    is_vital = False
+
+    def __init__(
+        self,
+        registry: NamespaceRegistry,
+        tools: MoveTools,
+        clock: Clock,
+        *,
+        master_id: str,
+        is_served: Callable[[str], bool],
+    ) -> None:
+        super().__init__("moves", clock, complaint="cannot move namespaces")
+        self._registry = registry
+        self._tools = tools
+        self._master_id = master_id
+        self._is_served = is_served
+        self._movers: dict[str, asyncio.Task[None]] = {}
+        # By namespace: the version of its entry with which it was released here.
+        self._released: dict[str, int] = {}
+        self._looked_at_copies_s = -IDLE_S
+
+    async def start(self) -> None:
+        self._registry.follow(self._obey)
+        await super().start()
+
+    async def stop(self) -> None:
+        self._registry.unfollow(self._obey)
+        await super().stop()
+        for mover in self._movers.values():
+            mover.cancel()
+        await asyncio.gather(*self._movers.values(), return_exceptions=True)
+
+    def _obey(self, namespaces: Mapping[str, Namespace]) -> None:
+        self.wake()
+
+    async def _round(self) -> float:
+        if not self._registry.version:
+            return IDLE_S
+        moving = [one for one in self._registry.current.values() if one.is_moving]
+        for namespace in moving:
+            await self._release(namespace)
+            await self._take(namespace.name)
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_at_copies_s >= IDLE_S:
+            self._looked_at_copies_s = now_s
+            await self._remove_copies()
+        return BUSY_S if moving else IDLE_S
+
+    async def _pause(self, seconds: float) -> None:
+        await wait_for_event(self._wake, seconds)
+        self._wake.clear()
+
+    async def _release(self, namespace: Namespace) -> None:
+        """Tell the mover that this master does not serve the namespace, once it does not."""
+        name, version = namespace.name, namespace.version
+        if namespace.state != "moving" or self._released.get(name) == version or self._is_served(name):
+            return
+        await self._tools.moves.release(name, self._master_id, self._registry.version)
+        self._released[name] = version
+
+    async def _take(self, name: str) -> None:
+        if name in self._movers or (number := await self._tools.moves.take(name, self._master_id)) is None:
+            return
+        move = await self._tools.moves.get(name)
+        if move is None or not move.is_under_way:
+            return
+        self._logger.info("this master moves namespace %s to store %s", name, move.terms.target)
+        task = asyncio.create_task(Mover(self._tools, move, number).run(), name=f"move {name}")
+        self._movers[name] = task
+        task.add_done_callback(lambda done: self._ended(name, done))
+
+    def _ended(self, name: str, mover: "asyncio.Task[None]") -> None:
+        del self._movers[name]
+        if not mover.cancelled() and (error := mover.exception()):
+            self._logger.error("the mover of namespace %s has ended", name, exc_info=error)
+        self.wake()
+
+    async def _remove_copies(self) -> None:
+        for left in await self._tools.moves.left_copies():
+            try:
+                await self._remove(left)
+            except JqmasterError as exc:
+                self._logger.warning("a copy in store %s is not removed yet: %s", left.store, exc.detail)
+
+    async def _remove(self, left: LeftCopy) -> None:
+        place = await self._tools.places.shard_of(Namespace(left.tag, left.tag, left.store))
+        try:
+            await FrozenData(place, left.id, left.number).remove_left()
+        except LostMoveError:
+            self._logger.info("the copy of %s in store %s is no longer there", left.tag, left.store)
+        await self._tools.moves.forget(left)

@@ -1,0 +1,196 @@
+"""Orders of moves: what is checked before one begins, and how one is aborted."""
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.domain.namespaces.move import (
+    MOST_CLOCK_DIFFERENCE_MS,
+    MOST_STOP_MS,
+    Move,
+    MoveSize,
+    MoveTerms,
+    fits,
+)
+from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
+from jqmaster.domain.operations.master import Pace
+from jqmaster.errors import ConflictError, FieldError, JqmasterError, NotFoundError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.namespaces.documents import no_namespace, refusal
+from jqmaster.service.namespaces.living import check_masters
+from jqmaster.service.namespaces.places import Places, has_data
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.copying import measured, moved_keys
+from jqmaster.store.namespaces.moves import MoveStore
+from jqmaster.store.namespaces.namespaces import NamespaceStore
+
+# Leases last at least this long from the announcement on, because an estimate of the stop may be too short.
+LEAST_LEASE_MS: Final = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """A move that has been checked and not begun. `keeps_leases`: the expected stop is shorter than the longest lease,
+    so that running jobs keep theirs."""
+
+    namespace: Namespace
+    target: str
+    size: MoveSize
+
+    @property
+    def keeps_leases(self) -> bool:
+        return self.size.stop_ms <= MOST_STOP_MS
+
+
+class MoveService:
+    """Begins and aborts moves. Methods raise what the stores raise."""
+
+    def __init__(
+        self,
+        moves: MoveStore,
+        namespaces: NamespaceStore,
+        masters: MasterStore,
+        places: Places,
+        control: Shard,
+        *,
+        pace: LiveValue[Pace],
+    ) -> None:
+        self._moves = moves
+        self._namespaces = namespaces
+        self._masters = masters
+        self._places = places
+        self._control = control
+        self._pace = pace
+
+    async def of(self, name: str) -> Move | None:
+        """Return the newest move of a namespace; None: there was none."""
+        return await self._moves.get(name)
+
+    async def plan(self, name: str, target: str) -> MovePlan:
+        """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError;
+        InvalidError for a store that it cannot be moved to; ConflictError that tells what to do first."""
+        namespace = await self._present(name)
+        if target not in self._places.names:
+            raise refusal(
+                ("store",),
+                f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
+            )
+        if target == namespace.store:
+            raise refusal(("store",), "is the store in which the namespace lies already")
+        if namespace.is_moving:
+            raise ConflictError(f"namespace {name} is already being moved", code="move_under_way")
+        if namespace.state == "faulted":
+            raise _refused(f"namespace {name} is marked as faulty: open or close it first")
+        await check_masters(self._masters, self._pace.current)
+        source = await self._places.shard_of(namespace)
+        if not await has_data(source):
+            raise _refused(
+                f"store {namespace.store} has no data of namespace {name}: delete it and create it again"
+            )
+        there = await self._fit(namespace, target)
+        await _check_clocks(source, there, namespace.store, target)
+        size = await measured(source)
+        if size.unknown:
+            raise _refused(
+                f"{size.unknown} keys of the namespace are of a kind that this release does not know; `jqmaster fsck "
+                f"-n {name}` names them: upgrade the masters, or delete these keys"
+            )
+        await self._check_room(target, size)
+        return MovePlan(namespace, target, size)
+
+    async def begin(self, name: str, target: str, who: str) -> Move:
+        """Begin to move a namespace. A master goes on with it at once. Raise what `plan` raises."""
+        plan = await self.plan(name, target)
+        present, size = plan.namespace, plan.size
+        stop_ms = min(MOST_STOP_MS, max(LEAST_LEASE_MS, size.stop_ms))
+        terms = MoveTerms(
+            present.store, target, present.state, who, size, size.stop_ms, await self._control.now_ms()
+        )
+        entry = encode_entry(
+            who=who,
+            action="namespace.move",
+            target=name,
+            before={"store": present.store},
+            after={"store": target},
+        )
+        announced = replace(present, stop_ms=stop_ms)
+        if not await self._moves.begin(present, announced, uuid.uuid4().hex, terms, entry):
+            raise ConflictError(f"namespace {name} was changed meanwhile: try again")
+        found = await self._moves.get(name)
+        assert found is not None
+        return found
+
+    async def abort(self, name: str, who: str) -> None:
+        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded.
+        Raise NotFoundError, ConflictError."""
+        await self._present(name)
+        entry = encode_entry(who=who, action="namespace.abort_move", target=name, before=None, after=None)
+        if not await self._moves.abort(name, who, entry):
+            raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
+
+    async def _present(self, name: str) -> Namespace:
+        if name == DEFAULT:
+            raise ConflictError(
+                f"the namespace {DEFAULT} has the registry of namespaces, and cannot be moved: move its whole store "
+                "with a replica and a failover",
+                code="default_namespace",
+            )
+        found = await self._namespaces.get(name)
+        if found is None:
+            raise no_namespace(name)
+        return found
+
+    async def _fit(self, namespace: Namespace, target: str) -> Shard:
+        """Return the place for the data, if the store can take them."""
+        try:
+            place = await self._places.shard_of(replace(namespace, store=target))
+        except NotFoundError:
+            raise
+        except JqmasterError as exc:
+            raise _refused(f"store {target} cannot be used: {exc.detail}") from exc
+        (store,) = [one for one in await self._places.stores() if one.name == target]
+        if store.faults:
+            raise _refused(f"store {target} cannot take jobs: {'; '.join(store.faults.values())}")
+        if await has_data(place):
+            raise ConflictError(
+                f"store {target} has data with the tag {namespace.tag}, such as those of another installation: remove "
+                "them there, or choose another store",
+                code="namespace_has_data",
+            )
+        # A move that failed, or that led away from there, has left frozen data, which the mover removes.
+        if await place.client.command("EXISTS", place.keys.frozen):
+            return place
+        async for keys in moved_keys(place):
+            raise ConflictError(
+                f"store {target} has keys with the tag {namespace.tag}, such as {keys[0].decode('utf-8', 'replace')}: "
+                "remove them there, or choose another store",
+                code="namespace_has_data",
+            )
+        return place
+
+    async def _check_room(self, target: str, size: MoveSize) -> None:
+        (store,) = [one for one in await self._places.stores() if one.name == target]
+        if not fits(size, store.used_memory_bytes, store.max_memory_bytes):
+            raise _refused(
+                f"store {target} has too little memory: the namespace takes about {size.bytes >> 20} MiB; raise its "
+                "maxmemory, or choose another store"
+            )
+
+
+async def _check_clocks(source: Shard, target: Shard, source_name: str, target_name: str) -> None:
+    """Raise ConflictError if the clocks of the stores differ by too much: due times and leases are carried over."""
+    before_ms = await source.now_ms()
+    there_ms = await target.now_ms()
+    after_ms = await source.now_ms()
+    difference_ms = max(before_ms - there_ms, there_ms - after_ms, 0)
+    if difference_ms > MOST_CLOCK_DIFFERENCE_MS:
+        raise _refused(
+            f"the clocks of the stores {source_name} and {target_name} differ by {difference_ms / 1000:.1f} s, and may "
+            "by 0.5 s at most: let NTP set them"
+        )
+
+
+def _refused(rule: str) -> ConflictError:
+    return ConflictError(rule, code="move_refused", errors=[FieldError(("store",), rule)])

@@ -1,0 +1,23 @@
+-- Writes an entry of the registry of namespaces, and gives it a new version.
+local registry = (function()
+  -- Masters read the version together with that of the settings, so that following namespaces costs no command of its
+  -- own. It is at least the clock's time, so that a store restored to an older state does not use one twice. An empty
+  -- document removes the entry.
+  local function write(namespaces_key, settings_key, name, tag, document, now_ms)
+    local version = math.max(tonumber(redis.call('HGET', settings_key, 'namespaces') or '0') + 1, now_ms)
+    if document == '' then
+      redis.call('HDEL', namespaces_key, name)
+    else
+      redis.call('HSET', namespaces_key, name, string.format('%016.0f', version) .. ' ' .. tag .. ' ' .. document)
+    end
+    redis.call('HSET', settings_key, 'namespaces', string.format('%.0f', version))
+    return version
+  end
+
+  -- Returns whether the entry is the one that the caller read. `version`: 16 digits; empty: there must be none.
+  local function is_version(namespaces_key, name, version)
+    return string.sub(redis.call('HGET', namespaces_key, name) or '', 1, 16) == version
+  end
+
+  return {write = write, is_version = is_version}
+end)()

@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- Ends a move: writes the registry's entry, with the store in which the data are from now on, and notes where a copy
+-- was left that is to be removed.
+-- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
+-- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) step(the
+--   last one) progress left(the copy; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel
+-- REPLY ok | changed | lost | aborted
+-- CHECKS FIRST that the caller is the mover; that nobody aborted a move that succeeded; that the entry is as the caller
+--   read it
+-- include lib/clock.lua
+-- include lib/identity/audit_log.lua
+-- include lib/namespaces/registry.lua
+-- include lib/namespaces/moves.lua
+local namespaces_key, settings_key, audit_key, move_key, moves_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local left_copies_key = KEYS[6]
+local now_ms, name, number, version = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local tag, document, step, progress = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local left, left_for_ms, audit_entry, audit_max = ARGV[9], tonumber(ARGV[10]), ARGV[11], ARGV[12]
+local wake_channel = ARGV[13]
+
+if not moves.is_mover(move_key, number) then return {'lost'} end
+if step == 'done' and redis.call('HGET', move_key, 'abort') then return {'aborted'} end
+if version == '' or not registry.is_version(namespaces_key, name, version) then return {'changed'} end
+
+registry.write(namespaces_key, settings_key, name, tag, document, now_ms)
+local kept = redis.call('HMGET', move_key, 'id', 'terms', 'abort')
+-- Without the acknowledgements of the masters.
+redis.call('DEL', move_key)
+redis.call('HSET', move_key, 'id', kept[1], 'terms', kept[2], 'abort', kept[3] or '', 'number', number, 'until', '0',
+  'step', step, 'progress', progress, 'ended_at', now_ms)
+redis.call('ZREM', moves_key, name)
+if left ~= '' then redis.call('ZADD', left_copies_key, now_ms + left_for_ms, left) end
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+redis.call('PUBLISH', wake_channel, 'settings')
+return {'ok'}

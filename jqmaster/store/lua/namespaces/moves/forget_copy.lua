@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- Forgets a copy that a move left behind: it has been removed, or there is no such copy any more.
+-- KEYS left_copies:zset
+-- ARGV left
+-- REPLY ok
+-- CHECKS FIRST nothing that could refuse
+local left_copies_key = KEYS[1]
+local left = ARGV[1]
+
+redis.call('ZREM', left_copies_key, left)
+return {'ok'}

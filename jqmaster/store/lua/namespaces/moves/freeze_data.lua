@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- Freezes the data of a namespace at the store that it leaves: takes their mark away, so that nothing is enqueued there
+-- and no master opens them, and the lead, so that no leader claims or settles there. A later mover freezes them anew.
+-- KEYS frozen:string generation:string rules:hash epoch:string leader:string
+-- ARGV now_ms id(of the move) number(of the mover)
+-- REPLY ok:mark of the data | no_data | other
+-- CHECKS FIRST that no other move and no later mover has frozen them; that they have a mark
+-- include lib/clock.lua
+-- include lib/leadership.lua
+local frozen_key, generation_key, rules_key, epoch_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local now_ms, id, number = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local SHORTLY_MS = 1000
+
+local frozen = redis.call('GET', frozen_key)
+local mark
+if frozen then
+  local other, held, kept = string.match(frozen, '^(%S+) (%d+) (%S*)$')
+  if other ~= id or tonumber(held) > number then return {'other'} end
+  mark = kept
+else
+  mark = redis.call('GET', generation_key)
+  if not mark then return {'no_data'} end
+end
+
+redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ' .. mark)
+redis.call('DEL', generation_key)
+redis.call('HDEL', rules_key, 'mark')
+local epoch = leadership.begin(leader_key, epoch_key, now_ms, id, 'moved', SHORTLY_MS)
+-- Without an end, so that nobody is elected here.
+redis.call('SET', leader_key, epoch .. ':' .. id)
+return {'ok', mark}

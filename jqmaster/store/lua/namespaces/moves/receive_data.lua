@@ -1,0 +1,22 @@
+#!lua
+-- Reserves a tag of a store for the data of a namespace that is moved there. Data that an earlier attempt of this move,
+-- or an earlier move, left there are no reason to refuse: no master serves them.
+-- KEYS frozen:string generation:string rules:hash
+-- ARGV id(of the move) number(of the mover)
+-- REPLY ok | has_data | other
+-- CHECKS FIRST that no later mover has reserved it; that there are no data of others
+local frozen_key, generation_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
+local id, number = ARGV[1], tonumber(ARGV[2])
+
+local frozen = redis.call('GET', frozen_key)
+if frozen then
+  local other, held = string.match(frozen, '^(%S+) (%d+) %S*$')
+  if other == id and tonumber(held) > number then return {'other'} end
+elseif redis.call('EXISTS', generation_key) == 1 and redis.call('HGET', rules_key, 'moved_by') ~= id then
+  return {'has_data'}
+end
+
+redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ')
+redis.call('DEL', generation_key)
+redis.call('HDEL', rules_key, 'mark')
+return {'ok'}

@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- Makes a master the mover of a namespace, if no other one works on the move. A mover that renews its hold no longer is
+-- replaced, and its number is no longer valid.
+-- KEYS move:hash moves:zset
+-- ARGV now_ms name master_id hold_ms
+-- REPLY ok:number | held | none
+-- CHECKS FIRST that a move is under way; that nobody holds it
+-- include lib/clock.lua
+local move_key, moves_key = KEYS[1], KEYS[2]
+local now_ms, name, master_id, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local due_ms = tonumber(redis.call('ZSCORE', moves_key, name) or '-1')
+if due_ms < 0 then return {'none'} end
+-- A hold that ends later than any begins now was given before the clock was set back.
+if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
+
+local number = tonumber(redis.call('HGET', move_key, 'number') or '0') + 1
+redis.call('HSET', move_key, 'number', number, 'mover', master_id, 'until', now_ms + hold_ms)
+redis.call('ZADD', moves_key, now_ms + hold_ms, name)
+return {'ok', number}

@@ -1,0 +1,108 @@
+"""Freezes the data of a namespace that is moved, in both stores. Each call names the move and the number of its
+mover, so that a mover that was replaced changes nothing."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgpack
+
+from jqmaster.errors import ConflictError
+from jqmaster.store.backup.loading import key_pages
+from jqmaster.store.backup.values import Record
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.moves import LostMoveError
+
+# Written with each call: the store does nothing else meanwhile.
+_ELEMENTS_PER_CALL: Final = 2_000
+_BYTES_PER_CALL: Final = 1 << 19
+_BYTES_PER_ELEMENT: Final = 64
+
+
+class FrozenData:
+    """The data of a namespace in one store, as a mover handles them. Raises LostMoveError if another mover took the
+    move over, and what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, move_id: str, number: int) -> None:
+        self.shard = shard
+        self._owner = (move_id, number)
+
+    async def freeze(self) -> str | None:
+        """Keep all masters from serving the data where they are, and return their mark. None: there are no data."""
+        k = self.shard.keys
+        word, data = await self._run("freeze_data", (k.frozen, k.generation, k.rules, k.epoch, k.leader),
+                                     (self.shard.now_arg, *self._owner))  # fmt: skip
+        return None if word == "no_data" else str(data[0].decode())
+
+    async def give_back(self) -> None:
+        """Let masters serve the data again where they were, if this move has frozen them."""
+        frozen = await self.shard.client.command("GET", self.shard.keys.frozen)
+        if frozen and frozen.startswith(f"{self._owner[0]} ".encode()) and (mark := await self.freeze()):
+            await self.unfreeze(mark)
+
+    async def reserve(self) -> None:
+        """Reserve the place for the data, and empty it of what earlier moves left there. Raise ConflictError if there
+        are data of others."""
+        k = self.shard.keys
+        word, _ = await self._run("receive_data", (k.frozen, k.generation, k.rules), self._owner)
+        if word == "has_data":
+            raise ConflictError(f"the store has data with the tag {self.shard.keys.shard}")
+        await self.clear()
+
+    async def unfreeze(self, mark: str) -> None:
+        """Let masters serve the data here."""
+        k = self.shard.keys
+        await self._run("unfreeze_data", (k.frozen, k.generation, k.rules, k.leader), (*self._owner, mark))
+
+    async def clear(self) -> None:
+        """Remove all keys but the one that says that the data are frozen."""
+        frozen = self.shard.keys.frozen.encode()
+        async for page in key_pages(self.shard):
+            keys = [key.decode("utf-8", "surrogateescape") for key in page if key != frozen]
+            await self._run("drop_keys", (self.shard.keys.frozen, *keys), self._owner)
+
+    async def remove_left(self) -> None:
+        """Remove a copy that the move left here, perhaps with its mark. Raise LostMoveError if there are other data."""
+        k = self.shard.keys
+        frozen, moved_by = await self.shard.client.pipeline(
+            [("GET", k.frozen), ("HGET", k.rules, "moved_by")]
+        )
+        if not frozen and moved_by == str(self._owner[0]).encode():
+            await self.reserve()
+        await self.remove()
+
+    async def remove(self) -> None:
+        """Remove all keys. The one that says that the data are frozen is the last."""
+        await self.clear()
+        await self._run("drop_keys", (self.shard.keys.frozen, self.shard.keys.frozen), self._owner)
+
+    async def fill(self, records: AsyncIterator[Record]) -> AsyncIterator[int]:
+        """Write records, and yield the number of keys that each call began."""
+        keys: list[str] = []
+        args: list[Arg] = []
+        size = begun = 0
+        async for record in records:
+            keys.append(self.shard.keys.tag + record.key.decode("utf-8", "surrogateescape"))
+            # Scripts know no binary type.
+            packed = msgpack.packb(record.values, use_bin_type=False)
+            args += (record.kind, record.part, record.expires_at_ms, packed)
+            begun += record.part == 0
+            size += len(packed) + len(record.values) * _BYTES_PER_ELEMENT
+            if size >= _BYTES_PER_CALL or len(keys) >= _ELEMENTS_PER_CALL:
+                await self._fill(keys, args)
+                yield begun
+                keys, args, size, begun = [], [], 0, 0
+        if keys:
+            await self._fill(keys, args)
+            yield begun
+
+    async def _fill(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        await self._run(
+            "fill_keys", (self.shard.keys.frozen, *keys), (self.shard.now_arg, *self._owner, *args)
+        )
+
+    async def _run(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> tuple[str, list[bytes]]:
+        word, data = await self.shard.client.run(script, keys, args)
+        if word == "other":
+            raise LostMoveError
+        return word, data

@@ -1,0 +1,200 @@
+"""The records of moves, in the shard of the default namespace. Each change of a mover names the number with which it
+took the move, so that one that was replaced changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.namespaces.move import (
+    LEFT_FOR_MS,
+    STEPS,
+    LeftCopy,
+    Move,
+    MoveProgress,
+    MoveSize,
+    MoveStep,
+    MoveTerms,
+)
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import ConflictError, DamagedError
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.documents import encode_namespace, stored_version
+
+# A mover that is silent for so long is replaced by another master.
+HOLD_MS: Final = 10_000
+_RELEASED: Final = "released:"
+_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
+
+
+class LostMoveError(Exception):
+    """Another master has taken the move over, or it has ended. Nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEnd:
+    """How a move ended: its last step, how far it came, and the audit entry."""
+
+    step: MoveStep
+    progress: MoveProgress
+    audit_entry: bytes
+
+
+class MoveStore:
+    """Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._keys = shard.keys
+
+    async def get(self, name: str) -> Move | None:
+        """Return the newest move of a namespace; None: there was none. Raise DamagedError."""
+        flat = await self._shard.client.command("HGETALL", self._keys.move(name))
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        fields = {key.decode("utf-8", "replace"): value for key, value in pairs}
+        return _move_of(name, fields) if fields else None
+
+    async def under_way(self) -> list[str]:
+        """Return the namespaces that are being moved."""
+        found = await self._shard.client.command("ZRANGE", self._keys.moves, 0, -1)
+        return [name.decode("utf-8", "replace") for name in found]
+
+    async def begin(
+        self, present: Namespace, announced: Namespace, move_id: str, terms: MoveTerms, audit_entry: bytes
+    ) -> bool:
+        """Begin a move, and write the registry's entry that announces it. Return False if the entry has changed since
+        `present` was read. Raise ConflictError if a move of the namespace is under way."""
+        k = self._keys
+        word, _ = await self._shard.client.run(
+            "begin_move",
+            (k.namespaces, k.settings, k.audit, k.move(present.name), k.moves),
+            (self._shard.now_arg, present.name, stored_version(present), announced.tag, encode_namespace(announced),
+             move_id, codec.pack(asdict(terms)), audit_entry, MAX_ENTRIES, k.wake_channel),
+        )  # fmt: skip
+        if word == "under_way":
+            raise ConflictError(f"namespace {present.name} is already being moved", code="move_under_way")
+        return word == "ok"
+
+    async def take(self, name: str, master_id: str) -> int | None:
+        """Become the mover, and return the number of this hold. None: another master is, or there is no move."""
+        k = self._keys
+        word, data = await self._shard.client.run(
+            "take_move", (k.move(name), k.moves), (self._shard.now_arg, name, master_id, HOLD_MS)
+        )
+        return int(data[0]) if word == "ok" else None
+
+    async def record(
+        self, name: str, number: int, step: MoveStep, progress: MoveProgress, *, hold_ms: int = HOLD_MS
+    ) -> str:
+        """Record the step and renew the hold. Return who wants the move aborted; empty: nobody. Raise LostMoveError."""
+        k = self._keys
+        word, data = await self._shard.client.run(
+            "record_move",
+            (k.move(name), k.moves),
+            (self._shard.now_arg, name, number, step, codec.pack(asdict(progress)), hold_ms),
+        )
+        if word == "lost":
+            raise LostMoveError
+        return str(data[0].decode("utf-8", "replace"))
+
+    async def stop_service(self, present: Namespace, stopped: Namespace, number: int) -> int | None:
+        """Write the entry that stops the service of the namespace, and return its version; None if the entry has
+        changed. Raise LostMoveError."""
+        k = self._keys
+        word, data = await self._shard.client.run(
+            "stop_for_move",
+            (k.namespaces, k.settings, k.move(present.name)),
+            (self._shard.now_arg, present.name, number, stored_version(present), stopped.tag,
+             encode_namespace(stopped), k.wake_channel),
+        )  # fmt: skip
+        if word == "lost":
+            raise LostMoveError
+        return int(data[0]) if word == "ok" else None
+
+    async def end(
+        self,
+        present: Namespace,
+        opened: Namespace,
+        number: int,
+        end: MoveEnd,
+        *,
+        left: LeftCopy | None,
+        left_for_ms: int = LEFT_FOR_MS,
+    ) -> str:
+        """End the move, and write the entry with which masters serve the namespace again. Return `ok`; `changed` if the
+        entry has changed; `aborted` if somebody aborted a move that succeeded. Raise LostMoveError."""
+        k = self._keys
+        word, _ = await self._shard.client.run(
+            "end_move",
+            (k.namespaces, k.settings, k.audit, k.move(present.name), k.moves, k.left_copies),
+            (self._shard.now_arg, present.name, number, stored_version(present), opened.tag, encode_namespace(opened),
+             end.step, codec.pack(asdict(end.progress)), _member(left) if left else "", left_for_ms, end.audit_entry,
+             MAX_ENTRIES, k.wake_channel),
+        )  # fmt: skip
+        if word == "lost":
+            raise LostMoveError
+        return word
+
+    async def abort(self, name: str, who: str, audit_entry: bytes) -> bool:
+        """Ask the mover to leave the data where they are. Return False if no move is under way."""
+        k = self._keys
+        word, _ = await self._shard.client.run(
+            "abort_move",
+            (k.move(name), k.moves, k.audit),
+            (self._shard.now_arg, name, who, audit_entry, MAX_ENTRIES),
+        )
+        return word == "ok"
+
+    async def release(self, name: str, master_id: str, version: int) -> None:
+        """Record that a master, which obeys this version of the registry, does not serve the namespace."""
+        k = self._keys
+        await self._shard.client.run("release_namespace", (k.move(name), k.moves), (name, master_id, version))
+
+    async def left_copies(self) -> Sequence[LeftCopy]:
+        """Return the copies whose time is over."""
+        now_ms = await self._shard.now_ms()
+        found = await self._shard.client.command("ZRANGEBYSCORE", self._keys.left_copies, "-inf", now_ms)
+        return [_left_copy(member) for member in found]
+
+    async def forget(self, left: LeftCopy) -> None:
+        """Forget a copy, which is gone."""
+        await self._shard.client.run("forget_copy", (self._keys.left_copies,), (_member(left),))
+
+
+def _member(left: LeftCopy) -> str:
+    return f"{left.store} {left.tag} {left.id} {left.number}"
+
+
+def _left_copy(member: bytes) -> LeftCopy:
+    store, tag, move_id, number = member.decode().split(" ")
+    return LeftCopy(store, tag, move_id, int(number))
+
+
+def _move_of(name: str, fields: Mapping[str, bytes]) -> Move:
+    try:
+        terms: dict[str, Any] = msgpack.unpackb(fields["terms"])
+        progress = msgpack.unpackb(fields["progress"]) if "progress" in fields else {}
+        step = fields["step"].decode()
+        if step not in STEPS:
+            raise ValueError(step)
+        return Move(
+            name,
+            fields["id"].decode(),
+            int(fields["number"]),
+            step,
+            MoveTerms(**{**terms, "size": MoveSize(**terms["size"])}),
+            MoveProgress(**progress),
+            fields.get("mover", b"").decode(),
+            frozenset(
+                (key.removeprefix(_RELEASED), int(version))
+                for key, version in fields.items()
+                if key.startswith(_RELEASED)
+            ),
+            fields.get("abort", b"").decode("utf-8", "replace"),
+            int(fields["ended_at"]) if "ended_at" in fields else None,
+        )
+    except _UNREADABLE as exc:
+        raise DamagedError(f"the record of the move of namespace {name[:64]} cannot be read") from exc
