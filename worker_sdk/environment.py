@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.suggesting import suggesting
-from worker_sdk.transport.namespaces import in_namespace
+from worker_sdk.transport.namespaces import in_namespace, namespace_of
 
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueMiddleware
@@ -108,6 +108,37 @@ def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]
         if isinstance(found, str)
         else tuple(in_namespace(one, namespace) for one in found)
     )
+
+
+def namespaces_of_variable() -> dict[str, int] | None:
+    """Return the shares by name in JQMASTER_WORKER_NAMESPACES, such as `shop=3 mail=1`; a name alone has the share 1.
+    None: it is not set. Raise ValueError for another form."""
+    words = os.environ.get("JQMASTER_WORKER_NAMESPACES", "").split()
+    return shares_of(words) if words else None
+
+
+def shares_of(words: Iterable[str]) -> dict[str, int]:
+    """Return the shares by name of `NAME=SHARE` and `NAME`. Raise ValueError for anything else."""
+    shares: dict[str, int] = {}
+    for word in words:
+        name, equals, share = word.partition("=")
+        if not name or (equals and not (share.isascii() and share.isdecimal())):
+            raise ValueError(f"namespace {word}: expected NAME or NAME=SHARE, such as shop=3")
+        if name in shares:
+            raise ValueError(f"namespace {name} is named twice")
+        shares[name] = int(share[:6]) if equals else 1
+    return shares
+
+
+def check_without_namespace(address: str) -> None:
+    """Raise ValueError if an address of a worker of several namespaces names one itself. That of this process may have
+    been added to it."""
+    named = namespace_of(address)
+    if named is not None and named != (configuration().namespace or os.environ.get("JQMASTER_NAMESPACE")):
+        raise ValueError(
+            f"{address} names the namespace {named}, and this worker works in several: give the address without "
+            f"/ns/{named}"
+        )
 
 
 def token_or_default(given: str | None) -> str | None:

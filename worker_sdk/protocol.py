@@ -184,6 +184,10 @@ class HeartbeatRequest(TypedDict):
     # `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer:
     # until a heartbeat arrives more than a lease after the end of the offer.
     as_of_ms: NotRequired[int]
+    # Number of jobs that the worker runs at the same time from now on, if it differs from the number with
+    # which it registered, as for a worker that shares its slots between namespaces. An operator's number is
+    # an upper bound of it. If omitted, it is unchanged.
+    max_jobs: NotRequired[int | None]
     # True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
     # `detached` permits it.
     asks_to_continue: NotRequired[bool]

@@ -23,7 +23,7 @@ from tests.support.each import for_each
 from tools.chart import files, schema
 from worker_sdk.transport.release import VERSION
 from worker_sdk.transport.variables import CLIENT_NAMES
-from worker_sdk.worker import asgi, node
+from worker_sdk.worker import asgi, membership, node
 
 ROOT_COMMAND = typer.main.get_command(app)
 EACH = pytest.mark.parametrize("name", NAMES)
@@ -242,7 +242,7 @@ def test_every_pod_is_given_the_time_that_it_takes_to_stop(name: str, pod: Pod) 
         elif pod.component == "worker":
             words = [*container["command"][1:], *container["args"]]
             given_s = _command(words).params["grace"]
-            leaving_s = node._FLUSH_S + node._STOPPED_S + node._LEAVE_S + node._LOGS_S
+            leaving_s = node._FLUSH_S + membership._STOPPED_S + membership._LEAVE_S + node._LOGS_S
             assert grace_s >= pause_s + given_s + leaving_s
 
 

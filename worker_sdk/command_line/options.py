@@ -54,6 +54,12 @@ OPTIONS: Final = (
         help="Namespace at the master. Addresses that name one themselves keep it.",
     ),
     WorkerOption(
+        "namespaces", "--namespaces", metavar="NAME=SHARE", variable="JQMASTER_WORKER_NAMESPACES", is_list=True,
+        panel=_NETWORK,
+        help="Work in this namespace and others at the same time, each with its share of the jobs at a time. Can be "
+        "repeated.",
+    ),
+    WorkerOption(
         "token", "--token-file", kind=Path, variable="JQMASTER_TOKEN_FILE", panel=_NETWORK,
         help="File with the bearer token. Default: the variable JQMASTER_TOKEN.",
     ),

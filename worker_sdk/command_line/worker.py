@@ -14,7 +14,7 @@ from worker_sdk import RefusedError, Tasks, UnavailableError, Worker
 from worker_sdk.command_line.ends import FAILED, OK, REFUSED, UNREACHABLE, USAGE, CommandError
 from worker_sdk.command_line.objects import discovered, object_at
 from worker_sdk.command_line.secrets_in_files import read_token
-from worker_sdk.environment import masters_or_default, set_up_logs
+from worker_sdk.environment import masters_or_default, set_up_logs, shares_of
 from worker_sdk.worker import first_process
 
 # A worker may be given any grace for its running jobs. A second signal ends it sooner.
@@ -43,6 +43,7 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
         os.environ["JQMASTER_NAMESPACE"] = options["namespace"]
     given = {
         "master": _masters(options["master"]) if options["master"] else None,
+        "namespaces": _shares(options["namespaces"]) if options["namespaces"] else None,
         "host": options["host"],
         "port": options["port"],
         "url": options["url"],
@@ -188,6 +189,14 @@ def _masters(given: list[str]) -> Sequence[str]:
         return masters_or_default(given)
     except ValueError as error:
         raise CommandError(USAGE, str(error)) from None
+
+
+def _shares(given: list[str]) -> dict[str, int]:
+    """Return the shares of `--namespaces`. Raise CommandError for one that has another form."""
+    try:
+        return shares_of(given)
+    except ValueError as error:
+        raise CommandError(USAGE, f"--namespaces: {error}") from None
 
 
 def _labels(given: list[str]) -> dict[str, str]:

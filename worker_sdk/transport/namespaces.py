@@ -10,13 +10,18 @@ _PREFIX: Final = "/ns/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{1,38}")
 
 
-def in_namespace(address: str, namespace: str) -> str:
-    """Return the address of a namespace at this master. An address that names a namespace itself stays as it is. Raise
-    ValueError if none can have this name."""
+def check_name(namespace: str) -> None:
+    """Raise ValueError if no namespace can have this name."""
     if not _NAME.fullmatch(namespace):
         raise ValueError(
             f"namespace {namespace[:64]!r}: a name has 2 to 39 of the characters a-z 0-9 -, and begins with a letter"
         )
+
+
+def in_namespace(address: str, namespace: str) -> str:
+    """Return the address of a namespace at this master. An address that names a namespace itself stays as it is. Raise
+    ValueError if none can have this name."""
+    check_name(namespace)
     if namespace == DEFAULT or namespace_of(address) is not None:
         return address
     return f"{address.rstrip('/')}{_PREFIX}{namespace}"
@@ -26,6 +31,14 @@ def namespace_of(address: str) -> str | None:
     """Return the namespace that an address names; None if it names none."""
     _, prefix, rest = urlsplit(address).path.partition(_PREFIX)
     return rest.partition("/")[0] or None if prefix else None
+
+
+def moved_to(address: str, namespace: str) -> str:
+    """Return the address of a namespace at this master, whichever namespace the address names. Raise ValueError if none
+    can have this name."""
+    if (named := namespace_of(address)) is not None:
+        address = address.rstrip("/").removesuffix(f"{_PREFIX}{named}")
+    return in_namespace(address, namespace)
 
 
 def check_one_namespace(address: str, namespace: str) -> None:

@@ -19,7 +19,7 @@ CLIENT_NAMES: Final = frozenset(
         "BACKUP_PASSPHRASE", "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID",
         "NAMESPACE", "RELOADED", "TOKEN",
         "TOKEN_FILE", "UI", "URL", "WORKER_CERTFILE", "WORKER_CLIENT_CAFILE", "WORKER_HOST", "WORKER_KEYFILE",
-        "WORKER_LOG_LEVEL", "WORKER_PULL", "WORKER_URL",
+        "WORKER_LOG_LEVEL", "WORKER_NAMESPACES", "WORKER_PULL", "WORKER_URL",
     }
 )  # fmt: skip
 # Read by docker-compose.yml, and by the tests and tools of the repository.

@@ -14,6 +14,7 @@ from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import Dispatch, PushAnswer, Rejected
+    from worker_sdk.worker.shared_slots import SlotShare
 
 Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
 
@@ -30,7 +31,10 @@ class MalformedError(ValueError):
 
 class Admission:
     """Decides at once, and about each offer separately. `is_leaving`: this process ends; masters may command a drain as
-    well. `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
+    well. `beat_now` makes the heartbeat ask the masters at once what has become of the claims. `share`: the
+    slots of this namespace, if the worker works in several."""
+
+    share: "SlotShare | None" = None
 
     def __init__(
         self,

@@ -56,7 +56,10 @@ class AnsweredJobs:
         for one in rejected:
             # A duplicate waits for the end of its lease: handed back, it might come again at once.
             if one["reason"] != "duplicate":
-                logger.warning("job %s is handed back: %s", one["job_id"], one["reason"])
+                # Namespaces that share slots are offered more than there are.
+                is_usual = one["reason"] == "busy" and self.admission.share is not None
+                level = logging.DEBUG if is_usual else logging.WARNING
+                logger.log(level, "job %s is handed back: %s", one["job_id"], one["reason"])
                 self._hand_back(one["job_id"], tokens[one["job_id"]])
 
 

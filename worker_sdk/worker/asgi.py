@@ -44,7 +44,8 @@ class Lifespan(Protocol):
 
 
 class WorkerEndpoint:
-    """Handles the calls of masters. `url` is the registered URL: its path is part of the signed text."""
+    """Handles the calls of masters. `url` is the registered URL: its path is part of the signed text. `bodies`: those
+    of the whole server, if several endpoints share it."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class WorkerEndpoint:
         admission: Admission,
         executor: Executor,
         beat_now: Callable[[], None],
+        bodies: Bodies | None = None,
     ) -> None:
         self._prefix = urlsplit(url).path.rstrip("/")
         self._registry = registry
@@ -64,7 +66,7 @@ class WorkerEndpoint:
         self._admission = admission
         self._executor = executor
         self._beat_now = beat_now
-        self._bodies = Bodies()
+        self._bodies = bodies or Bodies()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one HTTP request."""
@@ -181,10 +183,16 @@ class WorkerEndpoint:
         }
 
 
+class ServedEndpoint(Protocol):
+    """Handles the calls of masters, for one namespace or for several."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class AsgiApp:
     """`endpoint` returns the endpoint that serves now, or None before the start and after the end."""
 
-    def __init__(self, lifespan: Lifespan, endpoint: Callable[[], WorkerEndpoint | None]) -> None:
+    def __init__(self, lifespan: Lifespan, endpoint: Callable[[], ServedEndpoint | None]) -> None:
         self._lifespan = lifespan
         self._endpoint = endpoint
 

@@ -1,15 +1,15 @@
 """A worker that runs until nothing is left to do."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.worker.endings import Settlements
-from worker_sdk.worker.executor import Executor
-from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields, success
-from worker_sdk.worker.report_queue import ReportQueue
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.membership import WorkerMembership
 
 _LOOK_S: Final = 0.05
 # A worker that no master registers within this time has nothing to wait for.
@@ -18,7 +18,7 @@ JOIN_WITHIN_S: Final = 30.0
 
 class Burst:
     """The end of a worker that had nothing to do for `idle_s`. `failed`: IDs of the jobs whose last attempt here
-    failed. `has_joined`: a master registered the worker."""
+    failed. `has_joined`: masters registered the worker in each namespace."""
 
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s
@@ -39,20 +39,20 @@ class Burst:
             case "success" | "discarded":
                 self.failed.discard(job_id)
 
-    async def over(self, executor: Executor, report_queue: ReportQueue, identity: WorkerIdentity) -> None:
-        """Return when no job has run for `idle_s` and all reports are delivered, or when no master registers the
-        worker."""
+    async def over(self, members: "Sequence[WorkerMembership]") -> None:
+        """Return when no job has run for `idle_s` and all reports are delivered, or when no master registers the worker
+        in one of its namespaces."""
         began_s = now_s()
         while True:
             await asyncio.sleep(_LOOK_S)
             now = now_s()
-            if identity.worker_id is None:
+            if any(one.identity.worker_id is None for one in members):
                 if not self.has_joined and now - began_s >= JOIN_WITHIN_S:
                     return
                 self._active_s = now
                 continue
             self.has_joined = True
-            if executor.occupying or len(report_queue):
+            if any(one.executor.occupying or len(one.report_queue) for one in members):
                 self._active_s = now
             elif now - self._active_s >= self._idle_s:
                 return

@@ -19,6 +19,7 @@ from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import HandlerKind
 from worker_sdk.worker.run import JobRun, Stop
+from worker_sdk.worker.threads import HandlerThreads
 
 if TYPE_CHECKING:
     from worker_sdk.worker.challenges import Challenges
@@ -48,7 +49,8 @@ class Executor:
 
     Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
     `owed`, by token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`,
-    by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot.
+    by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot. `threads`: those of
+    sync handlers; None: as many as slots.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Executor:
         challenges: "Challenges",
         child_access: tuple[Sequence[str], str | None],
         log_of: "Callable[[str, str], RunLog] | None" = None,
+        threads: HandlerThreads | None = None,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -91,7 +94,7 @@ class Executor:
             on_no_descriptor=self.descriptors.note_failure,
         )
         self._calls = HandlerCalls(
-            max_jobs=max_jobs,
+            threads=threads or HandlerThreads(max_jobs, self._loop),
             pushers=pushers,
             reports=reports,
             challenges=challenges,

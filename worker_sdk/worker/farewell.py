@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from worker_sdk.environment import tls_files_of_calls
 from worker_sdk.worker.report_queue import HEAD, batches_of
@@ -28,17 +28,33 @@ _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); 
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
-    """The reports about the jobs of a worker that are left when its process has ended. `headers` go with each call.
-    `reports` are encoded items of the report queue. `threads` are the handlers' threads, by the system's numbers.
-    `is_announced`: masters know that the process is ending."""
+class LeftReports:
+    """The reports about the jobs of one worker ID that are left when its process has ended. `headers` go with each
+    call. `reports` are encoded items of the report queue. `is_announced`: masters know that the process is ending."""
 
     masters: Sequence[str]
     headers: Mapping[str, str]
     worker_id: str
     reports: Sequence[bytes]
-    threads: Sequence[int]
     is_announced: bool
+
+    def as_order(self) -> dict[str, Any]:
+        return {
+            "masters": list(self.masters),
+            "headers": dict(self.headers),
+            "worker_id": self.worker_id,
+            "is_announced": self.is_announced,
+            "batches": [[_text(one) for one in batch] for batch in batches_of(self.reports)],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """The reports that are left of a worker, for each of its IDs. `threads` are the handlers' threads, by the system's
+    numbers."""
+
+    left: Sequence[LeftReports]
+    threads: Sequence[int]
 
     def replace_process(self, exit_code: int) -> NoReturn:
         """Replace this process by one that reports the end of the worker, and then exits with `exit_code`."""
@@ -70,12 +86,8 @@ class Farewell:
         """Return a descriptor with the order and the program."""
         files = tls_files_of_calls()
         order = {
-            "masters": list(self.masters),
-            "headers": dict(self.headers),
-            "worker_id": self.worker_id,
-            "is_announced": self.is_announced,
+            "workers": [one.as_order() for one in self.left],
             "head": _text(HEAD),
-            "batches": [[_text(one) for one in batch] for batch in batches_of(self.reports)],
             "tls": files and [str(one) if one else None for one in files],
             "parent": parent,
             "children": children,

@@ -1,10 +1,10 @@
 """The last calls of a worker whose process ended with handlers in it: report its jobs, and unregister it.
 
 It runs in the place of the process or after it, so none of these handlers runs any more. It needs only the standard
-library, because a deploy may have replaced the packages on the disk. `main` gets a map of `masters` (addresses),
-`headers`, `worker_id`, `is_announced` (masters know of the end), `head` (of a call, in base64), `batches` (lists of
-reports, each in base64), `tls` (three names of files, or None), `parent` (the process to wait for, or None), `children`
-(started by these handlers, to be ended), `within_s` and `exit_code`.
+library, because a deploy may have replaced the packages on the disk. `main` gets a map of `workers`, `head` (of a call,
+in base64), `tls` (three names of files, or None), `parent` (the process to wait for, or None), `children` (started by
+these handlers, to be ended), `within_s` and `exit_code`. Each of the workers is a map of `masters` (addresses),
+`headers`, `worker_id`, `is_announced` (masters know of the end) and `batches` (lists of reports, each in base64).
 """
 
 import base64
@@ -13,6 +13,7 @@ import http.client
 import os
 import signal
 import ssl
+import threading
 import time
 import urllib.parse
 from typing import Any
@@ -30,7 +31,12 @@ def main(order: "dict[str, Any]") -> None:
     while order["parent"] is not None and os.getppid() == order["parent"]:
         time.sleep(LOOK_S)
     end_children(order["children"])
-    FarewellCalls(order).say()
+    # Masters of one namespace that do not answer must not hold up the others.
+    calls = [threading.Thread(target=FarewellCalls({**order, **worker}).say) for worker in order["workers"]]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
     os._exit(order["exit_code"])
 
 

@@ -28,7 +28,7 @@ class HandlerCalls:
     def __init__(
         self,
         *,
-        max_jobs: int,
+        threads: HandlerThreads,
         pushers: Pushers,
         reports: RunReports,
         challenges: "Challenges",
@@ -44,7 +44,7 @@ class HandlerCalls:
         self._log_of = log_of
         self._endings = endings
         self._isolated = IsolatedCalls(reports=reports, challenges=challenges, child_access=child_access)
-        self._threads = HandlerThreads(max_jobs, self._loop)
+        self._threads = threads
         self._has_room = has_room
         self._gathered: GatheredCalls | None = None
 

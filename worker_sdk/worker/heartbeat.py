@@ -70,6 +70,7 @@ class Heartbeat:
 
     * `registration`: makes the worker a member, at the start and whenever masters do not know it any more.
     * `free`: the slots that a master may fill.
+    * `offered`: how many jobs masters may give; None: as many as were registered, or as an operator says.
     * `watch(late_s)`: called before each heartbeat, which comes `late_s` later than intended.
     """
 
@@ -82,6 +83,7 @@ class Heartbeat:
         registration: WorkerRegistration,
         ledger: Ledger,
         free: Callable[[], int],
+        offered: Callable[[], int] | None = None,
         commands: MasterCommands,
         reports: PendingReports,
         watch: Callable[[float], object] = lambda late_s: None,
@@ -92,6 +94,7 @@ class Heartbeat:
         self._registration = registration
         self._ledger = ledger
         self._free = free
+        self._offered = offered
         self._commands = commands
         self._reports = reports
         reports.on_report = self._request_beat
@@ -342,6 +345,8 @@ class Heartbeat:
                 # Until the master has seen all claims, one that it misses proves nothing.
                 "as_of_ms": as_of_ms if is_last else 0,
             }
+            if self._offered is not None and is_last:
+                body["max_jobs"] = self._offered()
             if self._asked is not None and is_last:
                 body["asks_to_continue"] = True
             answer = self._client.call(

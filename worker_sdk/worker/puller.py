@@ -91,6 +91,9 @@ class Puller:
                 await self._identity.settled(1.0)
                 continue
             free = self._admission.free
+            if (share := self._admission.share) is not None:
+                # A namespace that cannot ask would never be given a job. While it asks, its slots may be lent.
+                share.want(0 if free or self._admission.is_draining else 1)
             if not free:
                 await self._withdraw()
                 await self._wait_for_room()
@@ -199,7 +202,9 @@ class Puller:
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0
-        logger.warning("%d jobs are given back: %s", len(refused), refused[0][1])
+        is_usual = self._admission.share is not None and all(reason == "busy" for _, reason in refused)
+        level = logging.DEBUG if is_usual else logging.WARNING
+        logger.log(level, "%d jobs are given back: %s", len(refused), refused[0][1])
         self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
         # Pause, because the master may offer the jobs again at once.
         return pause_s(2, 0.1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
+from worker_sdk.transport.namespaces import namespace_of
 from worker_sdk.wire import encode
 from worker_sdk.worker import health_file
 from worker_sdk.worker.heartbeat_answer import NONSENSE, TOO_MUCH, refused_fields
@@ -102,7 +103,9 @@ class WorkerRegistration:
         self._complaint = ""
         self._was_registered = True
         health_file.touch()
-        logger.info("registered as worker %s", self._identity.worker_id)
+        namespace = namespace_of(self._client.masters.current)
+        where = f" in namespace {namespace}" if namespace else ""
+        logger.info("registered as worker %s%s", self._identity.worker_id, where)
         return 0.0
 
     def _leave_out_contracts(self, refused: Sequence[Sequence[Any]]) -> bool:

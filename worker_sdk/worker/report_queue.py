@@ -244,6 +244,7 @@ class ReportQueue:
             fields=""
             if next_jobs is None
             or next_jobs.admission.is_leaving
+            or (next_jobs.admission.share is not None and next_jobs.admission.share.has_to_yield)
             or self._identity.is_drain_ordered
             or next_jobs.descriptors.is_short
             or self._held_bytes > MAX_HELD_BYTES

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from worker_sdk import forked
 from worker_sdk.blocks import NoBlock, async_with_only
 from worker_sdk.environment import (
+    check_without_namespace,
     host_or_default,
     masters_or_default,
     middleware_or_default,
+    namespaces_of_variable,
     set_up_logs,
     token_or_default,
 )
@@ -23,6 +25,7 @@ from worker_sdk.suggesting import suggesting
 from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
+from worker_sdk.worker.shared_slots import checked_shares, slots_by_namespace
 
 # These are slow to import, and a program that only declares handlers serves nothing, such as an isolated attempt or a
 # web application.
@@ -32,10 +35,11 @@ if TYPE_CHECKING:
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork
     from worker_sdk.transport.asgi_types import App
-    from worker_sdk.worker.asgi import WorkerEndpoint
+    from worker_sdk.worker.asgi import ServedEndpoint
     from worker_sdk.worker.assembly import Assembly
     from worker_sdk.worker.burst import Burst
-    from worker_sdk.worker.node import Node, NodeConfig
+    from worker_sdk.worker.membership import NodeConfig
+    from worker_sdk.worker.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +77,10 @@ class Worker(NoBlock):
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `tasks`: `Tasks`, or several of them, whose jobs this worker runs. `run_tasks` adds more.
+    * `namespaces`: several namespaces in which this one worker works, up to 20: a map of names to their shares of
+      `max_jobs`, such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each has its share whenever it
+      needs it, and the others use what it leaves idle. Default: the names in `JQMASTER_WORKER_NAMESPACES`, such as
+      `shop=3 mail=1`; if there are none, the namespace of the address.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
@@ -102,6 +110,7 @@ class Worker(NoBlock):
         master: str | Sequence[str] | None = None,
         *,
         tasks: TaskSource | Iterable[TaskSource] = (),
+        namespaces: Mapping[str, int] | Iterable[str] | None = None,
         max_jobs: int = 10,
         token: str | None = None,
         host: str | None = None,
@@ -119,6 +128,11 @@ class Worker(NoBlock):
         if not 1 <= max_jobs <= 1000:
             raise ValueError("max_jobs must be 1 to 1000")
         self.master = masters_or_default(master)
+        self.namespaces: Mapping[str, int] | Iterable[str] | None = (
+            namespaces if namespaces is not None else namespaces_of_variable()
+        )
+        if self.namespaces is not None:
+            self.namespaces = checked_shares(self.namespaces)
         self.max_jobs = max_jobs
         self.token = token_or_default(token)
         self.host = host_or_default(host)
@@ -269,12 +283,19 @@ class Worker(NoBlock):
 
     @property
     def worker_id(self) -> str | None:
-        """ID that the masters gave to this worker. None while it is not registered."""
+        """ID that the masters gave to this worker, in the first of its namespaces. None while it is not registered."""
         return self._node.identity.worker_id if self._node else None
 
     @property
+    def worker_ids(self) -> dict[str, str]:
+        """IDs that the masters gave to this worker, by namespace. Those in which it is not registered are missing. The
+        key is empty if the worker was not given `namespaces`."""
+        members = self._node.members if self._node else []
+        return {one.namespace: one.identity.worker_id for one in members if one.identity.worker_id}
+
+    @property
     def address(self) -> str | None:
-        """The registered URL. None if the worker is not running, or pulls."""
+        """The URL of the worker's server. None if the worker is not running, or pulls."""
         return (self._node.url or None) if self._node else None
 
     def asgi(self) -> "App":
@@ -450,7 +471,7 @@ class Worker(NoBlock):
 
         return AsgiApp(self, self._endpoint)
 
-    def _endpoint(self) -> "WorkerEndpoint | None":
+    def _endpoint(self) -> "ServedEndpoint | None":
         return self._node.endpoint if self._node else None
 
     async def _serve_until_signal(self, burst: "Burst | None" = None) -> None:
@@ -535,10 +556,18 @@ class Worker(NoBlock):
                 wait.cancel()
 
     def _config(self) -> "NodeConfig":
-        from worker_sdk.worker.node import NodeConfig
+        from worker_sdk.worker.membership import NodeConfig
 
+        masters = [self.master] if isinstance(self.master, str) else list(self.master)
+        namespaces: dict[str, int] = {}
+        if self.namespaces is not None:
+            shares = checked_shares(self.namespaces)
+            for address in masters:
+                check_without_namespace(address)
+            namespaces = slots_by_namespace(shares, self.max_jobs)
         return NodeConfig(
-            masters=[self.master] if isinstance(self.master, str) else list(self.master),
+            masters=masters,
+            namespaces=namespaces,
             token=self.token,
             max_jobs=self.max_jobs,
             host=self.host,

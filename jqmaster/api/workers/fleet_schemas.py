@@ -59,8 +59,8 @@ class WorkerView(Answer):
     names: list[str]
     max_jobs: int = Field(description="Number of jobs that the worker may have.")
     own_max_jobs: int = Field(
-        description="Number of jobs with which the worker registered. `max_jobs` differs where an operator set another "
-        "one.",
+        description="Number of jobs with which the worker registered, or that it offered last. `max_jobs` differs "
+        "where an operator set another one.",
         json_schema_extra=SINCE,
     )
     busy: int = Field(description="Number of claims that the worker holds.")

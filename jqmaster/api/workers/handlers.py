@@ -81,6 +81,7 @@ async def heartbeat(call: Call) -> Reply:
         claims,
         request.free,
         request.as_of_ms,
+        max_jobs=request.max_jobs,
         reports=[report for claim in request.running if (report := claim.to_report())],
         asks_to_continue=request.asks_to_continue,
     )

@@ -215,6 +215,15 @@ class HeartbeatRequest(Request):
         "not in `running` was not accepted: its job goes back without counting a loss. If omitted, that takes longer: "
         "until a heartbeat arrives more than a lease after the end of the offer.",
     )
+    max_jobs: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="Number of jobs that the worker runs at the same time from now on, if it differs from the number "
+        "with which it registered, as for a worker that shares its slots between namespaces. An operator's number is "
+        "an upper bound of it. If omitted, it is unchanged.",
+        json_schema_extra=SINCE,
+    )
     asks_to_continue: bool = Field(
         False,
         description="True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer "

@@ -54,6 +54,10 @@ VARIABLES: Final = (
         "Lowest level that a worker logs, as for `log_level`; unless the program has set up logging itself.",
     ),
     ClientVariable(
+        ("JQMASTER_WORKER_NAMESPACES",), "--namespaces",
+        "Namespaces in which one worker works at the same time, with its share of the jobs in each: `shop=3 mail=1`.",
+    ),
+    ClientVariable(
         ("JQMASTER_WORKER_URL",), "--url",
         "URL at which masters reach a worker that `jqmaster worker` or `python -m worker_sdk worker` runs, if it "
         "differs from the listening address.",

@@ -72,13 +72,16 @@ class WorkerService:
         free: int,
         as_of_ms: int = 0,
         *,
+        max_jobs: int | None = None,
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> HeartbeatReply:
         """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or
-        an earlier one, at which the claims were listed. Raise NotFoundError if the worker is not registered,
-        or no longer."""
-        answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
+        an earlier one, at which the claims were listed. `max_jobs`: the slots that the worker offers from now on; None:
+        as before. Raise NotFoundError if the worker is not registered, or no longer."""
+        answer = None
+        if is_id(worker_id):
+            answer = await self._workers.renew(worker_id, claims, free, as_of_ms, max_jobs=max_jobs)
         if answer is None:
             raise unknown_worker(worker_id)
         if reports:

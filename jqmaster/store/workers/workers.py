@@ -180,10 +180,16 @@ class WorkerStore:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def renew(
-        self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
+        self,
+        worker_id: str,
+        claims: Sequence[tuple[str, str]],
+        free: int,
+        as_of_ms: int = 0,
+        *,
+        max_jobs: int | None = None,
     ) -> HeartbeatReply | None:
-        """Renew the leases of the (job ID, token) claims in a heartbeat, listed at `as_of_ms` or later. None: the
-        worker is unknown.
+        """Renew the leases of the (job ID, token) claims in a heartbeat, listed at `as_of_ms` or later. Return None
+        if the worker is unknown. `max_jobs`: the slots that the worker offers from now on; None: as before.
         """
         k = self._keys
         answer: HeartbeatReply | None = None
@@ -193,6 +199,7 @@ class WorkerStore:
             args: list[Arg] = [
                 self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else -1,
                 self._times.current.lease_ms, self._times.current.offer_ms, self._times.current.grace_ms, k.job_prefix,
+                max_jobs or 0,
             ]  # fmt: skip
             for job_id, token in claims[start : start + MAX_PER_CALL]:
                 args += (job_id, bytes.fromhex(token))
@@ -201,7 +208,7 @@ class WorkerStore:
             )
             if word != "ok":
                 return None
-            now_ms, epoch, draining, detached_by, to_cancel, lost, fence, max_jobs = data
+            now_ms, epoch, draining, detached_by, to_cancel, lost, fence, most = data
             earlier = answer or HeartbeatReply(now_ms, 0, False, None, frozenset(), frozenset())
             answer = HeartbeatReply(
                 # Use the time of the first call, because the leases that were renewed first end first.
@@ -212,7 +219,7 @@ class WorkerStore:
                 earlier.to_cancel | {claims[start + n] for n in to_cancel},
                 earlier.lost | {claims[start + n] for n in lost},
                 fence,
-                max_jobs,
+                most,
             )
         return answer
 

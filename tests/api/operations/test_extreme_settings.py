@@ -125,7 +125,7 @@ async def beats_are_taken(api: Api, handlers: Handlers, changes: dict[str, Any])
     async def all_again() -> bool:
         for worker in handlers.workers:
             assert worker._node is not None
-            worker._node._beat_now()
+            worker._node.members[0].beat_now()
         now = await seen()
         return now.keys() == before.keys() and all(now[one] > before[one] for one in now)
 

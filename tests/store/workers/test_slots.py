@@ -129,3 +129,42 @@ async def test_a_rule_that_is_added_counts_for_later_workers_and_replaces_none(w
     assert await world.workers.slot_rules() == [rule(world, 2)]
     assert await slots(world, await registered(world)) == (2, 4)
     assert await world.workers.drop_slot_rule(rule(world, 2).id, ENTRY)
+
+
+@pytest.mark.req("D29")
+async def test_a_heartbeat_may_offer_other_slots(world: StoreWorld) -> None:
+    for _ in range(4):
+        await world.enqueue()
+    worker = await registered(world)
+    answer = await world.workers.renew(worker, [], 2, max_jobs=2)
+    assert answer
+    assert answer.max_jobs == 2
+    assert await slots(world, worker) == (2, 2)
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
+    assert isinstance(claim, Claim)
+    assert len(claim.jobs) == 2
+    # A heartbeat without the number leaves it.
+    claims = [(job.job_id, job.token) for job in claim.jobs]
+    answer = await world.workers.renew(worker, claims, 0)
+    assert answer
+    assert answer.max_jobs == 2
+
+
+@pytest.mark.req("D29", "D24")
+@pytest.mark.parametrize("is_kept", [False, True], ids=["for this worker", "by a slot rule"])
+async def test_an_operator_bounds_what_heartbeats_offer(world: StoreWorld, *, is_kept: bool) -> None:
+    worker = await registered(world)
+    if is_kept:
+        await world.workers.set_slots(worker, 3, ENTRY, kept=rule(world, 3))
+        worker = await registered(world)
+    else:
+        await world.workers.set_slots(worker, 3, ENTRY)
+    for offered, most in ((4, 3), (2, 2), (9, 3)):
+        answer = await world.workers.renew(worker, [], 0, max_jobs=offered)
+        assert answer
+        assert answer.max_jobs == most
+        assert await slots(world, worker) == (most, offered)
+    await world.workers.set_slots(worker, None, ENTRY)
+    answer = await world.workers.renew(worker, [], 0, max_jobs=7)
+    assert answer
+    assert answer.max_jobs == 7

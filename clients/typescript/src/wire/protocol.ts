@@ -537,6 +537,12 @@ export interface HeartbeatRequest {
    */
   as_of_ms?: number;
   /**
+   * Number of jobs that the worker runs at the same time from now on, if it differs from the number with which it
+   * registered, as for a worker that shares its slots between namespaces. An operator's number is an upper bound of
+   * it. If omitted, it is unchanged.
+   */
+  max_jobs?: number | null;
+  /**
    * True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
    * `detached` permits it.
    */

@@ -3,7 +3,8 @@
 -- unless the worker is detached for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(time at which the worker listed its claims, or earlier; 0:
---   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
+--   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix max_jobs(that the worker
+--   offers from now on; 0: as before) [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: not detached; silence, operator or successor),[index from 0 of
 --   each claim to cancel],[index of each lost claim],newest fence(0: none yet),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
@@ -15,9 +16,11 @@ local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2],
 -- If the clock was set back, a worker may report a time in the future. It counts as now.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
-local FIRST, WIDTH = 10, 2
+local offered = ARGV[10]
+local FIRST, WIDTH = 11, 2
 
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone',
+  'ordered_max_jobs')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
 -- A worker that was detached for its silence and came back keeps its claims until it learns whether it may continue. A
@@ -51,5 +54,11 @@ end
 redis.call('ZADD', workers_key, now_ms, worker_id)
 redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', as_of_ms))
 lists.zadd(running_key, renewed)
+local max_jobs = worker[1]
+if offered ~= '0' then
+  -- An operator's number bounds what a worker offers.
+  max_jobs = worker[6] and tonumber(worker[6]) < tonumber(offered) and worker[6] or offered
+  redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', offered)
+end
 local epoch, fence = redis.call('GET', epoch_key) or '', tonumber(redis.call('GET', fence_key) or '0')
-return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence, tonumber(worker[1])}
+return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence, tonumber(max_jobs)}

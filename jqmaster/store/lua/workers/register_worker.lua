@@ -21,7 +21,10 @@ local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 if url ~= '' and (replaced or '') ~= former then return {'late'} end
 redis.call('HSET', worker_key, 'registered_at_ms', now_ms, 'is_draining', 0, 'is_detached', 0, unpack(ARGV, FIRST))
 local kept = redis.call('HGET', slot_rules_key, rule_id)
-if kept then redis.call('HSET', worker_key, 'max_jobs', string.match(kept, '^%d+')) end
+if kept then
+  local most = string.match(kept, '^%d+')
+  redis.call('HSET', worker_key, 'max_jobs', most, 'ordered_max_jobs', most)
+end
 redis.call('ZADD', workers_key, now_ms, worker_id)
 if url ~= '' then redis.call('HSET', urls_key, url, worker_id) end
 local freed = ''

@@ -17,9 +17,15 @@ if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
 -- A master of release 0.2 stores only one number. For a worker that registered there, it is the registered number.
 local own = worker[3] or worker[1]
-if max_jobs == '0' then max_jobs = own end
+local is_ordered = max_jobs ~= '0'
+if not is_ordered then max_jobs = own end
 -- A repeat also writes. Otherwise WAIT would confirm a write that never reached the replicas. It has no other effect.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
+if is_ordered then
+  redis.call('HSET', worker_key, 'ordered_max_jobs', max_jobs)
+else
+  redis.call('HDEL', worker_key, 'ordered_max_jobs')
+end
 local kept = rule ~= '' and max_jobs .. ' ' .. rule
 local is_kept = not kept or redis.call('HGET', slot_rules_key, rule_id) == kept
 if kept then redis.call('HSET', slot_rules_key, rule_id, kept) end
