@@ -20,7 +20,7 @@ ProblemCode = Literal[
     "integer_out_of_range", "internal", "invalid", "invalid_argument", "invalid_cursor",
     "job_awaiting_callback", "job_awaiting_jobs", "job_canceled", "job_discarded", "job_failed", "job_ready",
     "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded", "key_not_str",
-    "last_admin", "local_only", "login_denied", "login_expired", "login_failed", "mail_off",
+    "last_admin", "local_only", "log_open", "login_denied", "login_expired", "login_failed", "mail_off",
     "masters_too_old", "meta_too_large", "method_not_allowed", "more_than_at_most", "name_forbidden",
     "namespace_closed", "namespace_exists", "namespace_faulted", "namespace_full", "namespace_has_data",
     "namespace_moving", "namespace_not_empty", "namespace_open", "namespace_starting", "namespace_tag_taken",
@@ -42,7 +42,7 @@ ProblemCode = Literal[
     "unknown_job", "unknown_key_value", "unknown_method", "unknown_name", "unknown_namespace",
     "unknown_notice", "unknown_predecessor", "unknown_session", "unknown_slot_rule", "unknown_target",
     "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
-    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "webhooks_off",
+    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "value_erased", "webhooks_off",
     "worker_detached", "wrong_password"
 ]
 

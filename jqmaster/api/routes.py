@@ -20,6 +20,7 @@ from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
 from jqmaster.api.operations import stats_routes as stats
 from jqmaster.api.operations import timeline_routes as timeline
+from jqmaster.api.personal_data import routes as personal_data
 from jqmaster.api.targets import routes as targets
 from jqmaster.api.workers import routes as workers
 
@@ -37,6 +38,7 @@ OPERATIONS: Final = [
     *challenges.OPERATIONS,
     *notices.OPERATIONS,
     *targets.OPERATIONS,
+    *personal_data.OPERATIONS,
     *namespaces.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,

@@ -57,6 +57,8 @@ from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.timeline import TimelineService
+from jqmaster.service.personal_data.erasure import PersonalDataErasure
+from jqmaster.service.personal_data.search import PersonalDataSearch
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.service.targets.reader import TargetReader
 from jqmaster.service.targets.samples import TargetSamples
@@ -90,6 +92,14 @@ class FailureServices:
     actions: FailureActions
     triage: FailureTriage
     values: FailureValues
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalDataServices:
+    """The services that find data about a person, and erase values."""
+
+    search: PersonalDataSearch
+    erasure: PersonalDataErasure
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +195,7 @@ class Services:
     agent_turns: AgentTurns
     demand: DemandService
     failures: FailureServices
+    personal_data: PersonalDataServices
     identity: Identity
     master_id: str
     store_id: str

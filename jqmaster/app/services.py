@@ -6,7 +6,13 @@ from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
-from jqmaster.api.services import FailureServices, FlowServices, NamespaceServices, Services
+from jqmaster.api.services import (
+    FailureServices,
+    FlowServices,
+    NamespaceServices,
+    PersonalDataServices,
+    Services,
+)
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
@@ -43,6 +49,8 @@ from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
+from jqmaster.service.personal_data.erasure import PersonalDataErasure
+from jqmaster.service.personal_data.search import PersonalDataSearch
 from jqmaster.service.targets.editor import TargetEditor
 from jqmaster.service.targets.reader import TargetReader
 from jqmaster.service.targets.samples import TargetSamples
@@ -55,6 +63,8 @@ from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.operations.demand import DemandStore
 from jqmaster.store.operations.failure_triage import FailureTriageStore
 from jqmaster.store.operations.live import LiveStore
+from jqmaster.store.personal_data.erasure import ErasureStore
+from jqmaster.store.personal_data.holdings import HoldingStore
 
 
 class RequestServices:
@@ -169,6 +179,7 @@ class RequestServices:
             health=self._make_health(constraints),
             demand=self._make_demand(),
             failures=self._make_failures(),
+            personal_data=self._make_personal_data(),
             breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
             store_time_ms=services.store_time_ms,
             traffic=traffic,
@@ -201,6 +212,19 @@ class RequestServices:
             FailureTriage(FailureTriageStore(services.link), reader),
             FailureValues(reader, services.jobs, stores.records),
         )
+
+    def _make_personal_data(self) -> PersonalDataServices:
+        services, stores = self._services, self._stores
+        search = PersonalDataSearch(
+            HoldingStore(services.link, stores.logs),
+            self._shared.clock,
+            events=stores.events,
+            failures=self._failures,
+            notices=stores.notices,
+            inspector=stores.inspector,
+        )
+        erasure = PersonalDataErasure(ErasureStore(services.link), stores.history)
+        return PersonalDataServices(search, erasure)
 
     def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:
         stores = self._stores

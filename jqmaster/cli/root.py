@@ -61,6 +61,7 @@ COMMANDS: Final = (
     CommandOnDemand("settings", f"{_ROOM}live_settings:app", "Operate"),
     CommandOnDemand("incidents", f"{_ROOM}incidents:app", "Operate"),
     CommandOnDemand("audit", f"{_ROOM}audit:audit", "Operate"),
+    CommandOnDemand("personal-data", f"{_ROOM}personal_data:app", "Operate"),
     CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),
     CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),
     CommandOnDemand("tokens", f"{_ROOM}tokens:app", "Access"),

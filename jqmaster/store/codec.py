@@ -28,9 +28,9 @@ from this file (see `layout`).
 The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
 first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
 read. The newer form is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), each of
-`added_extras`, and `weights`: the job's own weights in thousandths, by ID of the constraint. Readers ignore keys that
-they do not know, and only `weights` changes: a job keeps what a newer master gave it. docs/upgrading.md says
-which release writes what.
+`added_extras`; `weights`: the job's own weights in thousandths, by ID of the constraint; and `erased`: the paths of
+values that people erased. Readers ignore keys that they do not know. Only `weights` changes, and what is erased: a job
+keeps what a newer master gave it. docs/upgrading.md says which release writes what.
 """
 
 import functools
@@ -148,6 +148,7 @@ _CALLBACK_KEY: Final = msgpack.packb("callback_of")
 _AFTER_KEY: Final = msgpack.packb("after")
 _REQUIRES_KEY: Final = msgpack.packb("requires")
 _WEIGHTS_KEY: Final = msgpack.packb("weights")
+_ERASED_KEY: Final = msgpack.packb("erased")
 # The beginning of extras that have no other field.
 _ONLY_WEIGHTS: Final = b"\x81" + _WEIGHTS_KEY
 _SUCCESS_HEAD: Final = (
@@ -246,7 +247,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         gates_end = _gates_end(record, name_end)
         extras_at = gates_end + 4
         extras_end = extras_at + _U32.unpack_from(record, gates_end)[0]
-        tags: tuple[str, ...] = ()
+        tags = erased = tuple[str, ...]()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
         unique = origin = batch = callback_of = notify = after = requires = weights = None
@@ -255,13 +256,12 @@ def decode_job(job_id: str, record: bytes) -> Job:
             tags, headers, retry = _decode_extras(extras)
             if flags & FLAG_UNIQUE:
                 unique = _decode_unique(extras)
-            origin = _decode_origin(extras)
+            origin, after = _decode_origin(extras), _decode_after(extras)
             batch, callback_of = _decode_batch(extras)
             if flags & FLAG_FOLLOWED:
                 notify = _decode_notify(extras)
-            after = _decode_after(extras)
-            requires = _decode_requires(extras)
-            weights = _decode_weights(extras)
+            requires, weights = _decode_requires(extras), _decode_weights(extras)
+            erased = _decode_erased(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -301,6 +301,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             after=after,
             requires=requires,
             weights=weights,
+            erased=erased,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -530,6 +531,20 @@ def reweighed(record: bytes, weights: Mapping[str, int]) -> bytes | None:
         raise DamagedError("the record of a job cannot be read") from exc
 
 
+def extras_fields(record: bytes) -> dict[str, Any]:
+    """Return the extras of a whole record by key, as the newer form has them. Raise DamagedError."""
+    try:
+        return _fields_of_extras(_extras_of(record))
+    except _UNREADABLE as exc:
+        raise DamagedError("the record of a job cannot be read") from exc
+
+
+def encode_content(extras: Mapping[str, Any], argument: bytes) -> bytes:
+    """Return the last part of a record: the length of the extras, the extras, and the argument."""
+    packed = _PACKER.pack(dict(extras)) if extras else b""
+    return _U32.pack(len(packed)) + packed + argument
+
+
 def _extras_of(record: bytes) -> bytes:
     gates_end = _gates_end(record, HEAD_SIZE + 1 + record[HEAD_SIZE])
     return record[gates_end + 4 : gates_end + 4 + _U32.unpack_from(record, gates_end)[0]]
@@ -658,6 +673,13 @@ def _decode_weights(extras: bytes) -> dict[str, int] | None:
     if not isinstance(stored, dict) or not stored.get("weights"):
         return None
     return {str(cid): int(weight) for cid, weight in stored["weights"].items()}
+
+
+def _decode_erased(extras: bytes) -> tuple[str, ...]:
+    if _ERASED_KEY not in extras:
+        return ()
+    stored = msgpack.unpackb(extras)
+    return tuple(map(str, stored.get("erased", ()))) if isinstance(stored, dict) else ()
 
 
 def _decode_batch(extras: bytes) -> tuple[str | None, CallbackOf | None]:

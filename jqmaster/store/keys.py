@@ -124,13 +124,14 @@ class Keys:
     log_erasures = Key(
         "sorted set",
         "while not empty",
-        "deleted jobs whose log is to be removed from the archive; score: when they were deleted, ms",
+        "jobs whose log is to be removed from the archive, because they were deleted or their log was erased; score: "
+        "when, ms",
     )
     log_erased = Key(
         "sorted set",
         "while not empty",
-        "deleted jobs whose log was removed from the archive, where it is looked for once more an hour later; score: "
-        "when they were deleted, ms",
+        "such jobs whose log was removed from the archive, where it is looked for once more an hour later; score: "
+        "when they were deleted or their log was erased, ms",
     )
     log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(

@@ -63,6 +63,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "targets": {"", "matching", "jobs", "notices.webhook", "challenges.challenge"},
         "fireworq": {".ids"},
         "namespaces": {"matching.checks"},
+        "personal_data": {"jobs.job", "matching.paths"},
     },
     "api": {
         "": {
@@ -80,6 +81,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "notices",
             "targets",
             "namespaces",
+            "personal_data",
             "identity",
             "operations",
             "fireworq",
@@ -115,6 +117,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "notices": {"http", "jobs.schemas", "jobs.views", "constraints.handlers", ".schemas"},
         "targets": {"http", "constraints.handlers", ".schemas"},
         "namespaces": {"http", "constraints.handlers", ".schemas", ".services"},
+        "personal_data": {"http", "jobs.handlers", "jobs.schemas", ".schemas"},
         "identity": {"http", ".schemas"},
         "fireworq": {"http", "encoding", "jobs.handlers", ".services"},
         "operations": {"http", "encoding", "identity.audit", "jobs.action_views", ".schemas"},
@@ -133,6 +136,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "targets": {"constraints.editor"},
         "identity": {"jobs.coalescing"},
         "namespaces": {"constraints.editor", "operations.remembered"},
+        "personal_data": {"jobs.failures"},
         "fireworq": {"constraints", "jobs.enqueue", "targets"},
         "operations": {
             "calendars.ending",
@@ -161,6 +165,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "operations": {"", "link", "identity.audit"},
         "fireworq": {"link", "identity.audit", ".codec"},
         "namespaces": {"", "link", "identity.audit", "backup.loading", "backup.values"},
+        "personal_data": {"", "link", "jobs.operator_actions", "logs.logs", "identity.audit"},
         "backup": {"", "link"},
         "health": {
             "",

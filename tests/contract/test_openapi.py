@@ -211,5 +211,6 @@ def test_paths_that_two_templates_match_are_the_known_ones() -> None:
             "challenges",
             "deliveries",
             "flow",
+            "erase",
         )
     }

@@ -22,6 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "workers": set(),
     "challenges": set(),
     "namespaces": {"identity"},
+    "personal_data": set(),
     "notices": set(),
     "targets": {"identity"},
     "batches": {"jobs/backlog_why", "jobs/flow"},

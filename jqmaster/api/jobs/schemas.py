@@ -543,6 +543,11 @@ class JobView(JobSummary):
     argument_redacted: bool = Field(
         description="True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it."
     )
+    erased: list[str] = Field(
+        description="Paths of values that people erased, such as `argument.email`. If one of them belongs to the "
+        "argument or the headers, the job cannot be retried.",
+        json_schema_extra=SINCE,
+    )
     requires: dict[str, str] | None = Field(
         description="Labels that its worker must have. Null: any worker of its name.", json_schema_extra=SINCE
     )

@@ -99,6 +99,7 @@ def job_view(
         "argument": shown_value(argument),
         "argument_bytes": len(job.argument),
         "argument_hidden": not content.is_shown,
+        "erased": list(job.erased),
         "argument_redacted": content.is_shown and argument != job.argument,
         "has_result": result is not None,
         "result": _shown_result(content.result(result)) if result is not None else None,

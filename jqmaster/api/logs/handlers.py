@@ -249,6 +249,8 @@ async def page(call: Call) -> Reply:
 
 async def erase(call: Call) -> Reply:
     job_id = call.path["job_id"]
+    if await call.services.personal_data.erasure.erase_log(job_id, who=call.who):
+        return Reply(204)
     await call.services.job_logs.erase_gone(job_id)
     with after_it_was_done():
         entry = encode_entry(who=call.who, action="job.erase_log", target=job_id, before=None, after=None)

@@ -47,8 +47,9 @@ _SAVE_TEXT: Final = (
     "which `dropped` says."
 )
 _ERASE_TEXT: Final = (
-    "For a job that its retention has removed, and whose log the archive keeps. From now on nobody can read it; its "
-    "objects are removed as soon as the archive answers. Deleting a job that still exists erases its log as well."
+    "For a job that is over, and for one that its retention has removed and whose log the archive keeps. From now on "
+    "nobody can read it; its objects are removed as soon as the archive answers. The job stays. Refused with 409 while "
+    "lines may still arrive: until a minute after the end of the job."
 )
 _PAGE_TEXT: Final = (
     "Lines are read from the archive where they are no longer in the store, also those of a job that is gone. "
@@ -59,7 +60,7 @@ _PAGE_TEXT: Final = (
 OPERATIONS: Final = [
     Operation("GET", "/api/jobs/{job_id}/logs", handlers.page, Scope.READ, "Get log lines of a job", "jobs",
               {200: schemas.LogPage}, query=_PAGE, problems=(404, 502, *_STORE), text=_PAGE_TEXT, has_effect=True),
-    Operation("DELETE", "/api/jobs/{job_id}/logs", handlers.erase, Scope.OPERATE, "Erase the log of a job that is gone",
+    Operation("DELETE", "/api/jobs/{job_id}/logs", handlers.erase, Scope.OPERATE, "Erase the log of a job",
               "jobs", {204: None}, problems=(404, 409, *_STORE), text=_ERASE_TEXT),
     Operation("POST", "/api/workers/{worker_id}/logs", handlers.save, Scope.WORK, "Send log lines", "workers",
               {200: schemas.LogsAnswer}, schemas.LogsRequest, problems=(404, 413, *_STORE), text=_SAVE_TEXT),

@@ -45,7 +45,7 @@ def logs(
 
 
 def erase_log(http: MasterSession, job_ids: JobArguments, *, yes: YesOption = False) -> None:
-    """Erase the logs of jobs that are gone, also from the archive."""
+    """Erase the logs of jobs that are over or gone, also from the archive."""
     confirmed(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?", is_given=yes)
     delete_each(http, {job_id: job_path(job_id, "logs") for job_id in job_ids}, "log erased")
 

@@ -34,6 +34,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "retry": ("jqmaster retry ID",),
     "delete": ("jqmaster delete ID --yes",),
     "erase-log": ("jqmaster erase-log ID --yes",),
+    "personal-data find": (
+        "jqmaster personal-data find jose@example.com 'José Peña' --reason 'request 1042'",
+    ),
+    "personal-data erase": ("jqmaster personal-data erase ID argument errors --yes",),
     "take": ("jqmaster take report.nightly --wait 60",),
     "done": (
         "jqmaster done ID --success '{\"rows\": 42}'",

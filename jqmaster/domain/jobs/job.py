@@ -400,6 +400,8 @@ class Job:
     requires: Mapping[str, str] | None = None
     # Its own weights in thousandths, by ID of the constraint, as they are stored with it.
     weights: Mapping[str, int] | None = None
+    # The paths of values that people erased, such as `argument.email`.
+    erased: tuple[str, ...] = ()
 
     @property
     def queue(self) -> str:

@@ -20,6 +20,7 @@ from jqmaster.store.jobs.operator_actions import (
     OperatorActionStore,
     Refusal,
     StateConflict,
+    ValueErased,
 )
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
@@ -117,7 +118,8 @@ class JobActions:
     async def retry(self, job_id: str, *, attempt: int | None = None) -> None:
         """Run a finished job again. `attempt`: the last attempt that the caller knows of; a repeat of the call then
         changes nothing. Raise NotFoundError, ConflictError (it is not over, or has run again since),
-        NotUniqueError (another job holds its uniqueness key)."""
+        NotUniqueError (another job holds its uniqueness key). If somebody erased a value that the job
+        needs, the ConflictError has the code `value_erased`."""
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):
@@ -167,6 +169,11 @@ class JobActions:
             raise unknown_job(job_id) from None
         except StateConflict as exc:
             _raise_conflict(exc, what)
+        except ValueErased:
+            raise ConflictError(
+                "a value of its argument or headers was erased, so the job cannot run again; enqueue a new job",
+                code="value_erased",
+            ) from None
         except KeyHeld as exc:
             raise NotUniqueError(
                 f"job {exc.holder} holds the uniqueness key of this job", exc.holder

@@ -14,6 +14,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
 STALE_CONSTRAINTS: Final = "stale_constraints"
+ERASED: Final = "erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class KeyHeld(Exception):  # noqa: N818 - a value for the service, not an error 
         self.holder = holder
 
 
+class ValueErased(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """Somebody erased a value that the job needs to run."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountedBy:
     """The bulk action that counts a change in the same step. `is_watched`: the action waits for the end of the jobs
@@ -66,8 +71,8 @@ NOBODY: Final = CountedBy()
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The reason why a bulk call did not change a job: `unknown`, `state` (with the state), `not_unique` (with the job
-    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), or `stale_constraints` (the
-    caller has to match again and repeat).
+    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), `erased` (a value is gone that
+    the job needs to run), or `stale_constraints` (the caller has to match again and repeat).
     """
 
     word: str
@@ -75,7 +80,7 @@ class Refusal:
     holder: str = ""
 
     def throw(self) -> NoReturn:
-        """Raise the exception that the call for one job would raise: StateConflict, KeyHeld, KeyError,
+        """Raise the exception that the call for one job would raise: StateConflict, KeyHeld, ValueErased, KeyError,
         StaleConstraints."""
         if self.holder:
             raise KeyHeld(self.holder)
@@ -83,6 +88,8 @@ class Refusal:
             raise StaleConstraints
         if self.state is not None:
             raise StateConflict(self.state)
+        if self.word == ERASED:
+            raise ValueErased
         raise KeyError
 
 
@@ -144,8 +151,8 @@ class OperatorActionStore:
         )
 
     async def retry(self, job: Job, constraints: ConstraintSet = NO_CONSTRAINTS) -> None:
-        """Make a finished job ready again. `job`: as the caller read it. Raises StateConflict, KeyHeld, KeyError,
-        StaleConstraints."""
+        """Make a finished job ready again. `job`: as the caller read it. Raises StateConflict, KeyHeld, ValueErased,
+        KeyError, StaleConstraints."""
         _throw_any(await self.retry_all([job], constraints))
 
     async def retry_all(
@@ -282,8 +289,8 @@ def _refusal(word: str, data: list[Any]) -> Refusal:
             return Refusal("state", codec.state_of(data[0]))
         case "not_unique":
             return Refusal("not_unique", holder=data[0].decode())
-        case "used_up":
-            return Refusal("used_up")
+        case "used_up" | "erased":
+            return Refusal(word)
         case _:
             return Refusal("unknown")
 

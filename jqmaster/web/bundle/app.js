@@ -1294,6 +1294,7 @@ var PATHS = {
   audit: "M8 3.5V8l3 2M2.500 8a5.5 5.5 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
   settings: "M2.5 5h6M11.500 5h2M2.500 11h2M7.500 11h6M8.500 5a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0M4.500 11a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0",
   access: "M10.500 2.500a3 3 0 1 1-2.200 5L3 12.800V14h2.500v-1.500H7V11l1.800-1.800M11 5h.1",
+  personal_data: "M8 3a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M3 13.500c.500-3 2.500-4 5-4s4.500 1 5 4",
   pause: "M5.500 3.500v9M10.500 3.500v9",
   resume: "M5 3.500 12 8l-7 4.500Z",
   run: "M9 2 4 9h3.500L7 14l5-7H8.500Z",
@@ -1833,6 +1834,7 @@ var PAGES = (
     "masters",
     "namespaces",
     "incidents",
+    "personal_data",
     "audit",
     "settings",
     "access",
@@ -5544,9 +5546,9 @@ function Chart({
   const data = y(() => {
     const earlier = before ? [before.values] : [];
     if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-    const sums = xs.map(() => 0);
+    const sums2 = xs.map(() => 0);
     const stacked = series.map(
-      (one) => one.values.map((value2, i2) => sums[i2] = (sums[i2] ?? 0) + (value2 ?? 0))
+      (one) => one.values.map((value2, i2) => sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0))
     );
     return [xs, ...stacked.reverse(), ...earlier];
   }, [xs, series, isStacked, before]);
@@ -8394,7 +8396,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
       <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /></label>
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
       <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
-      ${isGone && mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
+      ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
@@ -8778,6 +8780,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
     ${isTold2(job) && html`<${LastWord} job=${job} />`}
+    ${job.erased.length > 0 && html`<p class="muted">${t("personal.job.erased")}: ${job.erased.map((field) => html`<code class="chip"><${Text} value=${field} max=${80} /></code> `)}</p>`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
       <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
@@ -8789,7 +8792,7 @@ function Page3({ query, go: go3, session: session2 }) {
       <${Facts} job=${job} mayOperate=${mayOperate} />
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
-    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
+    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
     ${(job.after || job.dependents_count > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session2} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
@@ -13015,11 +13018,163 @@ function Acknowledge({ id, onClose, onDone }) {
     <${FormField} form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" /><//>`;
 }
 
+// personal_data/erase_dialog.js
+var LOG = "log";
+function EraseDialog({ id, fields, onClose, onDone }) {
+  const form = useForm(null, () => Object.fromEntries(fields.map((field) => [field, "yes"])));
+  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const chosen = fields.filter((field) => form.values[field] === "yes");
+  const save = async (values2) => {
+    const erased = fields.filter((field) => values2[field] === "yes");
+    const parts = erased.filter((field) => field !== LOG);
+    if (parts.length > 0) await post(`${path}/erase`, { fields: parts });
+    if (erased.includes(LOG)) await del(`${path}/logs`);
+    await onDone(erased);
+    return t("personal.erased", { count: erased.length });
+  };
+  const isNeeded = chosen.some((field) => /^(argument|headers)/.test(field));
+  return html`<${FormDialog} title=${t("personal.erase.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("personal.erase")}>
+    <p>${t("personal.erase.text")} <${Id} id=${id} /></p>
+    <fieldset class="stack"><legend>${t("personal.erase.what")}</legend>${fields.map(
+    (field) => html`<label class="check" key=${field}><input ...${form.check(field)} /> <code><${Text} value=${field} max=${200} /></code></label>`
+  )}</fieldset>
+    ${isNeeded && html`<p class="warn-text">${t("personal.erase.needed")}</p>`}
+    <p class="muted">${t("personal.erase.copies")}</p><//>`;
+}
+
+// personal_data/pages/personal_data.js
+var KINDS8 = (
+  /** @type {const} */
+  ["jobs", "log_lines", "events", "failure_groups", "notices"]
+);
+var UNREAD = (
+  /** @type {const} */
+  ["sealed_values", "damaged_jobs", "archived_logs"]
+);
+var NOTHING2 = { found: [], searched: {}, unread: {}, last: null, isOver: false };
+function Page15() {
+  const form = useForm(null, () => ({ texts: "", reason: "" }));
+  const [outcome, setOutcome] = E2(
+    /** @type {Outcome | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [erasing, setErasing] = E2(
+    /** @type {Match | null} */
+    null
+  );
+  const running = j(
+    /** @type {AbortController | null} */
+    null
+  );
+  const [isRunning, setRunning] = E2(false);
+  W2(() => () => running.current?.abort(), []);
+  const texts = (form.values["texts"] ?? "").split("\n").map((text) => text.trim()).filter(Boolean);
+  const stop2 = () => running.current?.abort();
+  const search2 = async (event) => {
+    event.preventDefault();
+    stop2();
+    const aborter = new AbortController();
+    running.current = aborter;
+    setRunning(true);
+    setProblem(null);
+    try {
+      await searchAll(texts, form.values["reason"] ?? "", aborter.signal, setOutcome);
+    } catch (error) {
+      if (!aborter.signal.aborted) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+    } finally {
+      if (running.current === aborter) setRunning(false);
+    }
+  };
+  const erased = (match, fields) => setOutcome(
+    (now) => now && { ...now, found: now.found.map((one) => one === match ? without(one, fields) : one) }
+  );
+  return html`<div class="page-head"><h1>${t("nav.personal_data")}</h1></div>
+    <p>${t("personal.text")}</p>
+    <form class="card stack" onSubmit=${search2}>
+      <${FormField} form=${form} name="texts" as="textarea" rows="3" path="texts" problem=${problem} label=${t("personal.texts")} hint=${t("personal.texts.hint")} spellcheck=${false} autocomplete="off" />
+      <${FormField} form=${form} name="reason" path="reason" problem=${problem} label=${t("personal.reason")} hint=${t("personal.reason.hint")} maxlength="500" />
+      <div class="row"><button class="button primary" disabled=${isRunning || texts.length === 0}>${t("personal.search")}</button>${isRunning && html`<${Button} onClick=${stop2}>${t("personal.stop")}<//>`}</div></form>
+    <${ErrorBox} problem=${problem} />
+    ${outcome && html`<${Found} outcome=${outcome} isRunning=${isRunning} onErase=${setErasing} />`}
+    ${erasing && html`<${EraseDialog} id=${erasing.id} fields=${erasing.fields} onClose=${() => setErasing(null)} onDone=${(fields) => erased(erasing, fields)} />`}`;
+}
+async function searchAll(texts, reason, signal, tell2) {
+  let outcome = NOTHING2;
+  tell2(outcome);
+  let cursor = null;
+  do {
+    const body = { texts, reason, cursor };
+    const part = (
+      /** @type {Part} */
+      await call("POST", "api/personal-data/search", { body, signal })
+    );
+    const found = new Map([...outcome.found, ...part.found].map((one) => [`${one.place} ${one.id}`, one]));
+    cursor = part.next_cursor;
+    outcome = {
+      found: [...found.values()],
+      searched: sums(KINDS8, outcome.searched, part.searched),
+      unread: sums(UNREAD, outcome.unread, part.unread),
+      last: part,
+      isOver: cursor === null
+    };
+    tell2(outcome);
+  } while (cursor !== null && !signal.aborted);
+}
+var sums = (kinds, one, other) => Object.fromEntries(kinds.map((kind) => [kind, (one[kind] ?? 0) + (other[kind] ?? 0)]));
+var without = (match, fields) => ({
+  ...match,
+  fields: match.fields.filter((field) => !fields.includes(field))
+});
+function Found({ outcome, isRunning, onErase }) {
+  const { found, last } = outcome;
+  const columns3 = [
+    { key: "place", label: t("personal.what"), render: Place, phone: "side" },
+    { key: "object", label: t("personal.object"), render: Linked2, phone: "main" },
+    { key: "fields", label: t("personal.where"), render: Fields, phone: "line" },
+    {
+      key: "act",
+      label: t("personal.act"),
+      phone: "side",
+      render: (one) => one.erasable && one.fields.length > 0 && html`<${Button} class="small" opensDialog onClick=${() => onErase(one)}>${t("personal.erase.open")}<//>`
+    }
+  ];
+  const empty = html`<${Empty} title=${outcome.isOver ? t("personal.none") : t("personal.none.yet")} />`;
+  return html`<section class="after" aria-labelledby="found"><h2 id="found">${t("personal.found", { count: found.length })}</h2>
+    <div role="status">${isRunning && last && html`<p>${t("personal.progress", { done: number(outcome.searched["jobs"] ?? 0), total: number(last.total_jobs) })}</p><${Bar} value=${outcome.searched["jobs"] ?? 0} of=${Math.max(1, last.total_jobs)} label=${t("personal.bar")} />`}
+      ${!isRunning && !outcome.isOver && html`<p class="warn-text">${t("personal.stopped")}</p>`}</div>
+    <${Table} caption=${t("personal.results")} columns=${columns3} rows=${found} rowKey=${(one) => `${one.place} ${one.id}`} empty=${empty} />
+    ${last && html`<${Extent} outcome=${outcome} last=${last} />`}</section>`;
+}
+var Place = (match) => html`<${Badge} kind="off">${t(`personal.place.${match.place}`)}<//>${match.state && html` <${State} state=${match.state} />`}`;
+function Linked2(match) {
+  const links = {
+    job: () => href("job", { id: match.id }),
+    event: () => href("events", { id: match.id }),
+    failure_group: () => href("failures", { q: match.name }),
+    notice: () => href("notices", { name: match.id })
+  };
+  return html`<a href=${links[match.place]()}><${Text} value=${match.name} max=${60} /></a> ${match.place !== "notice" && html`<span class="muted small"><${Text} value=${match.id} max=${40} /></span>`}`;
+}
+var Fields = (match) => match.fields.length === 0 ? html`<span class="muted">${t("personal.nothing_left")}</span>` : html`${match.fields.map((field) => html`<code class="chip" key=${field}><${Text} value=${field} max=${80} /></code> `)}${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
+function Extent({ outcome, last }) {
+  const { searched, unread } = outcome;
+  return html`<div class="card after"><h3>${t("personal.extent")}</h3>
+    <dl class="facts">${KINDS8.map((kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`)}</dl>
+    <h3>${t("personal.not_searched")}</h3>
+    <ul>${UNREAD.filter((kind) => unread[kind]).map((kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`)}
+      ${last.redacted.length > 0 && html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`}
+      ${last.not_searched.map((text) => html`<li key=${text}>${tOr(`personal.not.${text}`, text)}</li>`)}</ul></div>`;
+}
+
 // identity/pages/audit.js
 var PAGE10 = 50;
 var MAX_EMPTY_PAGES = 10;
 var FILTERS4 = ["target", "who", "since", "until"];
-function Page15({ query, go: go3, session: session2 }) {
+function Page16({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go3} />`;
@@ -13069,7 +13224,7 @@ var SOURCES2 = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page16({ query, go: go3, session: session2 }) {
+function Page17({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -13310,7 +13465,7 @@ function NewPassword({ user, path, onClose }) {
 }
 
 // identity/pages/access.js
-function Page17({ session: session2, onSession }) {
+function Page18({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${namespace ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>` : html`<${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`}`;
@@ -13452,7 +13607,7 @@ function Users({ me, onSession }) {
 }
 
 // identity/pages/account.js
-function Page18({ session: session2 }) {
+function Page19({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -13528,7 +13683,7 @@ async function load3(query, signal) {
   }
   return { challenges, next_cursor: cursor };
 }
-function Page19({ query, go: go3, session: session2 }) {
+function Page20({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS5.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const of2 = JSON.stringify([wanted, query["cursor"]]);
@@ -13759,7 +13914,7 @@ function NoticeEditor({ notice, onClose, onDone }) {
 // notices/pages/notices.js
 var EXAMPLE5 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ4 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page20({ query, go: go3, session: session2 }) {
+function Page21({ query, go: go3, session: session2 }) {
   return html`${query["name"] ? html`<${One8} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List9} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
 var nameOf7 = (one) => one.name;
@@ -14020,7 +14175,7 @@ function TargetEditor({ target, onClose, onDone }) {
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-var KINDS8 = (
+var KINDS9 = (
   /** @type {Record<string, string>} */
   {
     succeeded: "ok",
@@ -14031,12 +14186,12 @@ var KINDS8 = (
     rejected: "bad"
   }
 );
-function Page21({ query, go: go3, session: session2 }) {
+function Page22({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One9} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List10} go=${go3} session=${session2} />`;
 }
 var nameOf8 = (one) => one.name;
 var addressOf3 = (one) => typeof one.url === "string" ? one.url : one.url.from;
-var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS8[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS9[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
   const last = one.figures.last[0];
@@ -14610,7 +14765,7 @@ var BLANK3 = {
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var SELDOM2 = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page22({ query, go: go3, session: session2 }) {
+function Page23({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -14889,7 +15044,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page23({ session: session2, query, onSession }) {
+function Page24({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -14994,7 +15149,8 @@ var ENTRIES = [
   { page: "enqueue", key: "e", scope: "push", group: 2 },
   { page: "audit", key: "a", scope: "operate", group: 2 },
   { page: "settings", key: "s", scope: "read", group: 2 },
-  { page: "access", key: "t", scope: "admin", group: 2 }
+  { page: "access", key: "t", scope: "admin", group: 2 },
+  { page: "personal_data", key: "x", scope: "admin", group: 2 }
 ];
 var CHORD_MS = 1500;
 var TYPING_MS7 = 1e3;
@@ -15011,19 +15167,20 @@ var COMPONENTS = {
   definitions: Page8,
   calendars: Page9,
   events: Page10,
-  challenges: Page19,
-  notices: Page20,
-  targets: Page21,
+  challenges: Page20,
+  notices: Page21,
+  targets: Page22,
   workers: Page11,
   masters: Page12,
   namespaces: Page13,
   incidents: Page14,
-  audit: Page15,
-  settings: Page16,
-  access: Page17,
-  account: Page18,
-  enqueue: Page22,
-  login: Page23
+  personal_data: Page15,
+  audit: Page16,
+  settings: Page17,
+  access: Page18,
+  account: Page19,
+  enqueue: Page23,
+  login: Page24
 };
 function App() {
   const route = useRoute();

@@ -21,6 +21,7 @@ export const PAGES = /** @type {const} */ ([
   "masters",
   "namespaces",
   "incidents",
+  "personal_data",
   "audit",
   "settings",
   "access",

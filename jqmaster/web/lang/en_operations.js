@@ -239,7 +239,7 @@ export default {
   "act.user.remove": "User deleted",
   "act.job.cancel": "Job canceled",
   "act.job.delete": "Job deleted",
-  "act.job.erase_log": "Log of a job that is gone erased",
+  "act.job.erase_log": "Log of a job erased",
   "act.job.patch": "Job changed",
   "act.job.retry": "Job retried",
   "act.job.run": "Job run now",

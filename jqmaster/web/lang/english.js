@@ -12,6 +12,7 @@ import lists from "./en_lists.js";
 import namespaces from "./en_namespaces.js";
 import notices from "./en_notices.js";
 import operations from "./en_operations.js";
+import personalData from "./en_personal_data.js";
 import statistics from "./en_statistics.js";
 import targets from "./en_targets.js";
 
@@ -29,6 +30,7 @@ export default {
   ...namespaces,
   ...notices,
   ...operations,
+  ...personalData,
   ...statistics,
   ...targets,
 };

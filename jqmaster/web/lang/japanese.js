@@ -13,6 +13,7 @@ import namespaces from "./ja_namespaces.js";
 import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
 import settings from "./ja_settings.js";
+import personalData from "./ja_personal_data.js";
 import statistics from "./ja_statistics.js";
 import targets from "./ja_targets.js";
 
@@ -31,6 +32,7 @@ export default {
   ...notices,
   ...operations,
   ...settings,
+  ...personalData,
   ...statistics,
   ...targets,
 };

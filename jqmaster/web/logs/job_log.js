@@ -25,7 +25,7 @@ const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchiv
 
 /**
  * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
- *   gone, only the archive may have lines, and users who may erase them can do so here.
+ *   gone, only the archive may have lines. `mayErase`: the job is over or gone, and the user may erase its log.
  */
 export function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
@@ -63,7 +63,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
       <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /></label>
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(/** @type {any} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
       <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
-      ${isGone && mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
+      ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}

@@ -31,6 +31,7 @@ import { Page as Workers } from "../workers/pages/workers.js";
 import { Page as Masters } from "../operations/pages/masters.js";
 import { Page as Namespaces } from "../namespaces/pages/namespaces.js";
 import { Page as Incidents } from "../operations/pages/incidents.js";
+import { Page as PersonalData } from "../personal_data/pages/personal_data.js";
 import { Page as Audit } from "../identity/pages/audit.js";
 import { Page as Settings } from "../operations/pages/settings.js";
 import { Page as Access } from "../identity/pages/access.js";
@@ -67,6 +68,7 @@ const ENTRIES = [
   { page: "audit", key: "a", scope: "operate", group: 2 },
   { page: "settings", key: "s", scope: "read", group: 2 },
   { page: "access", key: "t", scope: "admin", group: 2 },
+  { page: "personal_data", key: "x", scope: "admin", group: 2 },
 ];
 const CHORD_MS = 1500;
 const TYPING_MS = 1000;
@@ -93,6 +95,7 @@ const COMPONENTS = {
   masters: Masters,
   namespaces: Namespaces,
   incidents: Incidents,
+  personal_data: PersonalData,
   audit: Audit,
   settings: Settings,
   access: Access,

@@ -717,6 +717,11 @@ export interface JobView {
   argument_hidden: boolean;
   /** True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it. */
   argument_redacted: boolean;
+  /**
+   * Paths of values that people erased, such as `argument.email`. If one of them belongs to the argument or the
+   * headers, the job cannot be retried.
+   */
+  erased?: string[];
   /** Labels that its worker must have. Null: any worker of its name. */
   requires?: Record<string, string> | null;
   /** True: parts of the headers are replaced by `[redacted]`. */
@@ -1002,6 +1007,7 @@ export type ProblemCode =
   | "key_not_str"
   | "last_admin"
   | "local_only"
+  | "log_open"
   | "login_denied"
   | "login_expired"
   | "login_failed"
@@ -1119,6 +1125,7 @@ export type ProblemCode =
   | "unsupported_media_type"
   | "unsupported_transfer_encoding"
   | "user_exists"
+  | "value_erased"
   | "webhooks_off"
   | "worker_detached"
   | "wrong_password";

@@ -7,7 +7,7 @@
 --   unchanged)
 -- REPLY ok:1 revived, 0 not possible now | stale_constraints
 -- CHECKS FIRST the edition of the constraints; state and cause of the job; that it was not skipped again since the
---   caller read it; the state of each predecessor
+--   caller read it; that nobody erased a value that it needs; the state of each predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
@@ -15,6 +15,7 @@
 -- include lib/lanes/homes.lua
 -- include lib/jobs/dependents.lua
 -- include lib/jobs/followed.lua
+-- include lib/jobs/erased.lua
 local job_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local awaiting_key, scheduled_key, skipped_key = KEYS[4], KEYS[5], KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -25,6 +26,7 @@ local head = record.read_head(job_key)
 if record.state_of(head) ~= layout.STATE.skipped
   or string.byte(head, layout.cause.at) ~= layout.CAUSE.dependency
   or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'ok', 0} end
+if erased.cannot_run(job_key, head) then return {'ok', 0} end
 local ids, when = dependents.after_of(job_key, head)
 if not ids then return {'ok', 0} end
 local pending = {}

@@ -100,6 +100,7 @@ export function Page({ query, go, session }) {
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
     ${isTold(job) && html`<${LastWord} job=${job} />`}
+    ${job.erased.length > 0 && html`<p class="muted">${t("personal.job.erased")}: ${job.erased.map((/** @type {string} */ field) => html`<code class="chip"><${Text} value=${field} max=${80} /></code> `)}</p>`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
       <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
@@ -111,7 +112,7 @@ export function Page({ query, go, session }) {
       <${Facts} job=${job} mayOperate=${mayOperate} />
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
-    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
+    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
     ${(job.after || job.dependents_count > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${

@@ -7,9 +7,9 @@
 --   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
 --   of the job) extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
---   used_up
--- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, who
---   holds its uniqueness key, that the action may change another job (used_up)
+--   used_up | erased
+-- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, that
+--   nobody erased a value that it needs, who holds its uniqueness key, that the action may change another job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -19,6 +19,7 @@
 -- include lib/jobs/actions.lua
 -- include lib/jobs/uniqueness.lua
 -- include lib/jobs/followed.lua
+-- include lib/jobs/erased.lua
 local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history_key = KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -34,6 +35,7 @@ local state = record.state_of(head)
 if not is_retryable[state] or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then
   return {'state', state}
 end
+if erased.cannot_run(job_key, head) then return {'erased'} end
 local unique_digest, scope, until_ms
 if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
   unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)

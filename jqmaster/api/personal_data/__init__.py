@@ -1,0 +1,1 @@
+"""The search for data about a person, and their erasure, over HTTP."""

@@ -1,0 +1,30 @@
+"""Routes of the search for data about a person, and of the erasure of values."""
+
+from typing import Final
+
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.jobs.schemas import JobView
+from jqmaster.api.personal_data import handlers, schemas
+from jqmaster.domain.identity.access import Scope
+
+_STORE: Final = (503,)
+_FIND_TEXT: Final = (
+    "Looks for the texts in jobs (argument, headers, tags, uniqueness key, result, errors, progress, partial results, "
+    "challenges, log), events, groups of failures and notices. Each call searches for about a third of a second; call "
+    "again with `next_cursor` until it is null. A job that exists during the whole search is searched. The answer says "
+    "what was searched and what was not. The audit log records that there was a search, with its reason and without "
+    "the texts."
+)
+_ERASE_TEXT: Final = (
+    "Replaces values by `[erased]`, all of them or none, in a job that is over; the job stays in lists with its times "
+    "and its end. A job whose argument or headers lost a value cannot be retried. The audit log records the paths. "
+    "Backups, and logs of pushers and workers, still have the values."
+)
+
+OPERATIONS: Final = [
+    Operation("POST", "/api/personal-data/search", handlers.find, Scope.ADMIN, "Search for data about a person",
+              "personal data", {200: schemas.PersonalDataAnswer}, schemas.PersonalDataRequest, problems=_STORE,
+              text=_FIND_TEXT),
+    Operation("POST", "/api/jobs/{job_id}/erase", handlers.erase, Scope.OPERATE, "Erase values of a job",
+              "personal data", {200: JobView}, schemas.EraseRequest, problems=(404, 409, *_STORE), text=_ERASE_TEXT),
+]  # fmt: skip

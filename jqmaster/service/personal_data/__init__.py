@@ -1,0 +1,1 @@
+"""Data about a person: found everywhere, and erased from jobs."""

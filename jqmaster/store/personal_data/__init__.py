@@ -1,0 +1,1 @@
+"""Everything in a shard that may hold data of a person, read in pages."""

@@ -1,0 +1,57 @@
+/** English: the search for personal data, and its erasure. */
+export default {
+  "nav.personal_data": "Personal data",
+  "personal.text":
+    "Find a person in everything that jobs carry and leave behind, and erase it from jobs that are over.",
+  "personal.texts": "Texts that identify the person",
+  "personal.texts.hint":
+    "One per line, at least three characters each, such as an email address, a name and a customer number. Letter case and wide forms make no difference.",
+  "personal.reason": "Reason",
+  "personal.reason.hint":
+    "For the audit log, which records the search without these texts. Do not enter a person's name.",
+  "personal.search": "Search",
+  "personal.stop": "Stop",
+  "personal.stopped": "The search was stopped. Not everything was searched.",
+  "personal.found": "{count} object found||{count} objects found",
+  "personal.progress": "{done} of about {total} jobs searched",
+  "personal.bar": "Jobs searched",
+  "personal.none": "Nothing found where the search can look.",
+  "personal.none.yet": "Nothing found so far.",
+  "personal.results": "Objects found",
+  "personal.act": "Action",
+  "personal.what": "What",
+  "personal.object": "Object",
+  "personal.where": "Where",
+  "personal.more": "and {count} more",
+  "personal.nothing_left": "erased",
+  "personal.place.job": "Job",
+  "personal.place.event": "Event",
+  "personal.place.failure_group": "Failure group",
+  "personal.place.notice": "Notice",
+  "personal.extent": "Searched",
+  "personal.kind.jobs": "Jobs",
+  "personal.kind.log_lines": "Log lines",
+  "personal.kind.events": "Events",
+  "personal.kind.failure_groups": "Failure groups",
+  "personal.kind.notices": "Notices",
+  "personal.not_searched": "Not searched",
+  "personal.redacted": "Redacted values (redact_paths):",
+  "personal.unread.sealed_values":
+    "{count} sealed value, which only its worker can read||{count} sealed values, which only their workers can read",
+  "personal.unread.damaged_jobs":
+    "{count} damaged job, which cannot be read||{count} damaged jobs, which cannot be read",
+  "personal.unread.archived_logs":
+    "{count} log of these jobs in the archive||{count} logs of these jobs in the archive",
+  "personal.erase": "Erase",
+  "personal.erase.open": "Erase…",
+  "personal.erase.title": "Erase values of this job",
+  "personal.erase.text": "The values become [erased]. This cannot be undone. The job stays in lists.",
+  "personal.erase.what": "Values to erase",
+  "personal.erase.needed": "Without a value of its argument or headers, the job cannot be retried.",
+  "personal.erase.copies":
+    "Backups and exports keep their copies until they are deleted. Workers and pushers may have logs of their own.",
+  "personal.erased": "{count} value erased||{count} values erased",
+  "personal.job.erased": "Erased values",
+  "act.job.erase": "Values of a job erased",
+  "act.personal_data.search": "Search for personal data",
+};
