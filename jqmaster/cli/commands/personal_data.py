@@ -30,13 +30,15 @@ def find(
     Standard error says what was searched, and what was not. The audit log records the search without the texts.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    searched, unread, cursor, part = Counter[str](), Counter[str](), None, {}
-    while part.get("next_cursor") or cursor is None:
-        part = http.post(_SEARCH, {"texts": texts, "reason": reason, "cursor": cursor})
+    searched, unread = Counter[str](), Counter[str]()
+    part: dict[str, Any] = {"next_cursor": None}
+    while True:
+        part = http.post(_SEARCH, {"texts": texts, "reason": reason, "cursor": part["next_cursor"]})
         found |= {(one["place"], one["id"]): one for one in part["found"]}
         searched.update(part["searched"])
         unread.update(part["unread"])
-        cursor = part["next_cursor"] or ""
+        if part["next_cursor"] is None:
+            break
         if sys.stderr.isatty():
             output.echo(f"{searched['jobs']} of about {part['total_jobs']} jobs searched", is_error=True)
     http.show_list(

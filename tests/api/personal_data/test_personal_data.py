@@ -30,16 +30,16 @@ ENDED: dict[str, Any] = {"max_retry": 0, "keep_result": True}
 async def find(api: Api, *texts: str, **fields: Any) -> dict[str, Any]:
     """Search to the end, and return what was found by place and ID, and the sums of what was searched."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    searched, unread, cursor, last = Counter[str](), Counter[str](), None, {}
+    searched, unread = Counter[str](), Counter[str]()
+    last: dict[str, Any] = {"next_cursor": None}
     while True:
-        body = {"texts": list(texts or (JOSE,)), "cursor": cursor, **fields}
+        body = {"texts": list(texts or (JOSE,)), "cursor": last["next_cursor"], **fields}
         status, last = await api.call("POST", "/api/personal-data/search", body)
         assert status == 200, last
         found |= {(one["place"], one["id"]): one for one in last["found"]}
         searched.update(last["searched"])
         unread.update(last["unread"])
-        cursor = last["next_cursor"]
-        if cursor is None:
+        if last["next_cursor"] is None:
             return {**last, "found": found, "searched": searched, "unread": unread}
 
 
