@@ -10,6 +10,7 @@ from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableE
 from worker_sdk.masters.refusals import problem_of
 from worker_sdk.pusher.refused_values import place_of
 from worker_sdk.pusher.unserved import warn_of_names
+from worker_sdk.transport.certain_refusals import had_no_effect
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class Attempts:
     def next_pause_s(self, failed: MasterAnswer | MasterUnreachableError) -> float:
         """Return the pause before the next try. Raise UnavailableError when the time is over."""
         self._tries += 1
-        if not (isinstance(failed, MasterAnswer) and failed.status == 429) and not _is_final(failed):
+        is_certain = isinstance(failed, MasterAnswer) and had_no_effect(failed.status, failed.code)
+        if not is_certain and not _is_final(failed):
             # The call may have been carried out all the same.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None

@@ -131,6 +131,23 @@ test("a master that fails is left for the next one, and the repeat makes no seco
   }
 });
 
+test("a refusal without an effect leaves no job in doubt", async () => {
+  let code = "";
+  const refusing = createServer((_, response) => {
+    response.writeHead(503, { "Content-Type": "application/msgpack" }).end(encode({ code }));
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+  const pusher = new Pusher({ master: `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`, maxWait: 0.05 });
+  try {
+    for (const [answered, unknown] of [["namespace_closed", 0], ["store_unavailable", 0], ["outcome_unknown", 1]] as const) {
+      code = answered;
+      await assert.rejects(pusher.enqueue("one"), (error: unknown) => error instanceof UnavailableError && error.unknownIds.length === unknown);
+    }
+  } finally {
+    refusing.close();
+  }
+});
+
 test("no answer in time is told, with the job that may have been accepted", async () => {
   const pusher = new Pusher({ master: "http://127.0.0.1:9", maxWait: 0.05 });
   await assert.rejects(pusher.enqueue("one"), (error: unknown) => error instanceof UnavailableError && error.unknownIds.length === 1);

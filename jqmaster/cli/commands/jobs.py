@@ -16,6 +16,7 @@ from jqmaster.cli.console.groups import confirmed, delete_each, post_each
 from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.cli.console.times import instant
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, TIMEOUT_S
+from worker_sdk.transport.certain_refusals import had_no_effect
 
 _LONGEST_WAIT_S = 60.0
 
@@ -419,7 +420,9 @@ def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = http.post("/api/jobs", body)
     except typer.Exit as ended:
-        if ended.exit_code == exits.UNREACHABLE:
+        problem = http.problem
+        is_certain = had_no_effect(int(problem.get("status") or 0), str(problem.get("code", "")))
+        if ended.exit_code == exits.UNREACHABLE and not is_certain:
             output.echo(
                 f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
             )

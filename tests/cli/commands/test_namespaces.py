@@ -81,6 +81,10 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     assert removed == "shop  Shop  waiting jobs: no quota  argument bytes: 500\n"
     assert "default  single    Valkey" in await shell.says("namespaces", "stores")
     assert await shell.says("namespaces", "close", "shop") == "shop  closed\n"
+    # The master has refused the job, and nothing is in doubt.
+    refused = await shell.run("enqueue", "work", "-n", "shop")
+    assert (refused.exit_code, "namespace_closed" in refused.output) == (5, True)
+    assert "may have been enqueued" not in refused.output
     assert await shell.says("namespaces", "open", "shop") == "shop  open\n"
     await shell.says("namespaces", "close", "shop")
     refused = await shell.run("namespaces", "delete", "shop", "--confirm", "shop")

@@ -349,6 +349,10 @@ async def test_what_was_accepted_before_a_failure_is_told(master: FakeMaster, ki
         unknown = await fails(status, "outcome_unknown")
         assert len(unknown.unknown_ids) == 500
         assert not set(unknown.unknown_ids) & set(unknown.accepted_ids)
+    # A master says that these had no effect.
+    for code in ("namespace_closed", "namespace_moving", "store_unavailable", "overloaded"):
+        certain = await fails(503, code)
+        assert (type(certain), certain.unknown_ids, len(certain.job_ids)) == (UnavailableError, [], 500)
     await pusher.close()
 
 

@@ -10,6 +10,12 @@ export class NoAnswerError extends Error {
 /** A Retry-After makes nobody wait for longer than this. */
 const MAX_RETRY_AFTER_S = 60;
 
+/** Codes of 503. After any other one, as after no answer, the request may have taken effect. */
+const CERTAIN_REFUSALS: ReadonlySet<string> = new Set([
+  "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
+  "overloaded", "store_full", "store_unavailable", "store_unfit",
+]);
+
 /** A master's answer. */
 export class MasterAnswer {
   private constructor(
@@ -66,6 +72,11 @@ export class MasterAnswer {
     // The job that is to be replaced starts, or waits again, within moments.
     if (this.code === "offer_under_way") return true;
     return [408, 425, 429].includes(this.status) || this.status >= 500 || (this.status >= 300 && this.status < 400);
+  }
+
+  /** Whether the master says that the request had no effect. */
+  get hadNoEffect(): boolean {
+    return this.status === 429 || (this.status === 503 && CERTAIN_REFUSALS.has(this.code));
   }
 
   toString(): string {

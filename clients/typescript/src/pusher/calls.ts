@@ -54,7 +54,7 @@ export class RepeatedCalls {
         masters.failed(address);
       }
       // The call may have been carried out all the same.
-      if (!(answer instanceof MasterAnswer && answer.status === 429)) unknownIds = jobIds;
+      if (!(answer instanceof MasterAnswer && answer.hadNoEffect)) unknownIds = jobIds;
       const retryAfterS = answer instanceof MasterAnswer ? answer.retryAfterS : undefined;
       // The other masters are asked first, at once: there is no need to wait for one that is down.
       if (retryAfterS === undefined && tries < masters.addresses.length) continue;

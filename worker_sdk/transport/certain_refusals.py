@@ -1,0 +1,16 @@
+"""Refusals that a repeat may end, and by which a master says that the request had no effect."""
+
+from typing import Final
+
+# Codes of 503. After any other one, as after no answer, the request may have taken effect.
+_CODES: Final = frozenset(
+    {
+        "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
+        "overloaded", "store_full", "store_unavailable", "store_unfit",
+    }
+)  # fmt: skip
+
+
+def had_no_effect(status: int, code: str) -> bool:
+    """Return whether an answer with this status and code says that the request had no effect."""
+    return status == 429 or (status == 503 and code in _CODES)
