@@ -65,6 +65,8 @@ class Behaviour:
     results: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     claims: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
     stale: set[str] = field(default_factory=set)
+    # Jobs for the next answer to a report of a worker that asks for them.
+    next_jobs: list[Fields] = field(default_factory=list)
 
 
 class FalseMaster:
@@ -81,6 +83,8 @@ class FalseMaster:
         self.script = Behaviour()
         self.beats: list[SeenHeartbeat] = []
         self.reports: list[Report] = []
+        # The header JQ-Jobs-After of each call with results; None: it was missing.
+        self.jobs_after: list[str | None] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
         # For each call that the script answered, the number of calls up to then.
@@ -307,12 +311,22 @@ class FalseMaster:
             self.fault(f"results: {str(body)[:200]}")
             return self._answer(request, 422, _problem(422, "invalid"))
         self.reports += [Report(time.monotonic(), worker_id, item) for item in items]
+        jobs_after = request.fields.get("jq-jobs-after")
+        self.jobs_after.append(jobs_after)
         if self.script.results:
             scripted = self.script.results.popleft()
             return None if scripted is None else self._answer(request, *scripted)
         stale = [item["job_id"] for item in items if item["token"] in self.script.stale]
         accepted = [item["job_id"] for item in items if item["token"] not in self.script.stale]
-        return self._answer(request, 200, {"accepted": accepted, "stale": stale})
+        answer: Fields = {"accepted": accepted, "stale": stale}
+        if (
+            jobs_after is not None
+            and self.script.next_jobs
+            and all(item.get("type") == "success" for item in items)
+        ):
+            jobs, self.script.next_jobs = self.script.next_jobs, []
+            answer |= {"epoch": self.epoch, "store_time_ms": self.now_ms(), "jobs": jobs}
+        return self._answer(request, 200, answer)
 
     def _start(self, request: RawMessage, body: Fields) -> RawReply:
         asked = body.get("starts", [])

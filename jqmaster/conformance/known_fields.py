@@ -7,6 +7,6 @@ REGISTRATION: Final = frozenset(
     {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret", "place", "contracts"}
 )
 POLL: Final = frozenset({"max", "wait", "poll_id", "refused", "withdraw"})
-HEARTBEAT: Final = frozenset({"running", "free", "as_of_ms", "asks_to_continue", "proof"})
+HEARTBEAT: Final = frozenset({"running", "free", "as_of_ms", "max_jobs", "asks_to_continue", "proof"})
 CLAIM: Final = frozenset({"job_id", "token"})
 REPORTED_CLAIM: Final = CLAIM | {"progress", "checkpoint", "seq"}

@@ -5,7 +5,14 @@ import re
 from typing import Final
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, remains, until
+from jqmaster.conformance.questions import (
+    FailedError,
+    Questions,
+    WorkerMode,
+    expect,
+    remains,
+    until,
+)
 from jqmaster.conformance.worker_under_test import FAIL, SLEEP, WorkerUnderTest, claim_of
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("result")
@@ -144,6 +151,50 @@ async def _(worker: WorkerUnderTest) -> None:
     for job in jobs:
         await worker.result_of(job)
     await until(lambda: not worker.master.beats[-1].tokens, "the results were not reported")
+
+
+async def _takes_with_an_answer(worker: WorkerUnderTest, *jobs: Fields) -> bool:
+    """Give the worker these jobs with the answer to a report. Return False if it does not ask for jobs: this is
+    optional, and it gets all jobs by pushes."""
+    worker.master.script.next_jobs = list(jobs)
+    first = worker.job()
+    await worker.give(first)
+    await worker.result_of(first)
+    if worker.master.jobs_after[-1] is None:
+        return False
+    await until(lambda: not worker.master.script.next_jobs, "it reports no success alone")
+    return True
+
+
+@TOPIC.question(
+    "next_jobs",
+    "if it asks for jobs with answers: such a job runs once, and the next report shows that it came",
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job, later = worker.job(argument=1), worker.job(argument=2)
+    if not await _takes_with_an_answer(worker, job):
+        return
+    await worker.result_of(job)
+    # The master does not know whether its answer arrived, and pushes the same offer.
+    await worker.give(job)
+    await worker.give(later)
+    await worker.result_of(later)
+    expect(
+        worker.master.jobs_after[-1] == str(job["fence"]), f"JQ-Jobs-After is {worker.master.jobs_after[-1]}"
+    )
+    await remains(lambda: len(worker.reports_of(job)) == 1, "it ran twice", 2 * worker.beat_s)
+
+
+@TOPIC.question(
+    "next_jobs_refused", "if it asks for jobs with answers: such a job that it does not take is handed back"
+)
+async def _(worker: WorkerUnderTest) -> None:
+    unknown, job = worker.job("conformance.nobody"), worker.job(argument=1)
+    if not await _takes_with_an_answer(worker, unknown, job):
+        return
+    item = await worker.result_of(unknown)
+    expect(item.get("type") == "handed_back", f"it is reported as {item.get('type')}")
+    await worker.result_of(job)
 
 
 @TOPIC.question(

@@ -19,6 +19,7 @@ import {
   newId,
   task,
 } from "jqmaster-sdk";
+import { encode } from "#dist/wire/msgpack.js";
 import { LIVE, MASTER, unique, until, withWorker } from "./support.js";
 
 test("a job is pushed and its result fetched", LIVE, async () => {

@@ -14,6 +14,8 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
   /** Leave the body of a success as bytes. */
   readonly isRaw?: boolean;
+  /** Further header fields. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -50,14 +52,14 @@ export class MasterClient {
    *
    * @throws NoAnswerError; then it is another master's turn, as it is after a 5xx.
    */
-  async call(method: string, path: string, { body, timeoutMs = this.timeoutMs, isRaw = false, signal }: CallOptions = {}): Promise<MasterAnswer> {
+  async call(method: string, path: string, { body, timeoutMs = this.timeoutMs, isRaw = false, headers = {}, signal }: CallOptions = {}): Promise<MasterAnswer> {
     const address = this.masters.current;
     const timeout = AbortSignal.timeout(timeoutMs);
     let answer: MasterAnswer;
     try {
       const response = await this.#fetch(address + path, {
         method,
-        headers: { ...this.#headers, ...this.masters.storeHeaders() },
+        headers: { ...this.#headers, ...this.masters.storeHeaders(), ...headers },
         redirect: "manual",
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         ...(body === undefined ? {} : { body }),

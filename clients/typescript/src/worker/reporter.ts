@@ -1,9 +1,11 @@
 /** Reports how jobs ended, until a master has answered. */
 
 import { pauseMs } from "../masters/masters.js";
-import { encode, encodeList } from "../wire/msgpack.js";
+import { decode, encode, encodeList } from "../wire/msgpack.js";
 import type { ResultsAnswer } from "../wire/protocol.js";
-import type { Claim } from "./claims.js";
+import { fieldsOf } from "../wire/raw.js";
+import type { AnsweredJobs } from "./answered-jobs.js";
+import { Claim } from "./claims.js";
 import type { Membership } from "./membership.js";
 import { refusedByMaster, type Outcome } from "./outcomes.js";
 import type { WorkerState } from "./state.js";
@@ -24,6 +26,8 @@ interface Report {
 /** The results that no master has answered yet. */
 export class Reporter {
   readonly #outbox = new Map<string, Report>();
+  /** Takes the jobs that come with answers. Undefined: none may come. */
+  nextJobs: AnsweredJobs | undefined;
 
   constructor(
     private readonly state: WorkerState,
@@ -56,9 +60,14 @@ export class Reporter {
       }
       const { id } = this.state.registered;
       const body = encodeList("results", batch.map(({ bytes }) => bytes));
-      const answer = await this.calls.call("POST", `/api/workers/${id}/results`, { body });
+      const answer = await this.calls.call("POST", `/api/workers/${id}/results`, {
+        body,
+        // A job that cannot be decoded must not cost the rest of the answer.
+        isRaw: true,
+        ...(this.nextJobs === undefined ? {} : { headers: this.nextJobs.headers }),
+      });
       if (answer.status === 200) {
-        this.#take(batch, answer.body as unknown as ResultsAnswer);
+        this.#read(id, batch, answer.bytes);
         [tries, isAlone] = [0, false];
       } else if (answer.status === 404 && answer.code === "unknown_worker") {
         await this.membership.rejoin(id);
@@ -72,6 +81,21 @@ export class Reporter {
         if (report?.isReplacement === true) await this.state.pause(pauseMs(++tries, undefined));
         else if (report !== undefined) this.#replace(report, answer.detail);
       }
+    }
+  }
+
+  #read(id: string, batch: readonly Report[], bytes: Uint8Array): void {
+    const fields = fieldsOf(bytes) ?? new Map<string, Uint8Array>();
+    const list = (name: string) => {
+      const encoded = fields.get(name);
+      return encoded === undefined ? [] : decode(encoded);
+    };
+    this.#take(batch, { accepted: list("accepted"), stale: list("stale"), refused: list("refused") } as ResultsAnswer);
+    if (!fields.has("jobs")) return;
+    for (const job of this.nextJobs?.take(id, fields) ?? []) {
+      const claim = new Claim(job, Infinity, Infinity);
+      claim.isRunning = false;
+      this.report(claim, { type: "handed_back" });
     }
   }
 

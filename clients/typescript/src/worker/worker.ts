@@ -6,6 +6,7 @@ import { inNamespace } from "../masters/namespaces.js";
 import { environment } from "../pusher/environment.js";
 import { Pusher, type PusherOptions } from "../pusher/pusher.js";
 import type { AnyTask } from "../tasks/task.js";
+import { AnsweredJobs } from "./answered-jobs.js";
 import { openChallenge } from "./challenge-calls.js";
 import { steadyMs } from "./clocks.js";
 import { Endpoint } from "./endpoint.js";
@@ -125,6 +126,7 @@ export class Worker {
       },
     });
     const offers = new Offers(state, this.#runner);
+    if (options.pull !== true) this.#reporter.nextJobs = new AnsweredJobs(state, offers);
     this.#endpoint = new Endpoint(state, offers, this.#runner);
     this.#heartbeats = new Heartbeats(state, calls, this.#membership, this.#runner);
     this.#puller = options.pull === true ? new Puller(state, calls, this.#membership, offers) : undefined;

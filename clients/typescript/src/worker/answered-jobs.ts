@@ -1,0 +1,45 @@
+/** Jobs that come with the answers to a worker's reports, so that a slot is filled again without a push. */
+
+import { decode } from "../wire/msgpack.js";
+import type { Dispatch } from "../wire/protocol.js";
+import type { Offers } from "./offers.js";
+import type { WorkerState } from "./state.js";
+
+/** Takes the jobs. */
+export class AnsweredJobs {
+  #newestFence = 0;
+
+  constructor(
+    private readonly state: WorkerState,
+    private readonly offers: Offers,
+  ) {}
+
+  /** The header of a report whose answer may carry jobs. It shows the masters which answers have arrived. */
+  get headers(): Readonly<Record<string, string>> {
+    // Without a slot, the worker would hand the jobs back.
+    return this.state.isDraining ? {} : { "JQ-Jobs-After": String(this.#newestFence) };
+  }
+
+  /**
+   * Starts the jobs of an answer to a report of the worker `id`. Returns those that are to be handed back.
+   *
+   * @param fields The answer, with each field still encoded.
+   */
+  take(id: string, fields: ReadonlyMap<string, Uint8Array>): readonly Dispatch[] {
+    const [epoch, jobs] = [fields.get("epoch"), fields.get("jobs")];
+    // Jobs of a membership that is over are left to their leases.
+    if (epoch === undefined || jobs === undefined || this.state.member?.id !== id) return [];
+    const judged = this.offers.judge(decode(epoch), jobs);
+    if (judged === undefined) {
+      // The answer counts as lost: the master pushes these jobs, and learns what is wrong.
+      this.state.logger.error("jobs that came with an answer are not as the protocol has them, and are not taken");
+      return [];
+    }
+    const { accepted, rejected } = judged;
+    for (const { fence } of [...accepted, ...rejected.map(({ job }) => job)]) this.#newestFence = Math.max(this.#newestFence, fence);
+    // A duplicate waits for the end of its lease: handed back, it might come again at once.
+    const refused = rejected.filter(({ reason }) => reason !== "duplicate");
+    for (const { job, reason } of refused) this.state.logger.warn(`job ${job.job_id} is handed back: ${reason}`);
+    return refused.map(({ job }) => job);
+  }
+}
