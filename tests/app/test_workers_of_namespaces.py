@@ -338,3 +338,35 @@ async def test_the_same_id_may_run_in_two_namespaces_at_once(installation: Insta
         assert job_id in held.running
         held.release(job_id)
         await shop.until_state(job_id, "succeeded")
+
+
+async def test_a_call_of_a_task_may_go_to_another_namespace(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JQMASTER_URL", installation.url)
+    shop, mail = installation.api("shop"), installation.api("mail")
+    away = Tasks()
+
+    @away.task("echo.text", keep_result=True)
+    async def echo(text: str) -> str:
+        return text
+
+    @away.task("hand.on", keep_result=True)
+    async def hand_on(text: str) -> str:
+        # Inside a job, the namespace is that of the job, unless the call names another.
+        here = await echo.aenqueue(text)
+        there = await echo.using(namespace="mail", priority=3).aenqueue(text)
+        return f"{here.id} {there.id}"
+
+    async with Held(installation.url, tasks=away).up():
+        handle = await hand_on.using(namespace="shop").aenqueue("x")
+        here, there = (await handle.aget(10)).split()
+        await shop.until_state(here, "succeeded")
+        assert (await mail.until_state(there, "succeeded"))["priority"] == 3
+        assert (await shop.call("GET", f"/api/jobs/{there}"))[0] == 404
+        handles = await echo.using(namespace="mail").amany([{"text": "a"}, {"text": "b"}])
+        assert [await one.aget(10) for one in handles] == ["a", "b"]
+        with pytest.raises(ValueError, match="2 to 39 of the characters"):
+            await echo.using(namespace="Mail").aenqueue("x")
+        with pytest.raises(TypeError, match="goes wherever it is enqueued"):
+            echo.using(namespace="mail").to_job("x")

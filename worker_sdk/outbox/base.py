@@ -276,6 +276,9 @@ class _Bare:
     def sync_pusher(self) -> Any:
         return self._pushers.bare_sync_pusher()
 
+    def in_namespace(self, namespace: str) -> "_Bare":
+        return self
+
 
 def chain_of_this_moment() -> "EnqueueChain | None":
     """Return the middleware around jobs that are enqueued here. Inside a job, it is the worker's."""

@@ -1,7 +1,7 @@
 """The clients of tasks inside a transaction with an outbox. They write rows instead of calling a master."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from worker_sdk.enqueueing import around_all, around_one
 from worker_sdk.outbox.base import chain_of_this_moment, in_pages
@@ -31,6 +31,10 @@ class Writer:
 
     def sync_pusher(self) -> "_Client":
         return _Client(self)
+
+    def in_namespace(self, namespace: str) -> NoReturn:
+        """Raise TypeError: the rows of an outbox are for one namespace."""
+        raise TypeError("jobs of another namespace cannot be enqueued in an outbox")
 
     def write(self, jobs: Iterable[JobLike]) -> list[str]:
         """Write the rows of jobs, and return their IDs in order."""

@@ -25,6 +25,10 @@ class Pushers(Protocol):
 
     def sync_pusher(self) -> "SyncPusher": ...
 
+    def in_namespace(self, namespace: str) -> "Pushers":
+        """Return the clients of another namespace at the same masters. Raise ValueError if none can have this name."""
+        ...
+
 
 class LazyPushers:
     """`affinity`: the store that their jobs go to; None: the store of the first master that grants a call.
@@ -50,6 +54,7 @@ class LazyPushers:
         self._durability = durability
         self._pusher: Pusher | None = None
         self._sync_pusher: SyncPusher | None = None
+        self._others: dict[str, LazyPushers] = {}
 
     def pusher(self) -> "Pusher":
         """Return the pusher for the event loop."""
@@ -94,6 +99,23 @@ class LazyPushers:
 
         return chain_of(middleware_or_default(self._middleware))
 
+    def in_namespace(self, namespace: str) -> "LazyPushers":
+        """Return the clients of another namespace at the same masters. Raise ValueError if none can have this name."""
+        if (others := self._others.get(namespace)) is None:
+            from worker_sdk.transport.namespaces import moved_to
+
+            given = [self._masters] if isinstance(self._masters, str) else self._masters
+            # Another namespace may be in another store.
+            others = self._others[namespace] = LazyPushers(
+                [moved_to(address, namespace) for address in given],
+                self._token,
+                timeout_s=self._timeout_s,
+                max_wait_s=self._max_wait_s,
+                durability=self._durability,
+                middleware=self._middleware,
+            )
+        return others
+
     def without_middleware(self, max_wait_s: float) -> "LazyPushers":
         """Return clients of the same masters without middleware, which repeat a call for `max_wait_s`."""
         return LazyPushers(
@@ -110,12 +132,16 @@ class LazyPushers:
         """Close the connections of threads."""
         if self._sync_pusher is not None:
             self._sync_pusher.close()
+        for others in self._others.values():
+            others.close()
 
     async def stop(self) -> None:
         if self._pusher is not None:
             await self._pusher.aclose()
         if self._sync_pusher is not None:
             self._sync_pusher.close()
+        for others in self._others.values():
+            await others.stop()
 
 
 def configured_pushers(masters: str | Sequence[str], token: str | None) -> LazyPushers:

@@ -9,7 +9,14 @@ from worker_sdk.pusher.unique import Debounce, Unique
 
 
 class TaskOptions(JobOptions, total=False):
-    """Options of `Task.using`: those of `JobOptions`."""
+    """Options of `Task.using`: those of `JobOptions`, and
+
+    * `namespace`: the namespace that the jobs go to, at the same master. Default: that of the tasks, of the running
+      job or of the process. Its handles ask there. It is for `enqueue`, `aenqueue`, `many` and `amany`: a flow, a
+      batch and an outbox belong to one namespace.
+    """
+
+    namespace: str | None
 
 
 class CommandOptions(TypedDict, total=False):

@@ -88,12 +88,16 @@ class TaskJob(Job, Generic[ResultT_co]):
 class _Maker:
     """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot be encoded."""
 
-    def __init__(self, task: "Task[..., Any]", options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, task: "Task[..., Any]", options: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
         load(OF_TASKS)
         from worker_sdk.pusher.jobs import PLAIN_OPTIONS, give_id, wire_options
 
         self._task = task
         self._options = options
+        # As the job shows them.
+        self._told = options if namespace is None else {**options, "namespace": namespace}
         self._bind, self._encode = task.codec.bind, task.codec.encode_arguments
         self._wire_options, self._give_id = wire_options, give_id
         self._seal = task.seal
@@ -119,7 +123,7 @@ class _Maker:
             self._give_id(job)
         if self._seal is not None:
             self._seal.seal_job(job)
-        job.task, job.arguments, job.options = self._task, arguments, self._options
+        job.task, job.arguments, job.options = self._task, arguments, self._told
         return job
 
     def _new_fields(self) -> dict[str, Any]:
@@ -140,16 +144,20 @@ class Calls(Generic[P, ResultT_co]):
         handle = make_thumbnail.using(delay=60).enqueue(42)
     """
 
-    __slots__ = ("_maker", "_options", "_task")
+    __slots__ = ("_maker", "_namespace", "_options", "_task")
 
-    def __init__(self, task: "Task[P, ResultT_co]", options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, task: "Task[P, ResultT_co]", options: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
         self._task = task
         self._options = options
+        self._namespace = namespace
         self._maker: _Maker | None = None
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
         """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
-        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type.
+        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type. A
+        namespace that cannot exist is a ValueError of the call that enqueues.
 
         * `options`: see `TaskOptions`.
 
@@ -161,10 +169,13 @@ class Calls(Generic[P, ResultT_co]):
         load(("worker_sdk.pusher.jobs",))
         from worker_sdk.pusher.jobs import JobOptions, unknown_options
 
+        namespace = options.pop("namespace", self._namespace)
         if unknown := options.keys() - JobOptions.__annotations__.keys():
             raise unknown_options(unknown)
         check_options(options)
-        return Calls(self._task, {**self._options, **options})
+        if namespace is not None and not isinstance(namespace, str):
+            raise TypeError(f"namespace is {namespace!r}: give its name as text")
+        return Calls(self._task, {**self._options, **options}, namespace)
 
     def __repr__(self) -> str:
         return f"<task {self._task.name} with {', '.join(self._options) or 'no options'}>"
@@ -179,13 +190,19 @@ class Calls(Generic[P, ResultT_co]):
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
         """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
 
-        Its arguments are those of the function. Raise TypeError if they do not fit.
+        Its arguments are those of the function. Raise TypeError if they do not fit, and after `using(namespace=…)`: a
+        job as data goes wherever it is enqueued.
 
         For example:
 
             jobs = [make_thumbnail.to_job(42), make_thumbnail.to_job(43, width=640)]
             handles = make_thumbnail.many(jobs)
         """
+        if self._namespace is not None:
+            raise TypeError(
+                f"{self._task.name}: a job as data goes wherever it is enqueued: make it without a namespace, and give "
+                "it to using(namespace=…).many"
+            )
         try:
             return (self._maker or self._new_maker()).make(args, kwargs)
         except InvalidArgument as exc:
@@ -208,7 +225,7 @@ class Calls(Generic[P, ResultT_co]):
             print(handle.id)
         """
         job = (self._maker or self._new_maker()).make(args, kwargs)
-        pushers = self._task.pushers()
+        pushers = self._task.pushers(self._namespace)
         return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
@@ -223,7 +240,7 @@ class Calls(Generic[P, ResultT_co]):
             print(handle.id)
         """
         job = (self._maker or self._new_maker()).make(args, kwargs)
-        pushers = self._task.pushers()
+        pushers = self._task.pushers(self._namespace)
         return self._task.handle_of(job, await pushers.pusher().enqueue_job(job), pushers)
 
     def many(self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]]) -> "list[JobHandle[ResultT_co]]":
@@ -238,7 +255,7 @@ class Calls(Generic[P, ResultT_co]):
             handles = make_thumbnail.many({"photo_id": number} for number in range(20))
         """
         states: list[str] = []
-        pushers = self._task.pushers()
+        pushers = self._task.pushers(self._namespace)
         ids = pushers.sync_pusher().enqueue_many(self._recording_states(calls, states))
         return self._handles(states, ids, pushers)
 
@@ -257,7 +274,7 @@ class Calls(Generic[P, ResultT_co]):
             handles = await make_thumbnail.amany({"photo_id": number} for number in range(20))
         """
         states: list[str] = []
-        pushers = self._task.pushers()
+        pushers = self._task.pushers(self._namespace)
         if isinstance(calls, AsyncIterable):
             ids = await pushers.pusher().enqueue_many(self._arecording_states(calls, states))
         else:
@@ -291,7 +308,7 @@ class Calls(Generic[P, ResultT_co]):
             yield job
 
     def _new_maker(self) -> _Maker:
-        self._maker = _Maker(self._task, self._options)
+        self._maker = _Maker(self._task, self._options, self._namespace)
         return self._maker
 
     def _job(self, call: "TaskJob[Any] | Mapping[str, Any]") -> TaskJob[Any]:
@@ -413,11 +430,11 @@ class Task(Calls[P, ResultT_co]):
         found: ResultT_co = self.codec.decode_result(value)
         return found
 
-    def pushers(self) -> "Pushers":
-        """Return the clients for a call at this moment."""
+    def pushers(self, namespace: str | None = None) -> "Pushers":
+        """Return the clients for a call at this moment. `namespace`: another than that of the process or the tasks."""
         from worker_sdk.tasks.client import pushers_for
 
-        return pushers_for(self.tasks.own_pushers())
+        return pushers_for(self.tasks.own_pushers(), namespace=namespace)
 
     def handle_of(self, job: TaskJob[Any], job_id: str, pushers: "Pushers") -> "JobHandle[ResultT_co]":
         """Return the handle of a job that was enqueued. With a key of any kind it may have the ID of an earlier job."""

@@ -362,6 +362,9 @@ class _Recorder:
     def sync_pusher(self) -> SyncPusher:
         return cast(SyncPusher, _RecordingSyncPusher(self._enqueued, self._chain))
 
+    def in_namespace(self, namespace: str) -> "_Recorder":
+        return self
+
 
 class _RecordingSyncPusher:
     def __init__(self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None) -> None:

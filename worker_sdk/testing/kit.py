@@ -240,6 +240,10 @@ class _Store:
     def sync_pusher(self) -> "_KitClient":
         return _KitClient(self, self.chain())
 
+    def in_namespace(self, namespace: str) -> "_Store":
+        """Return this object: a job of any namespace is recorded, with its namespace among its options."""
+        return self
+
     def bare_pusher(self) -> "_AsyncKitClient":
         return _AsyncKitClient(self, None)
 
@@ -444,6 +448,9 @@ class _OfJobs:
 
     def sync_pusher(self) -> "_KitClient":
         return _KitClient(self._store, self._store.chain_of_jobs)
+
+    def in_namespace(self, namespace: str) -> "_OfJobs":
+        return self
 
 
 class _KitClient:
