@@ -25,7 +25,7 @@ MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
 # A service counts a call when it arrives. A model answers long after that, but other services do so at once. So a call
 # counts from its answer on, or from this long after the beginning of the handler, whichever is sooner.
-COUNTED_WITHIN_S: Final = 1.0
+COUNTED_WITHIN_S: Final = 2.0
 
 _NEVER: Final = float("inf")
 

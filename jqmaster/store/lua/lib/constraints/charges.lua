@@ -131,7 +131,7 @@ local charges = lazily.made_by(function()
   local function take(gate, entries, sum, begun, begun_sum)
     redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
     add_to_sum(gate.id, sum)
-    if gate.window_most and #begun > 0 then
+    if begun and #begun > 0 then
       local key, sum_key = tag .. 'starts:' .. gate.id, tag .. 'started:' .. gate.id
       -- Remove only the starts that this call has read, because the sum still includes all others.
       if gate.expired > 0 then redis.call('ZREMRANGEBYRANK', key, 0, gate.expired - 1) end
@@ -180,15 +180,18 @@ local charges = lazily.made_by(function()
   -- tokens of claims that never started, as a set (nil: none). Returns whether the gate may have more room than before.
   -- Call it before the slots are given back.
   local function give_back(gate_id, ids, unstarted)
-    local key, sum, count, never_began = tag .. 'charges:' .. gate_id, 0, 0, {}
+    local key, sum, count, never_began = tag .. 'charges:' .. gate_id, 0, 0, nil
     for from = 1, #ids, MAX_NAMED do
-      local some = {unpack(ids, from, math.min(from + MAX_NAMED - 1, #ids))}
+      local some = #ids <= MAX_NAMED and ids or {unpack(ids, from, math.min(from + MAX_NAMED - 1, #ids))}
       local entries = redis.call('HMGET', key, unpack(some))
       for n = 1, #entries do
         local entry = entries[n]
         if entry then
           sum = sum + charge_of(entry)
-          if unstarted and unstarted[sub(entry, 1, TOKEN_LENGTH)] then never_began[#never_began + 1] = entry end
+          if unstarted and unstarted[sub(entry, 1, TOKEN_LENGTH)] then
+            never_began = never_began or {}
+            never_began[#never_began + 1] = entry
+          end
         end
       end
       if handed_over.is_used() then add_to_handed_over(gate_id, -handed_over_sum(gate_id, some, entries)) end
@@ -197,7 +200,8 @@ local charges = lazily.made_by(function()
     if count == 0 then return false end
     add_to_sum(gate_id, -sum)
     local limits = constraints.limits_of(gate_id)
-    return forget_starts(gate_id, never_began) or lowered[gate_id] or not limits or limits.tracks_slots
+    local has_fewer_starts = never_began and forget_starts(gate_id, never_began)
+    return has_fewer_starts or lowered[gate_id] or not limits or limits.tracks_slots
   end
 
   -- Marks a job as handed over to another system. The job keeps its charge.

@@ -41,7 +41,8 @@ local passing = lazily.made_by(function()
   local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
     local list = charged[gate.id]
     if not list then
-      list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = {}, begun_sum = 0}
+      -- Most of many gates have no window, and make no list of starts.
+      list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = gate.window_most and {} or nil, begun_sum = 0}
       charged[gate.id] = list
     end
     if kept then weight = charges.charge_of(kept) end

@@ -62,18 +62,23 @@ local taking = (function()
   end
 
   -- Returns the first own gate that holds the job back; nil if none does.
-  local function closed_own(own, job, place, now_ms)
+  local function closed_own(own, job, lane, id, score, now_ms)
     local closed_by = gates.first_closed(own, now_ms)
-    if closed_by and closed_by.weight_default then
-      weights.keep_at_closed(closed_by, weights.of_record(job), place)
+    if closed_by then
+      if closed_by.weight_default then
+        weights.keep_at_closed(closed_by, weights.of_record(job), {id = id, score = score, order = id .. lane.id})
+      end
+      return closed_by
     end
-    for _, gate_id in ipairs(closed_by and {} or own) do
-      if gate_ids.may_have_charges(gate_id) then
-        local weighted = weights.among(own, now_ms)
-        return weighted and weights.first_too_small(weighted, weights.of_record(job), place)
+    local weighted
+    for n = 1, #own do
+      if gate_ids.may_have_charges(own[n]) then
+        weighted = weights.among(own, now_ms)
+        break
       end
     end
-    return closed_by
+    if not weighted or weights.all_have_room(weighted, weights.of_record(job)) then return nil end
+    return weights.first_too_small(weighted, weights.of_record(job), {id = id, score = score, order = id .. lane.id})
   end
 
   -- Returns whether a job may start at these gates, which have a weight. `order`: its place in the order of claims; nil
@@ -116,7 +121,7 @@ local taking = (function()
       return false, true
     end
     if own then
-      local closed_by = closed_own(own, job, {id = id, score = score, order = id .. lane.id}, now_ms)
+      local closed_by = closed_own(own, job, lane, id, score, now_ms)
       if closed_by then
         put_aside(lane, own, closed_by, score, id, now_ms)
         return false

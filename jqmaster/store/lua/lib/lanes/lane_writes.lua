@@ -150,23 +150,27 @@ local lane_writes = (function()
       end
       if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
     end
+    -- Gates where no slot was held have no more room than before.
+    local function note_room(gate_id, slots_freed)
+      local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
+      if slots_freed + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
+    end
     -- A damaged hash of charges does not keep the slots of its jobs.
-    local function free_at(gate_list, gates_of_list, jobs_of_lanes)
-      local count = 0
+    local function free_at(gate_list, jobs_of_lanes)
+      local count, gates_of_list = 0, gate_ids.split(gate_list)
       for _, jobs in ipairs(jobs_of_lanes) do
         for _, gate_id in ipairs(gates_of_list) do lists.alone(give_back_charges, gate_id, jobs) end
         count = count + slots.give_back(gate_list, jobs)
       end
-      -- Gates where no slot was held have no more room than before.
-      for _, gate_id in ipairs(gates_of_list) do
-        local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
-        if count + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
-      end
+      for _, gate_id in ipairs(gates_of_list) do note_room(gate_id, count) end
     end
-    for gate_list, jobs_of_lanes in pairs(freed) do
-      lists.alone(free_at, gate_list, gate_ids.split(gate_list), jobs_of_lanes)
+    -- There may be as many of these gates as jobs, so this makes no lists.
+    local function free_own(gate_id, jobs)
+      if gate_ids.may_have_charges(gate_id) then lists.alone(give_back_charges, gate_id, jobs) end
+      note_room(gate_id, slots.give_back(gate_id, jobs))
     end
-    for gate_id, jobs in pairs(lanes.freed_own) do lists.alone(free_at, gate_id, {gate_id}, {jobs}) end
+    for gate_list, jobs_of_lanes in pairs(freed) do lists.alone(free_at, gate_list, jobs_of_lanes) end
+    for gate_id, jobs in pairs(lanes.freed_own) do lists.alone(free_own, gate_id, jobs) end
     if lazily.is_made(charges) then lists.alone(charges.write_sums) end
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
