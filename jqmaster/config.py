@@ -57,6 +57,9 @@ OWN_PATHS: Final = frozenset(
 MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
 
+_QUOTA = re.compile(
+    r"(waiting_jobs|waiting_bytes|pushes_per_s|argument_bytes|workers|streams)=[1-9][0-9]{0,11}"
+)
 _REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
 
 # The same hosts as a target may allow.
@@ -516,6 +519,13 @@ class Settings(BaseSettings):
         le=1_000,
         description="Most namespaces besides `default`. A request to create a further one gets 409.",
     )
+    namespace_quotas: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        max_length=6,
+        description="Quotas of all namespaces that have none of their own, `default` included, as `QUOTA=NUMBER`: "
+        "`waiting_jobs`, `waiting_bytes`, `pushes_per_s`, `argument_bytes`, `workers` and `streams`. Default: no "
+        "bounds.",
+    )
     max_event_bytes: int = Field(
         64 * 1024,
         ge=1024,
@@ -867,6 +877,19 @@ class Settings(BaseSettings):
             group, sign, role = entry.rpartition("=")
             if not group or not sign or role not in ("viewer", "operator", "admin"):
                 raise ValueError(f"{entry[:100]}: expected GROUP=ROLE, with viewer, operator or admin")
+        return entries
+
+    @field_validator("namespace_quotas")
+    @classmethod
+    def _are_quotas(cls, entries: list[str]) -> list[str]:
+        for entry in entries:
+            if not _QUOTA.fullmatch(entry):
+                raise ValueError(
+                    f"{entry[:100]}: expected QUOTA=NUMBER, such as waiting_jobs=100000, with one of waiting_jobs, "
+                    "waiting_bytes, pushes_per_s, argument_bytes, workers and streams"
+                )
+        if len({entry.partition("=")[0] for entry in entries}) < len(entries):
+            raise ValueError("a quota is named twice; name each once")
         return entries
 
     @field_validator("webhook_secrets")

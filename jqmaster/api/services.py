@@ -45,6 +45,7 @@ from jqmaster.service.namespaces.editor import NamespaceEditor
 from jqmaster.service.namespaces.moves import MoveService
 from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import Places
+from jqmaster.service.namespaces.quotas_in_force import QuotasInForce
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
@@ -132,8 +133,7 @@ class NamespaceServices:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`master_id` identifies this process, `store_id` the store. `prefix`: `/ns/NAME` for a namespace, otherwise empty.
-    `job_times`: the durations in force in the namespace.
-    `argument_quota`: the bytes that an argument may have by the quota of the namespace. `namespaces`: None for a
+    `job_times`: the durations in force in the namespace. `quotas`: those of the namespace. `namespaces`: None for a
     namespace. `admit_url` returns the normalised URL of a worker or raises AddressRefusedError. `fireworq`: None while
     the gateway is off. `breakers` returns the breaker of each worker if this master leads, `openapi` the OpenAPI
     document."""
@@ -149,7 +149,7 @@ class Services:
     job_actions: JobActions
     feed: LiveFeed
     intake: Intake
-    argument_quota: LiveValue[int]
+    quotas: QuotasInForce
     bulk_actions: BulkActionService
     why: WhyService
     backlog_why: BacklogWhy

@@ -30,6 +30,7 @@ from jqmaster.app.store_set import StoreSet
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
+from jqmaster.domain.namespaces.quotas import quotas_of
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component
 from jqmaster.net.egress import EgressGuard
@@ -87,7 +88,9 @@ class Master:
             RegistryCopy(settings.data_dir, store.url, settings.shard),
             clock,
             shard=settings.shard,
+            defaults=self.live.derive(lambda s: quotas_of(s.namespace_quotas)),
         )
+        self.live.follow(lambda _: self.registry.tell())
         policies = Policies(self.live)
         self.guard = self._make_guard(settings.allowed_worker_networks)
         self.shared = self._make_shared(policies, clock)

@@ -135,7 +135,7 @@ class RequestServices:
             job_actions=services.job_actions,
             feed=self.feed,
             intake=services.intake,
-            argument_quota=services.argument_quota.most,
+            quotas=services.quotas,
             bulk_actions=self._make_bulk_actions(),
             why=self.why,
             backlog_why=self.backlog_why,
@@ -304,6 +304,7 @@ class RequestServices:
             stats=self.stats.now,
             counts=self._stores.inspector.counts,
             max_streams=policies.max_streams,
+            quota=self._services.quotas.streams,
             access=policies.listeners,
             waiting=self.waiting,
         )

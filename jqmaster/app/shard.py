@@ -94,7 +94,7 @@ class ServedShard:
             self.services.admission,
             self.services.intake.pace,
             self.services.room,
-            self.services.argument_quota,
+            self.services.quotas,
             self.services.schema_judge,
             self.services.job_actions,
             self.services.enqueue,

@@ -53,7 +53,7 @@ from jqmaster.service.logs.archived import ArchivedLogs
 from jqmaster.service.logs.archiving import LogArchiving
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
-from jqmaster.service.namespaces.argument_quota import ArgumentQuota
+from jqmaster.service.namespaces.quotas_in_force import QuotasInForce
 from jqmaster.service.namespaces.room import NamespaceRoom
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
@@ -83,6 +83,7 @@ from jqmaster.store.logs.archiving import LogArchivingStore
 from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 from jqmaster.store.operations.timeline import TimelineStore
+from jqmaster.store.operations.waiting_size import WaitingSize
 
 
 class ShardServices:
@@ -105,10 +106,8 @@ class ShardServices:
         self.usage = UsageStore(link, stores.records)
         # By level of durability: the number of replicas that must hold a new job. It lacks levels that are refused.
         self.admitted: LiveValue[Mapping[Durability | None, int]] = LiveValue({})
-        self.room = NamespaceRoom(
-            shared.registry, shared.namespace, stores.inspector.waiting, clock, on_change=self.judge_admission
-        )
-        self.argument_quota = ArgumentQuota(shared.registry, shared.namespace)
+        self.room = self._make_room()
+        self.quotas = QuotasInForce(shared.registry, shared.namespace)
         self.admission = AdmissionWatch(store, self.judge_admission)
         self.judge_admission()
         self._archive = self._make_archive()
@@ -166,6 +165,16 @@ class ShardServices:
         pace = PushPace(self.stores.inspector.load, shared.clock, rests=shared.rests)
         return Intake(pace, shared.policies.max_intake_bytes)
 
+    def _make_room(self) -> NamespaceRoom:
+        return NamespaceRoom(
+            self._shared.registry,
+            self._shared.namespace,
+            self._shared.clock,
+            count=self.stores.inspector.waiting,
+            size=WaitingSize(self.link).bytes,
+            on_change=self.judge_admission,
+        )
+
     def _make_constraint_editor(self) -> ConstraintEditor:
         return ConstraintEditor(
             self.stores.constraints,
@@ -199,6 +208,7 @@ class ShardServices:
             pace=self.intake.pace,
             can_notify=self._shared.webhooks.can_sign,
             admitted=self.admitted,
+            most_per_s=self.quotas.pushes_per_s,
         )
 
     def _make_archive(self) -> LogArchive | None:
@@ -212,7 +222,7 @@ class ShardServices:
             admit=self.admit,
             kept=self._shared.policies.kept_events,
             figures=self.figures.events,
-            argument_quota=self.argument_quota.most,
+            argument_quota=self.quotas.argument_bytes,
             pace=self.intake.pace,
         )
 
@@ -250,7 +260,14 @@ class ShardServices:
         registrations = Registrations(
             shared.workers, shared.clock, failures_per_minute=shared.policies.failed_registrations
         )
-        return WorkerService(stores.workers, registrations, stores.records, stores.progress)
+        return WorkerService(
+            stores.workers,
+            registrations,
+            stores.records,
+            stores.progress,
+            most=self.quotas.workers,
+            stale_ms=shared.policies.stale_ms,
+        )
 
     def _make_worker_actions(self) -> WorkerActions:
         stores = self.stores

@@ -194,7 +194,14 @@ _NAMESPACE: Final[dict[str, Any]] = {
     "store": "b",
     "tag": "shop",
     "state": "open",
-    "quotas": {"waiting_jobs": 100_000, "argument_bytes": 65_536},
+    "quotas": {
+        "waiting_jobs": 100_000,
+        "waiting_bytes": None,
+        "pushes_per_s": 500,
+        "argument_bytes": 65_536,
+        "workers": None,
+        "streams": None,
+    },
     "version": _NOW_MS,
 }
 _MOVE: Final[dict[str, Any]] = {

@@ -548,6 +548,12 @@ class Keys:
         "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack; "
         "`targets`, `namespaces`: versions of the targets and of the namespaces",
     )
+    pushes = Key(
+        "hash",
+        "always",
+        "`second` and `count`: the jobs that were pushed in this second, while the namespace has the quota "
+        "`pushes_per_s`",
+    )
     namespaces = Key(
         "hash",
         "while not empty",

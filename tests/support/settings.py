@@ -13,6 +13,7 @@ _OTHERS: dict[str, Any] = {
     "crowd_share": 0.7,
     "address_share": 0.5,
     "redact_paths": ["argument.password"],
+    "namespace_quotas": ["workers=100"],
     "offer_ms": 600,
 }
 

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from jqmaster.domain.namespaces.quotas import QUOTAS
 from tests.support import real_time
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer, started
@@ -71,7 +72,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await heading(page, "shop")
         made = (await api.call("GET", "/api/namespaces/shop"))[1]
         assert (made["title"], made["store"], made["tag"]) == ("The <b>shop</b>", "b", tag)
-        assert made["quotas"] == {"waiting_jobs": 2, "argument_bytes": 1000}
+        assert made["quotas"] == dict.fromkeys(QUOTAS) | {"waiting_jobs": 2, "argument_bytes": 1000}
         # The switcher appears with the second namespace.
         await expect(page.get_by_role("button", name="Namespace default")).to_be_visible()
 
@@ -84,7 +85,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await save.click()
         await expect(dialog).to_have_count(0)
         quotas = (await api.call("GET", "/api/namespaces/shop"))[1]["quotas"]
-        assert quotas == {"waiting_jobs": None, "argument_bytes": 1000}
+        assert quotas == dict.fromkeys(QUOTAS) | {"argument_bytes": 1000}
         await expect(page.locator(".fault")).to_have_count(0)
 
         await page.get_by_role("button", name="Close").click()

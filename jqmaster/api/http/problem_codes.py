@@ -259,8 +259,12 @@ CODES: Final = (
     ProblemCode("namespace_moving", (503,), "The namespace is being moved to another store.", _LATER),
     ProblemCode("namespace_faulted", (503,), "The namespace has failed on this master, and others have not.",
                 "Its `/ns/NAME/readyz` and the log of the master say what is wrong."),
-    ProblemCode("namespace_full", (429,), "As many jobs of the namespace wait as its quota allows.",
-                "Repeat after `Retry-After`, or raise `waiting_jobs` of the namespace."),
+    ProblemCode("namespace_full", (429,), "The namespace has as many waiting jobs, bytes of them, workers or streams "
+                "as its quota allows.", "Repeat after `Retry-After`, or raise the quota of the namespace."),
+    ProblemCode("namespace_rate", (429,), "As many jobs were pushed in this second as the quota `pushes_per_s` of the "
+                "namespace allows.", _LATER),
+    ProblemCode("push_over_quota", (422,), "The push has more jobs than the quota `pushes_per_s` of the namespace "
+                "allows in a second.", "Push the jobs in several requests, or raise the quota."),
     ProblemCode("argument_over_quota", (422,), "The argument exceeds the quota `argument_bytes` of the namespace.",
                 "Keep the data in your own store and pass its ID, or raise the quota."),
     ProblemCode("namespace_exists", (412,), "`If-None-Match: *` was sent and the namespace exists.", _READ),

@@ -68,7 +68,7 @@ async def enqueue(call: Call) -> Reply:
         call.services.reach.check_names(principal, (spec,))
     live = call.services.live.current
     size = len(spec.argument)
-    if size > live.max_argument_bytes or size > call.services.argument_quota.current:
+    if size > live.max_argument_bytes or size > call.services.quotas.argument_bytes.current:
         raise _argument_too_large(call, size, ())
     key = _idempotency_key(call) if b"idempotency-key" in fields else None
     durability = _durability(call) if b"jq-durability" in fields else live.durability
@@ -272,7 +272,7 @@ def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
     )
     specs = items if isinstance(items, list) else _specs_of(items)
     call.services.reach.check_names(call.principal, specs)
-    limit = min(settings.max_argument_bytes, call.services.argument_quota.current)
+    limit = min(settings.max_argument_bytes, call.services.quotas.argument_bytes.current)
     for index, spec in enumerate(specs):
         if len(spec.argument) > limit:
             raise _argument_too_large(call, len(spec.argument), ("jobs", index))
@@ -301,13 +301,13 @@ def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
     """Raise TooLargeError, or InvalidError for the quota of the namespace, that names the field below `loc`."""
-    limit = min(call.services.live.current.max_argument_bytes, call.services.argument_quota.current)
+    limit = min(call.services.live.current.max_argument_bytes, call.services.quotas.argument_bytes.current)
     if len(spec.argument) > limit:
         raise _argument_too_large(call, len(spec.argument), loc)
 
 
 def _argument_too_large(call: Call, size: int, loc: tuple[str | int, ...]) -> JqmasterError:
-    limit, quota = call.services.live.current.max_argument_bytes, call.services.argument_quota.current
+    limit, quota = call.services.live.current.max_argument_bytes, call.services.quotas.argument_bytes.current
     if limit >= size > quota:
         return InvalidError(
             f"the argument has more than {quota} bytes, the quota of its namespace; pass an ID and keep the data in "

@@ -6,36 +6,59 @@ from pydantic import Field
 
 from jqmaster.api.schemas import Answer, Count, Request
 from jqmaster.domain.namespaces.namespace import (
-    MAX_ARGUMENT_BYTES,
     MAX_TITLE,
-    MAX_WAITING_JOBS,
     NAME_PATTERN,
     STORE_PATTERN,
     TAG_PATTERN,
     NamespaceState,
 )
+from jqmaster.domain.namespaces.quotas import MOST
 
 NamespaceName = Annotated[str, Field(pattern=NAME_PATTERN, examples=["shop"])]
 StoreName = Annotated[str, Field(pattern=STORE_PATTERN, examples=["default"])]
 _Tag = Annotated[str, Field(pattern=TAG_PATTERN, examples=["shop"])]
 
 
-class QuotasRequest(Request):
-    """Bounds of a namespace."""
-
-    waiting_jobs: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_WAITING_JOBS,
-        description="Number of waiting jobs at which pushes and events get 429 `namespace_full`. Masters count once a "
-        "second, so more may wait for a moment. Null: no bound.",
+def _quota(name: str, text: str) -> Any:
+    return Field(
+        None, ge=1, le=MOST[name], description=f"{text} Null: the default of the installation, or no bound."
     )
-    argument_bytes: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_ARGUMENT_BYTES,
-        description="Bytes that the argument of one job may have, in MessagePack. A push with a larger one gets 422 "
-        "`argument_over_quota`. The setting `max_argument_bytes` applies, too. Null: only that.",
+
+
+class QuotasRequest(Request):
+    """Bounds of a namespace. The setting `namespace_quotas` has the defaults of the installation."""
+
+    waiting_jobs: int | None = _quota(
+        "waiting_jobs",
+        "Number of waiting jobs at which pushes and events get 429 `namespace_full`. Masters count once a second, so "
+        "more may wait for a moment.",
+    )
+    waiting_bytes: int | None = _quota(
+        "waiting_bytes",
+        "Bytes of the records of waiting jobs at which pushes and events get 429 `namespace_full`. A record is the "
+        "argument with the other fields of the job. Masters estimate the bytes once a second, from a sample if more "
+        "than 256 jobs wait.",
+    )
+    pushes_per_s: int | None = _quota(
+        "pushes_per_s",
+        "Number of jobs that may be pushed in one second of the store's clock. Further ones get 429 "
+        "`namespace_rate`, and a push that has more by itself gets 422 `push_over_quota`. Repeats of accepted jobs "
+        "and events do not count.",
+    )
+    argument_bytes: int | None = _quota(
+        "argument_bytes",
+        "Bytes that the argument of one job may have, in MessagePack. A push with a larger one gets 422 "
+        "`argument_over_quota`. The setting `max_argument_bytes` applies, too.",
+    )
+    workers: int | None = _quota(
+        "workers",
+        "Number of workers at which a further registration gets 429 `namespace_full`. Workers that have fallen silent "
+        "or are detached do not count.",
+    )
+    streams: int | None = _quota(
+        "streams",
+        "Number of live event streams of one master at which a further one gets 429 `namespace_full`. The setting "
+        "`max_streams` applies, too.",
     )
 
 
@@ -56,7 +79,7 @@ class NamespaceRequest(Request):
         "If the store has data with this tag, the namespace takes them over. Absent: its name, and the store must not "
         "have such data.",
     )
-    quotas: QuotasRequest | None = Field(None, description="Absent: no bounds.")
+    quotas: QuotasRequest | None = Field(None, description="Absent: the defaults of the installation.")
     state: str | None = Field(
         None, max_length=20, description="Ignored, so that a namespace can be sent back as it was shown."
     )
@@ -65,10 +88,14 @@ class NamespaceRequest(Request):
 
 
 class QuotasView(Answer):
-    """Bounds of a namespace."""
+    """Bounds of a namespace. Null: the default of the installation, or no bound."""
 
     waiting_jobs: int | None = Field(description="Number of waiting jobs at which pushes are refused.")
+    waiting_bytes: int | None = Field(description="Bytes of waiting jobs at which pushes are refused.")
+    pushes_per_s: int | None = Field(description="Number of jobs that may be pushed in a second.")
     argument_bytes: int | None = Field(description="Bytes that the argument of one job may have.")
+    workers: int | None = Field(description="Number of workers that may be registered.")
+    streams: int | None = Field(description="Number of live event streams that one master serves.")
 
 
 class NamespaceView(Answer):

@@ -17,7 +17,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.identity.access import LOCAL
 from jqmaster.domain.instant import iso_or_none
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.errors import JqmasterError, OverloadedError, StoreUnavailableError
+from jqmaster.errors import JqmasterError, OverloadedError, RateLimitedError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
@@ -71,7 +71,8 @@ SIGNS: Final = (
 
 class LiveFeed:
     """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` are
-    open at once. All listeners get the same events: `access` limits what these may contain.
+    open at once, and at most `quota`, which is that of the namespace. All listeners get the same events: `access`
+    limits what these may contain.
 
     A stream is never more than one state behind: newer data replaces what its client has not taken yet.
     """
@@ -85,6 +86,7 @@ class LiveFeed:
         stats: Body | None,
         counts: Callable[[], Awaitable[Mapping[JobState, int]]],
         max_streams: LiveValue[int],
+        quota: LiveValue[int],
         access: LiveValue[ContentAccess],
         waiting: WaitingPlaces,
     ) -> None:
@@ -94,6 +96,7 @@ class LiveFeed:
         self._stats = stats
         self._counts = counts
         self._max_streams = max_streams
+        self._quota = quota
         self._access = access
         self._waiting = waiting
         self._listeners: set[_Listener] = set()
@@ -129,7 +132,7 @@ class LiveFeed:
     @contextlib.contextmanager
     def place(self, who: str) -> Iterator[None]:
         """Take a place for a caller's stream that the feed does not serve. The stream must end soon after `is_ending`
-        is set. Raise OverloadedError."""
+        is set. Raise OverloadedError, RateLimitedError."""
         with self._checked_place(who):
             self._others += 1
             try:
@@ -141,6 +144,12 @@ class LiveFeed:
     def _checked_place(self, who: str) -> Iterator[None]:
         with self._waiting.take() as has_place, self._counted(who):
             streams = len(self._listeners) + self._others
+            if streams >= self._quota.current:
+                raise RateLimitedError(
+                    f"{streams} live streams of the namespace are open, which is its quota; close one",
+                    code="namespace_full",
+                    retry_after_s=RETRY_AFTER_S,
+                )
             if self.is_ending or not has_place or streams >= self._max_streams.current:
                 what = (
                     "the master is stopping" if self.is_ending else "too many streams of this master are open"
@@ -172,7 +181,7 @@ class LiveFeed:
         """Yield events as bytes: at once, and then at most one piece a second. End when the caller is no longer
         admitted. `has_missed`: the client has listened before, and is told to fetch everything again.
 
-        Raises OverloadedError at the first step.
+        Raises OverloadedError or RateLimitedError at the first step.
         """
         with self._checked_place(who):
             listener = _Listener()

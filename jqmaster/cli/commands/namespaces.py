@@ -23,11 +23,27 @@ TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown be
 
 WaitingJobsOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse pushes while so many jobs wait. 0: no quota."),
+    typer.Option(min=0, help="Refuse pushes while so many jobs wait. 0: the default of the installation."),
+]
+WaitingBytesOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Refuse pushes while waiting jobs have so many bytes. 0: as above."),
+]
+PushesOption = Annotated[
+    int | None,
+    typer.Option("--pushes-per-s", min=0, help="Accept at most so many jobs in a second. 0: as above."),
 ]
 ArgumentBytesOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse jobs with an argument of more bytes. 0: no quota."),
+    typer.Option(min=0, help="Refuse jobs with an argument of more bytes. 0: as above."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Register at most so many workers. 0: as above."),
+]
+StreamsOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Serve at most so many live event streams at each master. 0: as above."),
 ]
 
 
@@ -66,10 +82,22 @@ def create(
     ] = None,
     title: TitleOption = None,
     waiting_jobs: WaitingJobsOption = None,
+    waiting_bytes: WaitingBytesOption = None,
+    pushes_per_s: PushesOption = None,
     argument_bytes: ArgumentBytesOption = None,
+    workers: WorkersOption = None,
+    streams: StreamsOption = None,
 ) -> None:
     """Create a namespace, which is open at once."""
-    quotas = _changed({}, waiting_jobs=waiting_jobs, argument_bytes=argument_bytes)
+    quotas = _changed(
+        {},
+        waiting_jobs=waiting_jobs,
+        waiting_bytes=waiting_bytes,
+        pushes_per_s=pushes_per_s,
+        argument_bytes=argument_bytes,
+        workers=workers,
+        streams=streams,
+    )
     body = {"store": store, "tag": tag, "title": title or "", "quotas": quotas}
     _, answer = namespaces.put(http, name, body, new=True, if_match=None)
     http.say(answer, f"{name}  created  in store {answer['store']}, with the tag {answer['tag']}")
@@ -82,21 +110,32 @@ def set_fields(
     *,
     title: TitleOption = None,
     waiting_jobs: WaitingJobsOption = None,
+    waiting_bytes: WaitingBytesOption = None,
+    pushes_per_s: PushesOption = None,
     argument_bytes: ArgumentBytesOption = None,
+    workers: WorkersOption = None,
+    streams: StreamsOption = None,
     if_match: IfMatchOption = None,
 ) -> None:
     """Change the title and quotas of a namespace. The rest stays as it is."""
     present = http.get(namespaces.path(name))
     # Unless the caller names a version, it is the one that was read.
     known = if_match or str(present["version"])
-    quotas = _changed(present["quotas"], waiting_jobs=waiting_jobs, argument_bytes=argument_bytes)
+    quotas = _changed(
+        present["quotas"],
+        waiting_jobs=waiting_jobs,
+        waiting_bytes=waiting_bytes,
+        pushes_per_s=pushes_per_s,
+        argument_bytes=argument_bytes,
+        workers=workers,
+        streams=streams,
+    )
     body = {**present, **({} if title is None else {"title": title}), "quotas": quotas}
     _, answer = namespaces.put(http, name, body, new=False, if_match=known)
     told = [
-        f"{quota.replace('_', ' ')}: {'no quota' if most is None else most}"
-        for quota, most in answer["quotas"].items()
+        f"{quota.replace('_', ' ')}: {most}" for quota, most in answer["quotas"].items() if most is not None
     ]
-    http.say(answer, "  ".join((name, answer["title"], *told)))
+    http.say(answer, "  ".join((name, answer["title"], *(told or ["no quotas of its own"]))))
 
 
 @app.command()

@@ -1,10 +1,11 @@
 """A namespace: where its data lie, whether it serves, and how much it may use."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.namespaces.quotas import NO_QUOTAS, Quotas, quota_fault, quotas_set
 
 NamespaceState = Literal["open", "closed", "moving", "faulted"]
 STATES: Final[tuple[NamespaceState, ...]] = get_args(NamespaceState)
@@ -20,8 +21,6 @@ TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
 # Commands and pages use these words for something else than one namespace.
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
 MAX_TITLE: Final = 100
-MAX_WAITING_JOBS: Final = 1_000_000_000
-MAX_ARGUMENT_BYTES: Final = 1_000_000_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _STORE: Final = re.compile(STORE_PATTERN.replace("$", r"\Z"))
@@ -35,29 +34,6 @@ class NamespaceError(ValueError):
         super().__init__(msg)
         self.loc = loc
         self.msg = msg
-
-
-@dataclass(frozen=True, slots=True)
-class Quotas:
-    """The bounds of a namespace. None: there is none. Masters obey those in `OBEYED_QUOTAS`; the others are known, so
-    that a later release can set them.
-
-    `waiting_jobs`: jobs that may wait. `waiting_bytes`: bytes of the arguments of waiting jobs. `pushes_per_s`: jobs
-    pushed in a second. `argument_bytes`: bytes of the largest argument of one job. `workers`: registered workers.
-    `streams`: open event streams.
-    """
-
-    waiting_jobs: int | None = None
-    waiting_bytes: int | None = None
-    pushes_per_s: int | None = None
-    argument_bytes: int | None = None
-    workers: int | None = None
-    streams: int | None = None
-
-
-NO_QUOTAS: Final = Quotas()
-QUOTAS: Final = tuple(one.name for one in fields(Quotas))
-OBEYED_QUOTAS: Final = ("waiting_jobs", "argument_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +81,9 @@ def check_namespace(namespace: Namespace) -> None:
         )
     if len(namespace.title) > MAX_TITLE or not namespace.title.isprintable():
         raise NamespaceError(("title",), f"must have at most {MAX_TITLE} printable characters")
-    for quota in QUOTAS:
-        value = getattr(namespace.quotas, quota)
-        if value is not None and value < 1:
-            raise NamespaceError(
-                ("quotas", quota), "must be at least 1; leave it out for the default of the installation"
-            )
+    for quota, value in quotas_set(namespace.quotas).items():
+        if fault := quota_fault(quota, value):
+            raise NamespaceError(("quotas", quota), fault)
 
 
 def check_name(name: str) -> None:

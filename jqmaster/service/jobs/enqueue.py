@@ -77,13 +77,16 @@ class EnqueueService:
         pace: PushPace | None = None,
         can_notify: bool = True,
         admitted: LiveValue[Mapping[Durability | None, int]] | None = None,
+        most_per_s: LiveValue[int | None] | None = None,
     ) -> None:
         """`admit` returns the number of replicas that a new job of a level needs, or refuses it. `admitted`: what it
-        returns at present, for the levels that it does not refuse."""
+        returns at present, for the levels that it does not refuse. `most_per_s`: how many jobs may be pushed in a
+        second (None: any number)."""
         self._new_jobs = new_jobs
         self._constraints = constraints
         self._admit = admit
         self._admitted = admitted or LiveValue({})
+        self._most_per_s = most_per_s or LiveValue(None)
         self._reach = reach
         self._tracing = tracing
         self._pace = pace
@@ -152,6 +155,7 @@ class EnqueueService:
         other jobs are accepted, and the error says so. If the store fails, some of more than `MAX_PER_CALL`
         jobs may be accepted: OutcomeUnknownError."""
         self._check_notify(specs, ("jobs",))
+        self._check_number(specs)
         await self._check_reach(specs, caller, is_bulk=True)
         replicas = self._admit(durability)
         if any(map(_KEY, specs)):
@@ -170,6 +174,7 @@ class EnqueueService:
         backlog limits and idempotency keys. For jobs with such a key, it alone checks the ID, the uniqueness key and
         the expiry, too."""
         self._check_notify(specs, ("jobs",))
+        self._check_number(specs)
         await self._check_reach(specs, caller, is_bulk=True)
         self._admit(durability)
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
@@ -179,6 +184,17 @@ class EnqueueService:
         sorted_positions(specs, range(len(specs)))
         await self._checks.predecessors(specs, range(len(specs)))
         await self._checks.expiry(unkeyed, numbers)
+
+    def _check_number(self, specs: Sequence[JobSpec]) -> None:
+        """Refuse a push that is larger than a whole second's quota, and so would never be accepted."""
+        most = self._most_per_s.current
+        if most is not None and len(specs) > most:
+            rule = f"must have at most {most} jobs, because the namespace may push so many in a second"
+            raise InvalidError(
+                f"jobs: {rule}; push several times",
+                code="push_over_quota",
+                errors=[FieldError(("jobs",), rule)],
+            )
 
     def _check_notify(self, specs: Sequence[JobSpec], loc: tuple[str | int, ...]) -> None:
         if self._can_notify:
@@ -252,7 +268,11 @@ class EnqueueService:
             with self._traced(specs):
                 outcomes = await self._constraints.under(
                     lambda constraints: self._new_jobs.enqueue(
-                        specs, constraints, is_whole=True, replicas=replicas
+                        specs,
+                        constraints,
+                        is_whole=True,
+                        replicas=replicas,
+                        most_per_s=self._most_per_s.current,
                     )
                 )
         except PushRefused as exc:
@@ -311,12 +331,17 @@ class EnqueueService:
         async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
             try:
                 return await self._new_jobs.enqueue(
-                    specs, self._constraints.current.constraint_set, replicas=replicas
+                    specs,
+                    self._constraints.current.constraint_set,
+                    replicas=replicas,
+                    most_per_s=self._most_per_s.current,
                 )
             except StaleConstraints:
                 await self._constraints.reload()
             return await self._constraints.under(
-                lambda constraints: self._new_jobs.enqueue(specs, constraints, replicas=replicas)
+                lambda constraints: self._new_jobs.enqueue(
+                    specs, constraints, replicas=replicas, most_per_s=self._most_per_s.current
+                )
             )
 
         return Coalescer(

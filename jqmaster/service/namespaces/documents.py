@@ -7,12 +7,11 @@ from typing import Any
 from jqmaster.domain.matching.checks import Loc
 from jqmaster.domain.namespaces.namespace import (
     DEFAULT_STORE,
-    OBEYED_QUOTAS,
     Namespace,
     NamespaceError,
-    Quotas,
     check_namespace,
 )
+from jqmaster.domain.namespaces.quotas import QUOTAS, Quotas
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 
 
@@ -51,7 +50,7 @@ def describe(namespace: Namespace) -> dict[str, Any]:
         "store": namespace.store,
         "tag": namespace.tag,
         "state": namespace.state,
-        "quotas": {quota: getattr(namespace.quotas, quota) for quota in OBEYED_QUOTAS},
+        "quotas": {quota: getattr(namespace.quotas, quota) for quota in QUOTAS},
     }
 
 

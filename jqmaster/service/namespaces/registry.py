@@ -8,8 +8,10 @@ from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s, wait_for_event
 from jqmaster.domain.namespaces.namespace import DEFAULT, DEFAULT_STORE, Namespace, default_namespace
+from jqmaster.domain.namespaces.quotas import NO_QUOTAS, Quotas
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
 from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespaces
 
@@ -28,15 +30,24 @@ class NamespaceRegistry:
     from the store, and not only from the copy. `fault`: why the copy or the registry cannot be read or written; empty:
     they can.
 
-    `shard` is the tag of the default namespace. Nothing is read again unless `wake` is called, which `LiveSettings`
-    does when the version of the registry changes.
+    `shard` is the tag of the default namespace. `defaults`: the quotas of namespaces that have none of their own.
+    Nothing is read again unless `wake` is called, which `LiveSettings` does when the version of the registry changes.
     """
 
-    def __init__(self, store: NamespaceStore, copy: RegistryCopy, clock: Clock, *, shard: str) -> None:
+    def __init__(
+        self,
+        store: NamespaceStore,
+        copy: RegistryCopy,
+        clock: Clock,
+        *,
+        shard: str,
+        defaults: LiveValue[Quotas] | None = None,
+    ) -> None:
         self._store = store
         self._copy = copy
         self._clock = clock
         self._default = default_namespace(shard)
+        self._defaults = defaults or LiveValue(NO_QUOTAS)
         self._known = NO_NAMESPACES
         self.current: Mapping[str, Namespace] = self._with_default({})
         self.is_confirmed = False
@@ -50,6 +61,11 @@ class NamespaceRegistry:
     def version(self) -> int:
         """Return the version of the registry that is in force here; 0: nobody has created a namespace."""
         return self._known.version
+
+    def quotas_of(self, name: str) -> Quotas:
+        """Return the quotas that are in force in a namespace: its own, and the defaults of the installation."""
+        namespace = self.current.get(name)
+        return (namespace.quotas if namespace else NO_QUOTAS).or_else(self._defaults.current)
 
     def doubt(self, name: str) -> str | None:
         """Return why it is not known whether there is a namespace of this name, which is not among the current ones;
@@ -90,6 +106,11 @@ class NamespaceRegistry:
     def follow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
         """Call `obey` with the namespaces after every change. It must not raise."""
         self._followers.append(obey)
+
+    def tell(self) -> None:
+        """Call all followers, because namespaces or the default quotas have changed."""
+        for obey in list(self._followers):
+            obey(self.current)
 
     def unfollow(self, obey: Callable[[Mapping[str, Namespace]], None]) -> None:
         """Call `obey` no longer."""
@@ -169,8 +190,7 @@ class NamespaceRegistry:
         before, self._known = self.current, registry
         self.current = self._with_default(registry.namespaces)
         if dict(self.current) != dict(before):
-            for obey in list(self._followers):
-                obey(self.current)
+            self.tell()
 
     async def _write(self, registry: StoredNamespaces) -> str:
         """Write the copy, and return the fault; empty: there is none."""

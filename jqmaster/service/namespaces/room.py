@@ -1,4 +1,4 @@
-"""The room that the quota of waiting jobs leaves to a namespace."""
+"""The room that the quotas of waiting jobs leave to a namespace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,6 +6,7 @@ from typing import Final
 
 from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import JqmasterError, RateLimitedError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -16,27 +17,30 @@ RETRY_AFTER_S: Final = 5.0
 
 
 class NamespaceRoom:
-    """Component. Counts the waiting jobs of a namespace once a second while it has a quota for them, so more than the
-    quota may wait for as long. Without a quota, it does nothing.
+    """Component. Looks at the waiting jobs of a namespace once a second while it has a quota for their number or their
+    bytes, so more than the quota may wait for as long. Without such a quota, it does nothing.
 
-    `waiting` returns their number. `on_change` is called when `check` begins or ceases to refuse.
+    `count` returns the number of waiting jobs, and `size` estimates the bytes of their records. `on_change` is called
+    when `check` begins or ceases to refuse.
     """
 
     def __init__(
         self,
         registry: NamespaceRegistry,
         name: str,
-        waiting: Callable[[], Awaitable[int]],
         clock: Clock,
         *,
+        count: Callable[[], Awaitable[int]],
+        size: Callable[[], Awaitable[int]],
         on_change: Callable[[], None],
     ) -> None:
         self._registry = registry
         self._name = name
-        self._waiting = waiting
         self._clock = clock
+        self._count = count
+        self._size = size
         self._on_change = on_change
-        self._full_at: int | None = None
+        self._fullness = ""
         self._has_quota = asyncio.Event()
         self._loops = BackgroundLoops(f"quotas {name}", is_vital=False)
 
@@ -50,23 +54,23 @@ class NamespaceRoom:
         await self._loops.stop()
 
     def check(self) -> None:
-        """Raise RateLimitedError while as many jobs wait as the quota allows."""
-        if self._full_at is not None:
+        """Raise RateLimitedError while as many jobs or bytes wait as the quotas allow."""
+        if self._fullness:
             raise RateLimitedError(
-                f"{self._full_at} jobs of namespace {self._name} wait, which is its quota; nothing was accepted",
+                f"{self._fullness} of namespace {self._name} wait, which is its quota; nothing was accepted",
                 code="namespace_full",
                 retry_after_s=RETRY_AFTER_S,
             )
 
     @property
-    def _quota(self) -> int | None:
-        namespace = self._registry.current.get(self._name)
-        return namespace.quotas.waiting_jobs if namespace else None
+    def _quotas(self) -> Quotas:
+        return self._registry.quotas_of(self._name)
 
     def _obey(self, _: Mapping[str, Namespace]) -> None:
-        if self._quota is None:
+        quotas = self._quotas
+        if quotas.waiting_jobs is None and quotas.waiting_bytes is None:
             self._has_quota.clear()
-            self._become(None)
+            self._become("")
         else:
             self._has_quota.set()
 
@@ -74,16 +78,27 @@ class NamespaceRoom:
         while True:
             await self._has_quota.wait()
             try:
-                waiting = await self._waiting()
+                fullness = await self._look()
             except JqmasterError:
                 pass  # the pushes themselves will report the fault
             else:
-                quota = self._quota
-                self._become(quota if quota is not None and waiting >= quota else None)
+                self._become(fullness)
             self._loops.worked("look")
             await sleep_to_tick(self._clock, LOOK_S)
 
-    def _become(self, full_at: int | None) -> None:
-        if full_at != self._full_at:
-            self._full_at = full_at
+    async def _look(self) -> str:
+        """Return the quota that is used up, in words; empty: none is."""
+        jobs = await self._count() if self._quotas.waiting_jobs else 0
+        size = await self._size() if self._quotas.waiting_bytes else 0
+        # Read after the looks, because the quotas may have changed meanwhile.
+        quotas = self._quotas
+        if quotas.waiting_jobs is not None and jobs >= quotas.waiting_jobs:
+            return f"{quotas.waiting_jobs} jobs"
+        if quotas.waiting_bytes is not None and size >= quotas.waiting_bytes:
+            return f"{quotas.waiting_bytes} bytes of jobs"
+        return ""
+
+    def _become(self, fullness: str) -> None:
+        if fullness != self._fullness:
+            self._fullness = fullness
             self._on_change()

@@ -38,7 +38,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "max_log_line_bytes", "max_log_bytes", "max_logs_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
         "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "max_definitions",
-        "max_namespaces", "max_event_bytes",
+        "max_namespaces", "namespace_quotas", "max_event_bytes",
         "receipt_deadline_s", "write_deadline_s",
     ),
     "Access": (
@@ -90,7 +90,9 @@ OTHER_GROUP: Final = "Other"
 # These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
 ACCESS_GROUP: Final = "Access"
 # Only admins change these, too, because they protect resources that all callers share.
-PROTECTIONS: Final = frozenset({"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes"})
+PROTECTIONS: Final = frozenset(
+    {"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes", "namespace_quotas"}
+)
 # These settings reveal the layout of the machine and its network, as every file path does.
 _INTERNAL: Final = frozenset(
     {

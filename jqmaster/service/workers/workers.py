@@ -8,13 +8,15 @@ from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import CONTINUED, Job
 from jqmaster.domain.jobs.progress import ProgressReport
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import unknown_worker
+from jqmaster.live_value import LiveValue
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.store import codec
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
-from jqmaster.store.workers.workers import HeartbeatReply, WorkerStore
+from jqmaster.store.workers.workers import HeartbeatReply, WorkerQuota, WorkerStore
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +37,18 @@ class WorkerService:
         registrations: Registrations,
         records: RecordStore,
         progress: ProgressStore,
+        *,
+        most: LiveValue[int | None] | None = None,
+        stale_ms: LiveValue[int] | None = None,
     ) -> None:
+        """`most`: how many workers may be registered (None: any number), not counting those that were silent for
+        `stale_ms`."""
         self._workers = workers
         self._registrations = registrations
         self._records = records
         self._progress = progress
+        self._most = most or LiveValue(None)
+        self._stale_ms = stale_ms or LiveValue(0)
 
     async def register(
         self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
@@ -48,7 +57,7 @@ class WorkerService:
         `caller_of`; `companion_of`: see `Worker`.
 
         Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if this happened
-        too often with this owner and caller.
+        too often with this owner and caller, or if the namespace has as many workers as its quota allows.
         """
         former = ""
         if spec.url is not None:
@@ -57,7 +66,11 @@ class WorkerService:
             former = await self._workers.serving(spec.url)
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
-        now_ms, epoch = await self._workers.register(worker_id, spec, owner, companion_of, former=former)
+        most = None if owner.startswith(RESERVED_PREFIX) else self._most.current
+        quota = None if most is None else WorkerQuota(most, self._stale_ms.current)
+        now_ms, epoch = await self._workers.register(
+            worker_id, spec, owner, companion_of, former=former, quota=quota
+        )
         logger.info(
             "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
         )

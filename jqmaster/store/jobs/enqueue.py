@@ -18,6 +18,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     BacklogFull,
     Outcome,
     PushRefused,
+    TooFast,
     outcome_of,
     refused_jobs,
     text_of,
@@ -67,25 +68,27 @@ class EnqueueStore:
         *,
         is_whole: bool = False,
         replicas: int | None = None,
+        most_per_s: int | None = None,
     ) -> list[Outcome]:
         """Accept jobs, each by itself, in one round trip. Predecessors in the same push have to come before their
         dependents. `is_whole`: refuse all jobs (PushRefused) if the first call finds a full backlog, or refuses one of
         them. `replicas`: how many must have the jobs before they count as accepted (None: as many as every
-        write needs).
+        write needs). `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs
+        are not counted).
 
         Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
         StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
         """
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
-        calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole)
+        calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole, most_per_s=most_per_s)
         # The first call of a whole push decides for all of it.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         if [word for word, _ in replies if word != "ok"]:
-            _raise_refusal(replies)
-        statuses = _outcomes(replies, specs, spans)
+            _raise_refusal(replies, most_per_s)
+        statuses = _outcomes(replies, specs, spans, most_per_s)
         if is_whole and (refused := refused_jobs(statuses, of_whole_push=True)):
             raise PushRefused(refused)
         self._count_pushed(specs, statuses)
@@ -99,8 +102,8 @@ class EnqueueStore:
                     f"the store did a part of it; repeat with the same IDs ({exc.detail})",
                     retry_after_s=exc.retry_after_s,
                 ) from exc
-            _raise_refusal(replies)
-            others = _outcomes(replies, specs, spans[len(first) :])
+            _raise_refusal(replies, most_per_s)
+            others = _outcomes(replies, specs, spans[len(first) :], most_per_s)
         run_at_ms, delays_ms = set(map(_RUN_AT_MS, specs)), set(map(_DELAY_MS, specs))
         if claim is None and not all(delays_ms):
             self._shard.leader.wake(JobsReady())
@@ -139,6 +142,7 @@ class EnqueueStore:
         constraints: ConstraintSet,
         *,
         is_whole: bool,
+        most_per_s: int | None,
     ) -> list[ScriptCall]:
         k, now = self._keys, self._shard.now
         wake_channel = "" if self._shard.leader.is_here else k.wake_channel
@@ -170,6 +174,8 @@ class EnqueueStore:
             if is_whole and start == 0 and not sole and constraints.bounds_backlogs:
                 following.update(table.place(constraints, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
+            # The first call of a whole push counts all of its jobs.
+            later = len(specs) - end if is_whole else 0
             head: tuple[Arg, ...] = (
                 "" if now is None else now(), k.tag, wake_channel, constraints.edition, push,
                 codec.pack(list(following.items())) if following else _NOTHING,
@@ -177,6 +183,7 @@ class EnqueueStore:
                 codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",
                 codec.predecessor_requests(waiting, own) if waiting else "",
+                "" if most_per_s is None or push == "rest" else codec.pack((most_per_s, later)),
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
@@ -194,7 +201,7 @@ class EnqueueStore:
         return found
 
 
-def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
+def _raise_refusal(replies: Sequence[tuple[str, list[Any]]], most_per_s: int | None) -> None:
     words = {word for word, _ in replies}
     if "other_data" in words:
         raise StoreUnavailableError(
@@ -207,10 +214,15 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
     word, data = replies[0]
     if word == "full":
         raise PushRefused({0: BacklogFull(data[0].decode())})
+    if word == "too_fast":
+        raise PushRefused({0: TooFast(most_per_s or 0)})
 
 
 def _outcomes(
-    replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec], spans: Sequence[tuple[int, int]]
+    replies: Sequence[tuple[str, list[Any]]],
+    specs: Sequence[JobSpec],
+    spans: Sequence[tuple[int, int]],
+    most_per_s: int | None,
 ) -> list[Outcome]:
     """Return the outcomes that the replies tell, each for the jobs of one span."""
     outcomes: list[Outcome] = []
@@ -219,7 +231,9 @@ def _outcomes(
         outcomes += [Accepted.NEW] * (end - start)
         for n in range(0, len(told), 3):
             index, word, about = told[n : n + 3]
-            outcomes[at + index] = outcome_of(word.decode(), about.decode(), specs[start + index], now_ms)
+            outcomes[at + index] = outcome_of(
+                word.decode(), about.decode(), specs[start + index], now_ms, most_per_s=most_per_s
+            )
     return outcomes
 
 

@@ -95,6 +95,20 @@ class BacklogFull(PushRefusal):
 
 
 @dataclass(frozen=True, slots=True)
+class TooFast(PushRefusal):
+    """As many jobs were pushed in this second as the quota of the namespace allows."""
+
+    most_per_s: int
+
+    @property
+    def rule(self) -> str:
+        return f"the namespace may push {self.most_per_s} jobs in a second, which is its quota"
+
+    def error(self, detail: str, errors: Sequence[FieldError]) -> JqmasterError:
+        return RateLimitedError(detail, code="namespace_rate", errors=errors, retry_after_s=1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class IdTaken(PushRefusal):
     """Another request created the job with this ID."""
 
@@ -212,7 +226,7 @@ Outcome = Accepted | PushRefusal
 # A script refuses a whole push for these reasons. If it found several, the first of this list is told.
 _OF_WHOLE_PUSHES: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
 # A script refuses single jobs for these, and accepts the others.
-_OF_SINGLE_JOBS: Final = (BacklogFull, IdTaken)
+_OF_SINGLE_JOBS: Final = (BacklogFull, TooFast, IdTaken)
 
 
 class PushRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -223,9 +237,11 @@ class PushRefused(Exception):  # noqa: N818 - a value for the service, not an er
         self.refused = refused
 
 
-def outcome_of(word: str, about: str, spec: JobSpec, now_ms: int) -> Outcome:
+def outcome_of(
+    word: str, about: str, spec: JobSpec, now_ms: int, *, most_per_s: int | None = None
+) -> Outcome:
     """Return the outcome that the script reports. `about`: the gate or the other job that it names. `now_ms`: the time
-    of the store."""
+    of the store. `most_per_s`: the quota of pushed jobs."""
     match word:
         case "known":
             return Accepted.KNOWN
@@ -235,6 +251,8 @@ def outcome_of(word: str, about: str, spec: JobSpec, now_ms: int) -> Outcome:
             return NotUnique(about, Conflict(word))
         case "full":
             return BacklogFull(about)
+        case "too_fast":
+            return TooFast(most_per_s or 0)
         case "no_batch" | "batch_over":
             return BatchClosed(spec.batch or "", is_none=word == "no_batch")
         case "no_predecessor" | "predecessor_over":

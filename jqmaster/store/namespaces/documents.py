@@ -1,12 +1,12 @@
 """The form of a namespace in the store, and in the copies on disk."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.namespaces.namespace import QUOTAS, STATES, Namespace, Quotas
+from jqmaster.domain.namespaces.namespace import STATES, Namespace
+from jqmaster.domain.namespaces.quotas import QUOTAS, Quotas, quotas_set
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
@@ -41,13 +41,12 @@ def stored_version(namespace: Namespace | None) -> str:
 
 def fields_of(namespace: Namespace) -> dict[str, Any]:
     """Return all fields but the name. Quotas that are not set are left out."""
-    quotas = {name: value for name, value in asdict(namespace.quotas).items() if value is not None}
     return {
         "tag": namespace.tag,
         "store": namespace.store,
         "state": namespace.state,
         "title": namespace.title,
-        "quotas": quotas,
+        "quotas": quotas_set(namespace.quotas),
         "version": namespace.version,
         **({"stop_ms": namespace.stop_ms} if namespace.stop_ms else {}),
     }

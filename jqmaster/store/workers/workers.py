@@ -4,13 +4,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.workers.slot_rule import SlotRule, rule_id
 from jqmaster.domain.workers.worker import DetachedBy, Worker, WorkerSpec
-from jqmaster.errors import DamagedError, StoreUnavailableError, unknown_worker
+from jqmaster.errors import DamagedError, RateLimitedError, StoreUnavailableError, unknown_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
@@ -24,6 +25,14 @@ logger = logging.getLogger(__name__)
 
 # How long an announced end stays recorded. A lease ends within a minute, but all masters may be down then.
 LEFT_NOTE_MS: Final = 24 * 3600 * 1000
+FULL_RETRY_AFTER_S: Final = 5.0
+
+
+class WorkerQuota(NamedTuple):
+    """How many workers may be registered. Those that were silent for `stale_ms` do not count."""
+
+    most: int
+    stale_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +112,15 @@ class WorkerStore:
         companion_of: str = "",
         *,
         former: str | None = None,
+        quota: WorkerQuota | None = None,
     ) -> tuple[int, int]:
         """Register the worker. A former worker at its URL is detached; its claims end at once if it is known to have
         ended. A slot rule for its node and labels replaces its own number of slots. Return the store time and the
         epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: as it is
-        now. Raise StoreUnavailableError also if the call reached the store so late that nobody waits for it any more,
-        or that another worker has registered at the URL."""
+        now.
+
+        Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
+        so late that nobody waits for it any more, or that another worker has registered at the URL."""
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
@@ -148,11 +160,20 @@ class WorkerStore:
                 until_ms,
                 rule_id(spec.node_id, spec.labels),
                 former,
+                quota.most if quota else "",
+                quota.stale_ms if quota else "",
+                RESERVED_PREFIX,
                 *fields,
             ),
         )
         if word == "late":
             raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
+        if word == "full":
+            raise RateLimitedError(
+                f"{quota.most if quota else 0} workers of the namespace are registered, which is its quota",
+                code="namespace_full",
+                retry_after_s=FULL_RETRY_AFTER_S,
+            )
         now_ms, epoch, _replaced = data
         self._shard.leader.wake(WorkersChanged())
         return now_ms, codec.epoch_number(epoch)

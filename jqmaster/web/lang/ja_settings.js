@@ -168,6 +168,10 @@ const SETTINGS = {
     "名前空間の最大数",
     "`default` 以外の名前空間の最大数です。それ以上を作成するリクエストには 409 を返します。",
   ],
+  namespace_quotas: [
+    "名前空間の割り当ての既定値",
+    "独自の割り当てを持たないすべての名前空間 (`default` を含む) に適用する割り当てです。`QUOTA=NUMBER` の形式で、`waiting_jobs`、`waiting_bytes`、`pushes_per_s`、`argument_bytes`、`workers`、`streams` を指定できます。既定では無制限です。",
+  ],
   max_event_bytes: [
     "イベントの上限",
     "イベントのペイロードの最大サイズ (MessagePack) です。それより大きければ 413 を返します。",

@@ -11,7 +11,14 @@ import { loadNamespaces } from "./known.js";
 /** @typedef {import("./known.js").Namespace} Namespace */
 
 /** The quotas that masters obey. */
-export const QUOTAS = /** @type {const} */ (["waiting_jobs", "argument_bytes"]);
+export const QUOTAS = /** @type {const} */ ([
+  "waiting_jobs",
+  "waiting_bytes",
+  "pushes_per_s",
+  "argument_bytes",
+  "workers",
+  "streams",
+]);
 
 /** @param {string} name Of a namespace. */
 export const pathOfNamespace = (name) =>
@@ -61,6 +68,7 @@ export function NamespaceEditor({ one, stores, onClose, onDone }) {
     ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
     ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
     ${!one && stores.length > 1 && html`<${FormField} form=${form} name="store" label=${labelOf("store")} as="select" hint=${t("namespaces.store.hint")}>${stores.map((store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`)}<//>`}
+    <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
     ${QUOTAS.map((quota) => field(quota, { key: quota, type: "number", min: "1", step: "1", path: `quotas.${quota}`, hint: t(`namespaces.${quota}.hint`) }))}
     ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jqmaster.app import Master
+from jqmaster.domain.namespaces.quotas import QUOTAS
 from tests.support import real_time
 from tests.support.master import Api, forget, master_on
 from tests.support.server import StoreServer, started
@@ -75,7 +76,7 @@ async def test_a_namespace_is_created_used_closed_and_deleted(one: Installation)
     made = await one.create("shop", title="The shop")
     assert made == {
         "name": "shop", "title": "The shop", "store": "default", "tag": one.tags[0], "state": "open",
-        "quotas": {"waiting_jobs": None, "argument_bytes": None}, "version": made["version"],
+        "quotas": dict.fromkeys(QUOTAS), "version": made["version"],
     }  # fmt: skip
     shop = await one.until_served("shop")
     job_id = await shop.enqueue("work")

@@ -72,13 +72,23 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
         ["NAME", "STATE", "STORE"], ["default", "open", "default"], ["shop", "open", "default"],
     ]  # fmt: skip
     set_quota = await shell.says("namespaces", "set", "shop", "--waiting-jobs", "9")
-    assert set_quota == "shop  The shop  waiting jobs: 9  argument bytes: no quota\n"
+    assert set_quota == "shop  The shop  waiting jobs: 9\n"
     changed = await shell.says("namespaces", "set", "shop", "--title", "Shop", "--argument-bytes", "500")
     assert changed == "shop  Shop  waiting jobs: 9  argument bytes: 500\n"
     shown = json.loads(await shell.says("namespaces", "show", "shop", "--json"))
-    assert (shown["title"], shown["quotas"]) == ("Shop", {"waiting_jobs": 9, "argument_bytes": 500})
-    removed = await shell.says("namespaces", "set", "shop", "--waiting-jobs", "0")
-    assert removed == "shop  Shop  waiting jobs: no quota  argument bytes: 500\n"
+    quotas = {quota: most for quota, most in shown["quotas"].items() if most is not None}
+    assert (shown["title"], quotas) == ("Shop", {"waiting_jobs": 9, "argument_bytes": 500})
+    words = ["--waiting-jobs", "0", "--pushes-per-s", "50", "--waiting-bytes", "1000", "--workers", "3"]
+    told = await shell.says("namespaces", "set", "shop", *words, "--streams", "2")
+    assert told == (
+        "shop  Shop  waiting bytes: 1000  pushes per s: 50  argument bytes: 500  workers: 3  streams: 2\n"
+    )
+    zeros = [
+        word
+        for quota in quotas | dict.fromkeys(shown["quotas"])
+        for word in (f"--{quota.replace('_', '-')}", "0")
+    ]
+    assert await shell.says("namespaces", "set", "shop", *zeros) == "shop  Shop  no quotas of its own\n"
     assert "default  single    Valkey" in await shell.says("namespaces", "stores")
     assert await shell.says("namespaces", "close", "shop") == "shop  closed\n"
     # The master has refused the job, and nothing is in doubt.

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import (
     RESERVED_NAMES,
     Namespace,
     NamespaceError,
-    Quotas,
     check_namespace,
     default_namespace,
 )
+from jqmaster.domain.namespaces.quotas import MOST, QUOTAS, Quotas, quotas_of
 from tests.support.each import for_each
 
 pytestmark = pytest.mark.req("D29")
@@ -55,3 +56,12 @@ def test_a_faulty_part_is_named(changes: dict[str, object], loc: tuple[str, ...]
     with pytest.raises(NamespaceError, match=text) as refused:
         check_namespace(replace(SHOP, **changes))  # type: ignore[arg-type]
     assert refused.value.loc == loc
+
+
+def test_every_quota_has_a_largest_value_and_a_default_in_the_settings() -> None:
+    assert set(MOST) == set(QUOTAS)
+    given = [f"{quota}={n}" for n, quota in enumerate(QUOTAS, 1)]
+    settings = Settings(namespace_quotas=given)
+    assert quotas_of(settings.namespace_quotas) == Quotas(*range(1, 7))
+    own = Quotas(workers=40)
+    assert own.or_else(quotas_of(given)) == replace(quotas_of(given), workers=40)

@@ -9,7 +9,8 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.config import Settings
-from jqmaster.domain.namespaces.namespace import Namespace, Quotas, default_namespace
+from jqmaster.domain.namespaces.namespace import Namespace, default_namespace
+from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.lifecycle import running
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.namespaces.namespace import Namespace, Quotas
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import RateLimitedError, StoreUnavailableError
 from jqmaster.lifecycle import running
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -42,9 +43,9 @@ async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_rai
         nonlocal changes
         changes += 1
 
-    async def put(quota: int | None) -> None:
+    async def put(quota: int | None, size: int | None = None) -> None:
         present = await store.get("shop")
-        new = Namespace("shop", "shop", quotas=Quotas(waiting_jobs=quota))
+        new = Namespace("shop", "shop", quotas=Quotas(waiting_jobs=quota, waiting_bytes=size))
         await store.put(present, new, ENTRY, max_namespaces=9)
         await registry.reload()
 
@@ -55,7 +56,10 @@ async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_rai
             return True
         return False
 
-    room = NamespaceRoom(registry, "shop", count, SystemClock(), on_change=changed)
+    async def size() -> int:
+        return 5_000
+
+    room = NamespaceRoom(registry, "shop", SystemClock(), count=count, size=size, on_change=changed)
     async with running([registry, room]):
         await put(None)
         assert (is_full(), counted) == (False, 0)
@@ -81,7 +85,16 @@ async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_rai
         # Without a quota, it is open at once.
         await put(None)
         assert not is_full()
-    assert changes == 6
+        assert changes == 6
+        # Their bytes are a quota of their own, for which nothing is counted.
+        counted = 0
+        await put(None, 5_000)
+        await wait_until(is_full)
+        with pytest.raises(RateLimitedError, match="5000 bytes of jobs of namespace shop wait"):
+            room.check()
+        await put(None, 5_001)
+        await wait_until(lambda: not is_full())
+        assert counted == 0
 
 
 async def test_jobs_that_wait_are_counted_whatever_they_wait_for(world: StoreWorld) -> None:

@@ -18,6 +18,7 @@ from jqmaster.store.jobs.enqueue_outcomes import (
     PredecessorRefused,
     PushExpired,
     PushRefusal,
+    TooFast,
 )
 from jqmaster.store.link.client import StoreClient
 from tests.support.ports import free_port
@@ -28,6 +29,7 @@ TOLD: list[tuple[Outcome, str]] = [
     (Accepted.NEW, "accepted"),
     (Accepted.KNOWN, "pushed again, and known"),
     (IdTaken("i"), "refused: the ID i is taken"),
+    (TooFast(5), "refused: the namespace may push 5 jobs in a second, which is its quota"),
     (BacklogFull("g"), "refused: a constraint lets no more of these jobs wait (gate g)"),
     (NotUnique("h", Conflict.EXISTING), "not created: job h holds the uniqueness key (existing)"),
     (BatchClosed("b", is_none=False), "refused: batch b: the batch is complete or canceled"),

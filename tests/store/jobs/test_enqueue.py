@@ -322,7 +322,7 @@ async def test_a_whole_push_of_which_the_rest_failed_is_unknown(
 def test_each_outcome_that_the_script_names_is_known_here() -> None:
     text = (LUA / "jobs" / "enqueue" / "enqueue.lua").read_text("utf-8")
     words = re.findall(r"`(\w+)`", read_header(text)["REPLY"])
-    assert len(words) == 12
+    assert len(words) == 13
     spec = JobSpec("j", "work", b"\xc0", batch="b")
     outcomes = [outcome_of(word, "other", spec, now_ms=1) for word in words]
     assert len(set(outcomes)) == len(words)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.domain.namespaces.namespace import Namespace, Quotas
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import DamagedError
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
 from jqmaster.store.namespaces.namespaces import StoredNamespaces

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.namespaces.namespace import Namespace, Quotas
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.domain.namespaces.quotas import Quotas
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.namespaces.documents import decode_namespace, encode_namespace

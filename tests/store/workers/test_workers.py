@@ -6,10 +6,10 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
-from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
+from jqmaster.errors import DamagedError, RateLimitedError, StaleEpochError, StoreUnavailableError
 from jqmaster.store.jobs.claims import NotClaimed
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.workers.workers import WorkerStore
+from jqmaster.store.workers.workers import WorkerQuota, WorkerStore
 from tests.support.store import LEASE_MS, TIMES, StoreWorld
 
 SPEC = WorkerSpec("http://h:1/jq", ("a", "b"), 7, "node-1", 42, {"zone": "x"}, "1.2", "s" * 32)
@@ -36,6 +36,34 @@ async def test_registering_again_changes_nothing(world: StoreWorld) -> None:
     await world.workers.register(worker_id, SPEC)
     async with world.unchanged():
         await world.workers.register(worker_id, SPEC)
+
+
+@pytest.mark.req("D29")
+async def test_a_quota_counts_the_workers_that_take_part(world: StoreWorld) -> None:
+    quota = WorkerQuota(most=2, stale_ms=5_000)
+
+    async def register(url: str, owner: str = "ada", worker_id: str = "") -> str:
+        worker_id = worker_id or new_id()
+        spec = replace(SPEC, url=url)
+        await world.workers.register(worker_id, spec, owner, quota=None if owner == "jq.master" else quota)
+        return worker_id
+
+    await register("http://own:1", "jq.master")
+    first, second = await register("http://a:1"), await register("http://b:1")
+    async with world.unchanged():
+        with pytest.raises(RateLimitedError, match="2 workers of the namespace") as refused:
+            await register("http://c:1")
+    assert refused.value.code == "namespace_full"
+    # The successor at an address, and a repeat of its call, need no further place.
+    successor = await register("http://a:1")
+    assert await register("http://a:1", worker_id=successor) == successor != first
+    # A silent worker frees its place, and may come back by its heartbeat.
+    world.pass_ms(5_001)
+    await world.workers.renew(successor, [], 7)
+    third = await register("http://c:1")
+    with pytest.raises(RateLimitedError):
+        await register("http://d:1")
+    assert {one.id for one in await world.workers.all()} >= {second, successor, third}
 
 
 async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(world: StoreWorld) -> None:

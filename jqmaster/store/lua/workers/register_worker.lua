@@ -4,21 +4,33 @@
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
 --   until_ms(the caller does not wait longer) rule_id(ID of the slot rule for its node and labels)
---   former(worker at the address when the address was proven; empty: none) [+ field value]
--- REPLY ok:now_ms,epoch,worker_id(former worker whose claims end now; empty: none) | late
+--   former(worker at the address when the address was proven; empty: none) max_workers(empty: any number) stale_ms
+--   reserved(how the owners of the masters' own workers begin, which do not count) [+ field value]
+-- REPLY ok:now_ms,epoch,worker_id(former worker whose claims end now; empty: none) | late | full
 -- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: a
---   delayed call could replace a worker that is alive
+--   delayed call could replace a worker that is alive; and the number of workers that were heard of within stale_ms
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]
 local now_ms, worker_id, url, worker_prefix, claims_prefix = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local wake_channel = ARGV[6]
 local until_ms, rule_id, former = tonumber(ARGV[7]), ARGV[8], ARGV[9]
-local FIRST = 10
+local max_workers, stale_ms, reserved = tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12]
+local FIRST = 13
 
 if now_ms > until_ms then return {'late'} end
 local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 if url ~= '' and (replaced or '') ~= former then return {'late'} end
+-- Workers are looked at one by one only where their number may be too high.
+if max_workers and redis.call('ZCOUNT', workers_key, now_ms - stale_ms, '+inf') >= max_workers then
+  local counted = 0
+  for _, id in ipairs(redis.call('ZRANGE', workers_key, now_ms - stale_ms, '+inf', 'BYSCORE')) do
+    local facts = redis.call('HMGET', worker_prefix .. id, 'is_detached', 'owner')
+    local is_own = string.sub(facts[2] or '', 1, #reserved) == reserved
+    if id ~= replaced and id ~= worker_id and facts[1] ~= '1' and not is_own then counted = counted + 1 end
+  end
+  if counted >= max_workers then return {'full'} end
+end
 redis.call('HSET', worker_key, 'registered_at_ms', now_ms, 'is_draining', 0, 'is_detached', 0, unpack(ARGV, FIRST))
 local kept = redis.call('HGET', slot_rules_key, rule_id)
 if kept then

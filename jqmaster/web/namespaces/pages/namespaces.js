@@ -211,7 +211,7 @@ function Facts({ one }) {
     <dt>${t("namespaces.address")}</dt><dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
     <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
     <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
-    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
+    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("namespaces.quota.none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
 }
 
 /** @param {{one: Entry}} props */

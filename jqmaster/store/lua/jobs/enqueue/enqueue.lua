@@ -6,18 +6,21 @@
 --   of jobs for it in later calls of this push]]) lanes(as lib/lanes/homes.lua reads them) mark(of the store's data;
 --   empty: not checked) uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a uniqueness key)
 --   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job belongs to a batch) predecessors(as
---   lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) [+ id terms(the fields priority to
---   expires_at_ms as in the record, a negative expires_at_ms counts from now; u8 flags, i64 run_at_ms or -1, i64
---   delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(the fields after the lane)]
+--   lib/jobs/predecessor_pushes.lua reads them; empty: no job has predecessors) quota(as lib/jobs/push_quota.lua reads
+--   it; empty: there is none) [+ id terms(the fields priority to expires_at_ms as in the record, a negative
+--   expires_at_ms counts from now; u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1)
+--   digest rest_of_record(the fields after the lane)]
 -- REPLY ok:now_ms,[index from 0, outcome, reason](of each job except new ones that are accepted. `known`: accepted
---   before; `taken`: another request took its ID; `full`: a backlog is full, with the gate; `expired`: its expires_at
---   is past; `no_batch`; `batch_over`; `no_predecessor`, with the job; `predecessor_over`, with the job: it ended in
---   another way than required. With the job that holds the uniqueness key: `existing`; `replaced`: that job took the
---   content; `refused`; `offered`: unknown whether that job can be replaced) |
---   full:gate(whose backlog has no room for a whole push) | stale_constraints | other_data
+--   before; `taken`: another request took its ID; `full`: a backlog is full, with the gate; `too_fast`: the quota of
+--   this second is used up; `expired`: its expires_at is past; `no_batch`; `batch_over`; `no_predecessor`, with the
+--   job; `predecessor_over`, with the job: it ended in another way than required. With the job that holds the
+--   uniqueness key: `existing`; `replaced`: that job took the content; `refused`; `offered`: unknown whether that job
+--   can be replaced) |
+--   full:gate(whose backlog has no room for a whole push) | too_fast |
+--   stale_constraints | other_data
 -- CHECKS FIRST the mark of the data; the edition of the constraints; of each job whether its ID is taken and by which
 --   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, its
---   predecessors, and the backlog of each gate
+--   predecessors, the backlog of each gate, and the quota of this second
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -35,13 +38,14 @@
 -- include lib/jobs/dependents.lua
 -- include lib/jobs/predecessor_pushes.lua
 -- include lib/jobs/followed.lua
+-- include lib/jobs/push_quota.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
-local uniques, memberships, predecessors = ARGV[9], ARGV[10], ARGV[11]
+local uniques, memberships, predecessors, quota = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 12, 4
+local FIRST, WIDTH = 13, 4
 
 do
   local held = redis.call('HMGET', rules_key, 'edition', 'mark')
@@ -59,6 +63,7 @@ elseif not unique_requests.read(uniques, now_ms, keys) then
 end
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 local predecessors_of = predecessors ~= '' and predecessor_pushes.read(predecessors) or nil
+if quota ~= '' then push_quota.read(quota, now_ms) end
 
 -- By gate: the room in its backlog; nil if the gate has no such limit.
 local rooms = {}
@@ -127,13 +132,8 @@ end)()
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
--- Outcomes of one job for which a whole push is refused.
-local REFUSALS = {
-  refused = true, offered = true, no_batch = true, batch_over = true, no_predecessor = true, predecessor_over = true,
-  expired = true,
-}
 -- A job without an outcome is new, and is accepted.
-local outcomes, told, said, seen, is_new, is_refused = {}, {}, 0, {}, false, false
+local outcomes, told, said, seen, is_new = {}, {}, 0, {}, false
 -- The two loops over all jobs take most of the time of a bulk push. So a feature may cost only one comparison for jobs
 -- that do not use it.
 local args = ARGV
@@ -166,13 +166,17 @@ for i = 1, count do
     end
     if not outcome or outcome == 'replaced' then
       local full
-      if bounding then
+      local too_fast = quota ~= '' and push_quota.refusal()
+      if bounding and not too_fast then
         for _, gate_id in ipairs(bounding) do
           if rooms[gate_id] <= 0 and not (counted and counted[gate_id]) then full = gate_id end
         end
       end
-      if full then
+      if too_fast then
+        outcome, reason = too_fast, nil
+      elseif full then
         outcome, reason, full_gate = 'full', full, full
+        if quota ~= '' then push_quota.give_back() end
       else
         if bounding then
           for _, gate_id in ipairs(bounding) do
@@ -186,7 +190,6 @@ for i = 1, count do
   end
   if outcome then
     outcomes[i] = outcome
-    is_refused = is_refused or REFUSALS[outcome]
     told[said + 1], told[said + 2], told[said + 3] = i - 1, outcome, reason or ''
     said = said + 3
   end
@@ -200,7 +203,17 @@ if push == 'whole' and is_new then
   end
 end
 if push == 'whole' and full_gate then return {'full', full_gate} end
-if push == 'whole' and is_refused then return {'ok', now_ms, told} end
+if push == 'whole' and quota ~= '' and push_quota.has_refused() then return {'too_fast'} end
+if push == 'whole' then
+  -- Outcomes of one job for which the whole push is refused.
+  local REFUSALS = {
+    refused = true, offered = true, no_batch = true, batch_over = true, no_predecessor = true, predecessor_over = true,
+    expired = true,
+  }
+  for i = 2, said, 3 do
+    if REFUSALS[told[i]] then return {'ok', now_ms, told} end
+  end
+end
 
 local scheduled, expiring, awaiting, records, filled, wakes = {}, {}, {}, {}, 0, false
 local function placed(kind)
@@ -298,6 +311,7 @@ if #awaiting > 0 then
   end
 end
 if predecessors_of or lazily.is_made(batches) then batches.write(now_ms) end
+if quota ~= '' then push_quota.write() end
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
