@@ -312,6 +312,14 @@ class Settings(BaseSettings):
         description="Worker registrations per caller (token and address) and minute that may fail to prove their "
         "address. Further ones get 429.",
     )
+    stale_tokens_s: float = Field(
+        300.0,
+        ge=5,
+        le=DAY_S,
+        description="How long namespaces of other stores still believe tokens of the installation that only push and "
+        "work, while the store of `redis_url` does not answer. Nobody can revoke one meanwhile. Tokens with other "
+        "scopes are believed for 5 s.",
+    )
     viewers_see_content: bool = Field(
         False,
         description="Show job content to callers that have only scope read (role viewer): arguments, headers, "

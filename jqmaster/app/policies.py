@@ -59,6 +59,7 @@ class Policies:
         self.heartbeat_s = live.derive(lambda s: s.heartbeat_interval_s)
         self.push_timeout_s = live.derive(lambda s: s.push_timeout_s)
         self.failed_registrations = live.derive(lambda s: s.failed_registrations_per_minute)
+        self.stale_tokens_s = live.derive(lambda s: s.stale_tokens_s)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
         # The most content that readers of the audit log may see, and then that of listeners to the live stream.

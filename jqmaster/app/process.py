@@ -211,6 +211,7 @@ class Master:
             self._configured,
             is_exposed=self.settings.public_url is not None,
             rests=self._rests,
+            stale_tokens_s=self.shared.policies.stale_tokens_s,
         )
         shared = self.shared.for_namespace(namespace.name, f"{NAMESPACES}{namespace.name}", versions)
         shard = ServedShard(
@@ -233,18 +234,18 @@ class Master:
             shard,
             requests,
             follows=[versions, identity.directory],
-            policy=self._make_policy(identity.credentials, is_of_namespace=True),
+            policy=self._make_policy(identity.credentials, namespace.name),
             limits=self._limits,
         )
 
-    def _make_policy(self, credentials: Credentials, *, is_of_namespace: bool = False) -> AccessPolicy:
+    def _make_policy(self, credentials: Credentials, namespace: str = DEFAULT) -> AccessPolicy:
         return AccessPolicy.from_settings(
             self.settings,
             configured=self._configured,
             credentials=credentials,
             sessions=self.identity.sessions,
             proxy_login=self._proxy_login,
-            is_of_namespace=is_of_namespace,
+            namespace=namespace,
         )
 
     def _forbid(self, store: ServedStore) -> None:

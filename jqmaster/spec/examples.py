@@ -596,6 +596,7 @@ _API_TOKEN: Final[dict[str, Any]] = {
     "label": "web shop",
     "scopes": ["push"],
     "names": ["mail.*"],
+    "namespaces": ["*"],
     "created_at": "2026-11-21T04:30:00.000Z",
     "created_by": "user:ada",
     "expires_at": None,

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
+from jqmaster.domain.identity.access import Scope
 from jqmaster.service.identity.directory import TRUSTED_S
-from jqmaster.service.identity.namespace_identity import PUSHERS_TRUSTED_S
 from tests.api.identity.test_tokens import Later, create
 from tests.api.operations.test_stream import dashboard_at
 from tests.support import real_time
+from tests.support.master import Api
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
@@ -21,6 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.req("D29"), real_time.MASTER]
 
 JOB = {"name": "work"}
+STALE_S = 100.0
 
 
 @pytest.fixture
@@ -57,16 +60,115 @@ async def test_a_token_opens_its_own_namespace_alone(installation: Installation)
     assert [token["scopes"] for token in listed] == [["push"]]
 
 
-async def test_a_token_of_one_namespace_does_nothing_in_another(installation: Installation) -> None:
-    of_shop = (await create(installation.api("shop"), "admin"))["token"]
-    elsewhere = installation.api("mail", of_shop).http
+async def told(api: Api, operation: Operation) -> tuple[str, str, int, str]:
+    path = re.sub(r"\{\w+\}", "x", operation.path)
+    response = await api.http.request(operation.method, path)
+    return operation.method, path, response.status_code, response.json().get("code", "")
+
+
+@pytest.mark.parametrize("is_of_installation", [False, True], ids=["its own", "bound to it"])
+async def test_a_token_of_one_namespace_does_nothing_in_another(
+    installation: Installation, *, is_of_installation: bool
+) -> None:
+    if is_of_installation:
+        of_shop = (await create(installation.api(), "admin", namespaces=["shop"]))["token"]
+    else:
+        of_shop = (await create(installation.api("shop"), "admin"))["token"]
+    elsewhere, of_all = installation.api("mail", of_shop), installation.api(None, of_shop)
     for operation in OPERATIONS:
         if operation.access is None:
             continue
-        path = re.sub(r"\{\w+\}", "x", operation.path)
-        response = await elsewhere.request(operation.method, path)
-        told = (operation.method, path, response.status_code, response.json().get("code"))
-        assert told == (operation.method, path, 404, "unknown_namespace")
+        method, path, *answer = await told(elsewhere, operation)
+        assert (method, path, answer) == (method, path, [404, "unknown_namespace"])
+        method, path, status, code = await told(of_all, operation)
+        if not is_of_installation:
+            assert (method, path, status, code) == (method, path, 401, "unauthorized")
+        elif not operation.is_of_installation:
+            assert (method, path, status, code) == (method, path, 404, "unknown_namespace")
+        elif operation.access is not Scope.READ:
+            assert (method, path, status, code) == (method, path, 403, "forbidden")
+
+
+async def test_a_token_bound_to_namespaces_opens_these_and_sees_no_others(
+    installation: Installation,
+) -> None:
+    of_shop = (await create(installation.api(), "operate", namespaces=["shop"]))["token"]
+    of_both = (await create(installation.api(), "push", namespaces=["default", "mail"]))["token"]
+    assert await push(installation, "mail", of_both) == (201, "")
+    assert await push(installation, None, of_both) == (201, "")
+    assert await push(installation, "default", of_both) == (201, "")
+    assert await push(installation, "shop", of_both) == (404, "unknown_namespace")
+    assert await push(installation, "shop", of_shop) == (403, "forbidden")
+    shop = installation.api("shop", of_shop)
+    assert (await shop.call("GET", "/api/jobs"))[0] == 200
+    session = (await shop.call("GET", "/api/session"))[1]
+    assert (session["role"], session["scopes"]) == ("operator", ["operate", "read"])
+    reader = installation.api(None, of_shop)
+    assert (await reader.call("GET", "/api/session"))[1]["role"] is None
+    for path in ("/api/namespaces", "/api/overview"):
+        listed = (await reader.call("GET", path))[1]["namespaces"]
+        assert [one["name"] for one in listed] == ["shop"]
+    stores = (await reader.call("GET", "/api/stores"))[1]["stores"]
+    assert [one["namespaces"] for one in stores] == [["shop"], []]
+    assert (await reader.call("GET", "/api/namespaces/shop"))[0] == 200
+    mail, nobody = [await reader.call("GET", f"/api/namespaces/{name}") for name in ("mail", "nobody")]
+    assert mail[1]["code"] == nobody[1]["code"] == "unknown_namespace"
+    tokens = (await installation.api().call("GET", "/api/tokens"))[1]["tokens"]
+    assert [one["namespaces"] for one in tokens] == [["default", "mail"], ["shop"]]
+
+
+async def test_a_bound_token_keeps_its_bounds_and_hands_none_beyond_them(installation: Installation) -> None:
+    admin = installation.api()
+    bound = await create(admin, "admin", namespaces=["default", "mail"])
+    whole = await create(admin, "push")
+    api = installation.api(None, bound["token"])
+    for namespaces in (None, ["*"], ["shop"], ["mail", "shop"]):
+        body = {"label": "x", "scopes": ["admin"], "namespaces": namespaces}
+        status, problem = await api.call("POST", "/api/tokens", body)
+        assert (status, problem["code"]) == (403, "forbidden"), namespaces
+        assert problem["errors"] == [
+            {"loc": ["namespaces"], "msg": "must be among default, mail, where the caller is an admin"}
+        ]
+    made = await create(api, "push", namespaces=["mail"])
+    listed = (await api.call("GET", "/api/tokens"))[1]["tokens"]
+    assert {one["id"] for one in listed} == {bound["id"], made["id"]}
+    for method, path, content in (("POST", f"{whole['id']}/rotate", {}), ("DELETE", whole["id"], None)):
+        assert (await api.call(method, f"/api/tokens/{path}", content))[1]["code"] == "unknown_token"
+    rotated = (await admin.call("POST", f"/api/tokens/{made['id']}/rotate", {}))[1]
+    assert rotated["namespaces"] == ["mail"]
+    assert await push(installation, "shop", rotated["token"]) == (404, "unknown_namespace")
+    assert (await api.call("POST", "/api/users", {}))[1]["code"] == "forbidden"
+    status, problem = await installation.api("mail", bound["token"]).call(
+        "POST", "/api/tokens", {"label": "x", "scopes": ["push"], "namespaces": ["shop"]}
+    )
+    assert (status, problem["errors"][0]["loc"]) == (422, ["namespaces"])
+    for namespaces in ([], ["*", "shop"], ["Shop"]):
+        body = {"label": "x", "scopes": ["push"], "namespaces": namespaces}
+        assert (await admin.call("POST", "/api/tokens", body))[0] == 422
+
+
+async def test_a_bound_token_is_no_admin_of_the_installation(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    async with installed(store_server, other, tmp_path) as one:
+        body = {"label": "x", "scopes": ["admin"], "namespaces": ["default"]}
+        status, problem = await one.api().call("POST", "/api/tokens", body)
+        assert (status, problem["code"]) == (409, "first_must_be_admin")
+        whole = await create(one.api(), "admin")
+        admin = one.api(None, whole["token"])
+        await create(admin, "admin", namespaces=["default"])
+        status, problem = await admin.call("DELETE", f"/api/tokens/{whole['id']}")
+        assert (status, problem["code"]) == (409, "last_admin")
+
+
+async def test_whoever_creates_a_namespace_administers_it(installation: Installation) -> None:
+    creator = installation.api(None, (await create(installation.api(), "admin"))["token"])
+    tag = f"{installation.master.settings.shard}-new"
+    assert (await creator.call("PUT", "/api/namespaces/blog", {"tag": tag}))[0] == 201
+    await installation.until_served("blog")
+    token = creator.http.headers["authorization"].removeprefix("Bearer ")
+    made = await create(installation.api("blog", token), "admin")
+    assert await push(installation, "blog", made["token"]) == (201, "")
 
 
 async def test_an_admin_of_a_namespace_changes_nothing_of_the_installation(
@@ -96,7 +198,13 @@ async def test_namespaces_are_open_to_tokens_while_the_store_of_the_installation
     store, clock = StoreServer(), Later()
     with started(store):
         async with installed(
-            store, other, tmp_path, clock=clock, tokens=["admin:token-of-admin"], token="token-of-admin"
+            store,
+            other,
+            tmp_path,
+            clock=clock,
+            tokens=["admin:token-of-admin"],
+            token="token-of-admin",
+            stale_tokens_s=STALE_S,
         ) as installation:
             await installation.put("mail", "b")
             await installation.until_served("mail")
@@ -115,7 +223,7 @@ async def test_namespaces_are_open_to_tokens_while_the_store_of_the_installation
                 await wait_until(is_refused, what="a reader may have been revoked")
                 assert await push(installation, "mail", pusher) == (201, "")
                 assert await push(installation, "mail", own) == (201, "")
-                clock.later_s += PUSHERS_TRUSTED_S
+                clock.later_s += STALE_S
                 assert await push(installation, "mail", pusher) == (503, "store_unavailable")
 
                 async def is_open_to_its_own() -> bool:

@@ -5,6 +5,7 @@ import hmac
 import ipaddress
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from jqmaster.api.http.proxy_login import ProxyLogin, check_proxy_csrf
 from jqmaster.config import Settings
 from jqmaster.domain.identity.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.domain.identity.caller import TrustedProxies
+from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.errors import (
     ForbiddenError,
     JqmasterError,
@@ -66,10 +68,11 @@ class AccessPolicy:
         sessions: Sessions | None = None,
         trusted_proxies: Iterable[str] = (),
         proxy_login: ProxyLogin | None = None,
-        is_of_namespace: bool = False,
+        namespace: str = DEFAULT,
     ) -> None:
-        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `is_of_namespace`: a token
-        that is not valid here may be valid elsewhere, and its holder does not learn that this namespace exists."""
+        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the one that
+        callers want to use. Below its path, a token that is not valid may be valid elsewhere, and its holder does not
+        learn that this namespace exists."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -77,7 +80,7 @@ class AccessPolicy:
         self._demands_credentials = not self._configured.is_empty or public_url is not None
         # Consulted only if people log in through a proxy.
         self.proxy_login: Final = proxy_login
-        self._is_of_namespace = is_of_namespace
+        self._namespace = namespace
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
         self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
@@ -96,7 +99,7 @@ class AccessPolicy:
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
         proxy_login: ProxyLogin | None = None,
-        is_of_namespace: bool = False,
+        namespace: str = DEFAULT,
     ) -> "AccessPolicy":
         """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what that
         raises."""
@@ -110,7 +113,7 @@ class AccessPolicy:
             sessions=sessions,
             trusted_proxies=settings.trusted_proxies,
             proxy_login=proxy_login,
-            is_of_namespace=is_of_namespace,
+            namespace=namespace,
         )
 
     @property
@@ -144,13 +147,14 @@ class AccessPolicy:
         has_effect: bool = False,
         person: Principal | None = None,
         also: Scope | None = None,
+        is_of_installation: bool = False,
     ) -> Principal:
         """Return the caller if it has `scope`, or `also`. `client_host`: the peer's address, None for a unix socket.
         `has_effect`: the request has an effect although its method normally has none. `person`: the person whom a
-        proxy names.
+        proxy names. `is_of_installation`: the request concerns all namespaces.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
-        `forbidden`).
+        `forbidden`), NotFoundError (`unknown_namespace`).
         """
         self.check_site(method, fields, has_effect=has_effect)
         principal = self._principal(fields, client_host, session, person)
@@ -158,6 +162,9 @@ class AccessPolicy:
             check_csrf(method, fields, session)
         elif person is not None and principal is person and method not in _SAFE_METHODS:
             check_proxy_csrf(fields, CSRF_FIELD)
+        if principal.by_namespace is not None:
+            is_theirs = is_of_installation and self._namespace == DEFAULT
+            principal = principal.at_installation() if is_theirs else self._here(principal)
         if scope not in principal.scopes and also not in principal.scopes:
             either = scope if also is None else f"{scope} or {also}"
             raise ForbiddenError(f"the caller does not have the scope {either}")
@@ -173,7 +180,8 @@ class AccessPolicy:
         """Return the caller of a public route; None if it is unknown, which does not refuse the request."""
         try:
             self.check_host(fields)
-            return self._principal(fields, client_host, session, person)
+            found = self._principal(fields, client_host, session, person)
+            return found if found.by_namespace is None else self._here(found)
         except JqmasterError:
             return None
 
@@ -225,6 +233,16 @@ class AccessPolicy:
             return _OWN if known is not None and known.is_own else _LOCAL
         return _LOCAL
 
+    def _here(self, principal: Principal) -> Principal:
+        """Return a caller that has other scopes in some namespaces, with those that it has in this one. Raise
+        NotFoundError if it has none."""
+        members = principal.by_namespace or {}
+        found = members.get(self._namespace, principal)
+        if not found.scopes:
+            raise unknown_namespace()
+        # The tokens of the installation are managed below the paths of `default`, where the bounds must stay known.
+        return replace(found, by_namespace=members if self._namespace == DEFAULT else None)
+
     def _authenticate(self, authorization: bytes) -> Principal:
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer" or not token:
@@ -236,7 +254,9 @@ class AccessPolicy:
             found = self._configured.find(digest_of(token))
         if found is None:
             raise (
-                unknown_namespace() if self._is_of_namespace else UnauthorizedError("the token is not valid")
+                UnauthorizedError("the token is not valid")
+                if self._namespace == DEFAULT
+                else unknown_namespace()
             )
         return found
 

@@ -391,7 +391,14 @@ class Endpoint:
             person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
             session = await self._session(fields, operation) if person is None else None
             self._policy.authorize(
-                scope["method"], fields, host, operation.access, session, person=person, also=operation.also
+                scope["method"],
+                fields,
+                host,
+                operation.access,
+                session,
+                person=person,
+                also=operation.also,
+                is_of_installation=operation.is_of_installation,
             )
         except (UnauthorizedError, ForbiddenError, NotFoundError):
             return False  # not found: the token opens this namespace no longer
@@ -421,6 +428,7 @@ class Endpoint:
             has_effect=operation.has_effect,
             person=person,
             also=operation.also,
+            is_of_installation=operation.is_of_installation,
         )
         if (prove := scope.get(PROVE)) is not None:
             prove(is_worker=operation.is_vital)

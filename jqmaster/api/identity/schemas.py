@@ -6,10 +6,13 @@ from pydantic import Field, model_validator
 
 from jqmaster.api.schemas import Answer, Instant, Request, Seconds, Timestamp
 from jqmaster.domain.identity.access import Role, Scope
+from jqmaster.domain.namespaces.namespace import NAME_PATTERN
 from jqmaster.service.identity.tokens import MAX_OVERLAP_S
 
 USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
+# All namespaces.
+ALL: Final = "*"
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
 # service/identity/users.py checks the password's strength, because that check needs the user's name.
@@ -122,6 +125,15 @@ class TokenRequest(Request):
         "and that workers may register with it. If omitted, all names are allowed. An empty list is "
         "refused. Allowed only if the scopes are push, work or both.",
     )
+    namespaces: list[Annotated[str, Field(pattern=rf"{NAME_PATTERN}|^\*$")]] | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Namespaces that the token opens, or `*` for all. Default: all. The token has its scopes there; in "
+        "all others it gets 404 `unknown_namespace`, and it cannot change what belongs to the installation. Not "
+        "allowed below `/ns/`: a token of a namespace opens that one alone.",
+        examples=[["shop"]],
+    )
     expires_at: Instant | None = None
     ttl_s: Annotated[Seconds, Field(ge=1, le=MAX_TTL_S)] | None = Field(
         None, description="Seconds from now until the token expires. Cannot be combined with expires_at."
@@ -131,7 +143,14 @@ class TokenRequest(Request):
     def _one_end(self) -> "TokenRequest":
         if self.expires_at is not None and self.ttl_s is not None:
             raise ValueError("give expires_at or ttl_s, not both")
+        if self.namespaces and ALL in self.namespaces and len(self.namespaces) > 1:
+            raise ValueError("namespaces: give * alone, or names")
         return self
+
+    @property
+    def bound_to(self) -> list[str]:
+        """The namespaces that the token opens; empty: all."""
+        return [name for name in self.namespaces or () if name != ALL]
 
     @property
     def scope_set(self) -> list[Scope]:
@@ -153,6 +172,7 @@ class TokenView(Answer):
     names: list[str] = Field(
         description="Patterns of the job names that the token may push and work. Empty: all names."
     )
+    namespaces: list[str] = Field(description="Namespaces that the token opens. `*`: all.")
     created_at: Timestamp
     created_by: str
     expires_at: Timestamp | None

@@ -8,16 +8,22 @@ from jqmaster.api.namespaces.schemas import NamespaceRequest
 from jqmaster.api.services import NamespaceServices
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.namespaces.documents import no_namespace
 
 
 async def list_namespaces(call: Call) -> Reply:
     call.query()
     current = _services(call).registry.current
-    return Reply(200, {"namespaces": [views.namespace_view(one) for one in current.values()]})
+    return Reply(
+        200,
+        {"namespaces": [views.namespace_view(one) for one in current.values() if _is_shown(call, one.name)]},
+    )
 
 
 async def get(call: Call) -> Reply:
     call.query()
+    if not _is_shown(call, name := call.path["name"]):
+        raise no_namespace(name)
     return await _detailed(call, 200)
 
 
@@ -78,15 +84,22 @@ async def abort_move(call: Call) -> Reply:
 async def overview(call: Call) -> Reply:
     call.query()
     found = await _services(call).overview.all()
-    return Reply(200, {"namespaces": [views.overview_view(one) for one in found]})
+    shown = [views.overview_view(one) for one in found if _is_shown(call, one.namespace.name)]
+    return Reply(200, {"namespaces": shown})
 
 
 async def list_stores(call: Call) -> Reply:
     call.query()
     services = _services(call)
-    namespaces = services.registry.current.values()
+    namespaces = [one for one in services.registry.current.values() if _is_shown(call, one.name)]
     stores = await services.places.stores()
     return Reply(200, {"stores": [views.store_view(one, namespaces) for one in stores]})
+
+
+def _is_shown(call: Call, name: str) -> bool:
+    """Return whether the caller may know of this namespace."""
+    members = call.known.by_namespace
+    return members is None or name in members
 
 
 def _services(call: Call) -> NamespaceServices:

@@ -38,6 +38,14 @@ def create(
             "Only with the scopes push and work. Can be repeated.",
         ),
     ] = None,
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only-in",
+            metavar="NAMESPACE",
+            help="Namespace that the token opens, and no other. Can be repeated.",
+        ),
+    ] = None,
     ttl_days: Annotated[
         float | None,
         typer.Option("--ttl-days", help="Days until the token expires. Default: it does not expire."),
@@ -51,6 +59,8 @@ def create(
         exits.fail(exits.USAGE, "--name: empty; leave it out for all names")
     if name:
         body["names"] = name
+    if namespaces:
+        body["namespaces"] = namespaces
     if ttl_days is not None:
         body["ttl_s"] = ttl_days * 86_400
     with _opened(out) as descriptor:
@@ -62,9 +72,9 @@ def list_tokens(http: MasterSession) -> None:
     """List the tokens, newest first. Tokens from the settings are not listed."""
     http.show_list(
         http.get("/api/tokens")["tokens"],
-        ("ID", "LABEL", "SCOPES", "NAMES", "CREATED", "BY", "EXPIRES", "LAST USED"),
-        lambda t: (t["id"], t["label"], " ".join(t["scopes"]), " ".join(t["names"]), t["created_at"], t["created_by"],
-                   t["expires_at"] or "never", t["last_used_at"] or "never"),
+        ("ID", "LABEL", "SCOPES", "NAMES", "NAMESPACES", "CREATED", "BY", "EXPIRES", "LAST USED"),
+        lambda t: (t["id"], t["label"], " ".join(t["scopes"]), " ".join(t["names"]), " ".join(t["namespaces"]),
+                   t["created_at"], t["created_by"], t["expires_at"] or "never", t["last_used_at"] or "never"),
     )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ LOCAL: Final = "local"
 class Principal:
     """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
     digits of its digest. `identity` stays the same when a token is rotated. `allows_name` tells which job names it may
-    push and run; None: all.
+    push and run; None: all. `by_namespace`: the same caller in namespaces where it has other scopes than `scopes`,
+    which it has everywhere else; None: there are none.
     """
 
     name: str
@@ -63,10 +64,23 @@ class Principal:
     lineage: str = ""
     # Whether the token exists only in this process.
     is_own: bool = field(default=False, compare=False)
+    by_namespace: "Mapping[str, Principal] | None" = field(default=None, compare=False)
 
     @property
     def identity(self) -> str:
         return self.lineage or self.name
+
+    def bound_to(self, namespaces: Iterable[str]) -> "Principal":
+        """Return this caller with its scopes in these namespaces, and none elsewhere."""
+        return replace(self, scopes=frozenset(), by_namespace=dict.fromkeys(namespaces, self))
+
+    def at_installation(self) -> "Principal":
+        """Return this caller as it calls operations of the installation: whoever may read in a namespace may read what
+        concerns that one. `by_namespace` then has the namespaces that the caller may see; None: all."""
+        if self.by_namespace is None or Scope.READ in self.scopes:
+            return replace(self, by_namespace=None)
+        readable = {name: one for name, one in self.by_namespace.items() if Scope.READ in one.scopes}
+        return replace(self, scopes=frozenset({Scope.READ} if readable else ()), by_namespace=readable)
 
 
 def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:

@@ -19,6 +19,7 @@ def audited_token(token: StoredToken) -> dict[str, Any]:
         "label": token.label,
         "scopes": sorted(token.scopes),
         "names": list(token.names),
+        **({"namespaces": list(token.namespaces)} if token.namespaces else {}),
         "expires_at_ms": token.expires_at_ms,
     }
 

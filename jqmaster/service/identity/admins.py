@@ -62,6 +62,7 @@ class AdminGuard:
 
 
 def _has_admin(tokens: Sequence[StoredToken], users: Sequence[StoredUser]) -> bool:
-    return any(Scope.ADMIN in token.scopes and token.expires_at_ms is None for token in tokens) or any(
-        user.role is Role.ADMIN and not user.is_disabled for user in users
-    )
+    return any(
+        Scope.ADMIN in token.scopes and token.expires_at_ms is None and not token.namespaces
+        for token in tokens
+    ) or any(user.role is Role.ADMIN and not user.is_disabled for user in users)

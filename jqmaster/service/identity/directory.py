@@ -179,7 +179,8 @@ class IdentityDirectory:
 def principal_of(token: StoredToken) -> Principal:
     """Return the caller that a token stands for."""
     lineage = f"token:{token.lineage}" if token.lineage else ""
-    return Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names), lineage)
+    whole = Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names), lineage)
+    return whole.bound_to(token.namespaces) if token.namespaces else whole
 
 
 def _name_test(names: Sequence[str]) -> Callable[[str], bool] | None:

@@ -1,11 +1,11 @@
 """Identity of callers in a namespace: its own tokens, beside the users and tokens of the installation."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.identity.access import ConfiguredTokens, Principal
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.identity import Identity
@@ -14,17 +14,17 @@ from jqmaster.store.identity.credentials import CredentialStore, StoredUser
 from jqmaster.store.identity.logins import LoginStore
 from jqmaster.store.link.shard import Shard
 
-# While the store of the installation's tokens is away, its tokens with push or work are believed for so long in
-# namespaces on other stores. Nobody can revoke one there meanwhile.
-PUSHERS_TRUSTED_S: Final = 300.0
-
 
 class NamespaceCredentials:
-    """The tokens that open a namespace: its own, which are in its store, and those of the installation."""
+    """The tokens that open a namespace: its own, which are in its store, and those of the installation. While the store
+    of these does not answer, those that only push and work are believed for `stale_tokens_s`."""
 
-    def __init__(self, own: IdentityDirectory, installation: IdentityDirectory) -> None:
+    def __init__(
+        self, own: IdentityDirectory, installation: IdentityDirectory, stale_tokens_s: LiveValue[float]
+    ) -> None:
         self._own = own
         self._installation = installation
+        self._stale_tokens_s = stale_tokens_s
 
     @property
     def has_any(self) -> bool:
@@ -42,7 +42,7 @@ class NamespaceCredentials:
                 return found
         except StoreUnavailableError as exc:
             unknown = exc
-        found = self._installation.find(token, pushers_trusted_s=PUSHERS_TRUSTED_S)
+        found = self._installation.find(token, pushers_trusted_s=self._stale_tokens_s.current)
         if found is None and unknown is not None:
             raise unknown
         return found
@@ -97,8 +97,10 @@ class NamespaceIdentity:
         *,
         is_exposed: bool,
         rests: SharedRests | None = None,
+        stale_tokens_s: LiveValue[float],
     ) -> "NamespaceIdentity":
-        """`configured`: the tokens of the settings, which are among those of the installation."""
+        """`configured`: the tokens of the settings, which are among those of the installation. `stale_tokens_s`: see
+        `NamespaceCredentials`."""
         store = CredentialStore(shard)
         directory = IdentityDirectory(store, LoginStore(shard), clock, ConfiguredTokens(), rests=rests)
         admins = NamespaceAdminGuard(
@@ -107,5 +109,5 @@ class NamespaceIdentity:
         return cls(
             directory,
             replace(installation, tokens=TokenService(store, directory, admins)),
-            NamespaceCredentials(directory, installation.directory),
+            NamespaceCredentials(directory, installation.directory, stale_tokens_s),
         )

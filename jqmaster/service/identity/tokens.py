@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.domain.identity.access import Scope, make_token
+from jqmaster.domain.identity.access import Principal, Scope, make_token
 from jqmaster.domain.matching.glob import compile_glob
-from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, invalid
+from jqmaster.errors import ConflictError, FieldError, ForbiddenError, InvalidError, NotFoundError, invalid
 from jqmaster.service.identity.access_entries import audited_token, entry
 from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
@@ -34,11 +34,14 @@ class TokenService:
         self._directory = directory
         self._admins = admins
 
-    async def all(self) -> list[ListedToken]:
-        """Return all tokens, newest first."""
+    async def all(self, caller: Principal) -> list[ListedToken]:
+        """Return the tokens that the caller may manage, newest first."""
         await self._directory.reload()
         uses = {**await self._store.token_uses(), **self._directory.used_ms}
-        tokens = sorted(self._directory.tokens.values(), key=lambda t: (-t.created_at_ms, t.id))
+        managed = [
+            token for token in self._directory.tokens.values() if _may_manage(caller, token.namespaces)
+        ]
+        tokens = sorted(managed, key=lambda t: (-t.created_at_ms, t.id))
         return [ListedToken(token, uses.get(token.id)) for token in tokens]
 
     async def create(
@@ -49,11 +52,19 @@ class TokenService:
         names: Sequence[str],
         ttl_ms: int | None,
         expires_at_ms: int | None,
-        who: str,
+        namespaces: Sequence[str] = (),
+        caller: Principal,
     ) -> tuple[str, StoredToken]:
-        """Create a token; return its text, which nobody can read again, and its entry. Raise InvalidError,
-        ConflictError (`too_many_tokens`, `first_must_be_admin`)."""
+        """Create a token; return its text, which nobody can read again, and its entry. `namespaces`: those that it
+        opens; empty: all. Raise InvalidError, ConflictError (`too_many_tokens`, `first_must_be_admin`), ForbiddenError
+        if the caller is an admin of other namespaces only."""
         await self._directory.reload()
+        if not _may_manage(caller, namespaces):
+            rule = (
+                f"must be among {', '.join(sorted(caller.by_namespace or ()))}, where the caller is an admin"
+            )
+            raise ForbiddenError(f"namespaces: {rule}", errors=[FieldError(("namespaces",), rule)])
+        who = caller.name
         if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
             raise InvalidError(
                 "names can be given only to tokens whose scopes are push, work or both",
@@ -69,8 +80,9 @@ class TokenService:
         if expires_at_ms is not None and expires_at_ms <= self._directory.read_at_ms:
             raise invalid([FieldError(("expires_at",), "must lie in the future")])
         lasts = expires_at_ms is None
-        self._admins.check_first(is_admin=Scope.ADMIN in scopes and lasts)
+        self._admins.check_first(is_admin=Scope.ADMIN in scopes and lasts and not namespaces)
         text, token = self._new(label, frozenset(scopes), tuple(names), expires_at_ms, who)
+        token = replace(token, namespaces=tuple(dict.fromkeys(namespaces)))
         access_entry = entry(who, "token.create", token.id, None, audited_token(token))
         forgotten: list[tuple[str, StoredToken | None, StoredToken | None]] = [
             (old.id, old, None)
@@ -80,17 +92,17 @@ class TokenService:
         await self._put([(token.id, None, token), *forgotten[:100]], access_entry)
         return text, token
 
-    async def rotate(self, token_id: str, *, overlap_ms: int, who: str) -> tuple[str, StoredToken]:
+    async def rotate(self, token_id: str, *, overlap_ms: int, caller: Principal) -> tuple[str, StoredToken]:
         """Replace a token by a new one with the same rights; return its text and its entry. The old token stays valid
         for `overlap_ms`. The new one lives as long as the old one was meant to. Raise NotFoundError, ConflictError."""
         await self._directory.reload()
-        old = self._get(token_id)
+        old, who = self._get(token_id, caller), caller.name
         now_ms = self._directory.read_at_ms
         if old.is_expired(now_ms):
             raise ConflictError("the token has expired; create a new one", code="token_expired")
         expires_at_ms = None if old.expires_at_ms is None else now_ms + old.expires_at_ms - old.created_at_ms
         text, token = self._new(old.label, old.scopes, old.names, expires_at_ms, who)
-        token = replace(token, lineage=old.lineage or old.id)
+        token = replace(token, lineage=old.lineage or old.id, namespaces=old.namespaces)
         ends_ms = min(now_ms + overlap_ms, old.expires_at_ms or now_ms + overlap_ms)
         access_entry = entry(
             who, "token.rotate", old.id, audited_token(old), audited_token(token) | {"id": token.id}
@@ -99,11 +111,11 @@ class TokenService:
         await self._put([(token.id, None, token), (old.id, old, ended)], access_entry)
         return text, token
 
-    async def revoke(self, token_id: str, who: str) -> None:
+    async def revoke(self, token_id: str, caller: Principal) -> None:
         """Revoke a token. It takes effect here at once, and on other masters as soon as they hear of it,
         after `TRUSTED_S` at the latest. Raise NotFoundError, ConflictError (`last_admin`)."""
         await self._directory.reload()
-        old = self._get(token_id)
+        old, who = self._get(token_id, caller), caller.name
         await self._admins.check_last(without_token=token_id)
         access_entry = entry(who, "token.revoke", old.id, audited_token(old), None)
         await self._put([(old.id, old, None)], access_entry)
@@ -120,9 +132,9 @@ class TokenService:
         now_ms = self._directory.read_at_ms
         return made.text, StoredToken(made.id, label, scopes, names, made.digest, now_ms, who, expires_at_ms)
 
-    def _get(self, token_id: str) -> StoredToken:
+    def _get(self, token_id: str, caller: Principal) -> StoredToken:
         token = self._directory.tokens.get(token_id)
-        if token is None:
+        if token is None or not _may_manage(caller, token.namespaces):
             raise NotFoundError(f"no token {token_id[:64]}", code="unknown_token")
         return token
 
@@ -137,3 +149,12 @@ class TokenService:
                 "another caller changed it at the same time; read it again", code="changed_meanwhile"
             )
         await self._directory.reload_after_change()
+
+
+def _may_manage(caller: Principal, namespaces: Sequence[str]) -> bool:
+    """Return whether the caller may give out, replace and revoke a token for these namespaces (empty: for all). An
+    admin of single namespaces may do so for tokens that open no others."""
+    if caller.by_namespace is None:
+        return True
+    administered = {name for name, one in caller.by_namespace.items() if Scope.ADMIN in one.scopes}
+    return bool(namespaces) and administered.issuperset(namespaces)

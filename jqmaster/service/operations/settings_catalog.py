@@ -43,7 +43,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Access": (
         "viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute",
-        "failed_registrations_per_minute",
+        "failed_registrations_per_minute", "stale_tokens_s",
     ),
     "Logs": ("log_level", "log_format", "audit_export"),
     "Archive of job logs": (

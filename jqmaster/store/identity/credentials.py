@@ -22,7 +22,7 @@ MAX_USERS: Final = 2_000
 @dataclass(frozen=True, slots=True)
 class StoredToken:
     """A stored token. `names`: globs of the job names that the token may push and run; empty: all. `digest`: SHA-256 of
-    the token.
+    the token. `namespaces`: those that it opens; empty: all, or the one in whose store it is.
 
     `lineage`: ID of the first token in a chain of rotations; empty for that first one.
     """
@@ -36,6 +36,7 @@ class StoredToken:
     created_by: str
     expires_at_ms: int | None
     lineage: str = ""
+    namespaces: tuple[str, ...] = ()
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
@@ -52,6 +53,8 @@ class StoredToken:
                 "expires_at_ms": self.expires_at_ms,
                 # Left out if empty, because masters of earlier releases cannot read a token with this field.
                 **({"lineage": self.lineage} if self.lineage else {}),
+                # To masters that do not know this field, such a token gives no access at all.
+                **({"namespaces": list(self.namespaces)} if self.namespaces else {}),
             }
         )
 
@@ -61,7 +64,9 @@ class StoredToken:
         try:
             fields = msgpack.unpackb(document)
             scopes = frozenset(map(Scope, fields.pop("scopes")))
-            return cls(id=token_id, scopes=scopes, names=tuple(fields.pop("names")), **fields)
+            namespaces = tuple(fields.pop("namespaces", ()))
+            names = tuple(fields.pop("names"))
+            return cls(id=token_id, scopes=scopes, names=names, namespaces=namespaces, **fields)
         except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException):
             logger.warning("token %s: its entry cannot be read", token_id[:64])
             return None

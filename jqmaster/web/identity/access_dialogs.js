@@ -2,6 +2,7 @@
 import { patch, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
+import { namespace } from "../core/namespaces.js";
 import { visible } from "../core/text.js";
 import { Button, Code } from "../ui/controls.js";
 import { Dialog } from "../ui/dialogs.js";
@@ -32,17 +33,21 @@ export function NewToken({ onClose, onDone }) {
   const form = useForm(null, () => ({
     label: "",
     names: "",
+    namespaces: "",
     life: "",
     ...Object.fromEntries(SCOPES.map((scope) => [scope, scope === "push" ? "yes" : ""])),
   }));
   const save = async (/** @type {Values} */ values) => {
-    const names = (values["names"] ?? "").split(/\s+/).filter(Boolean);
+    const words = (/** @type {string} */ field) => (values[field] ?? "").split(/[\s,]+/).filter(Boolean);
+    const names = words("names");
+    const namespaces = words("namespaces");
     setMade(
       await post("api/tokens", {
         label: values["label"],
         scopes: SCOPES.filter((scope) => values[scope]),
         ...(values["life"] && { ttl_s: Number(values["life"]) * DAY_S }),
         ...(names.length > 0 && { names }),
+        ...(namespaces.length > 0 && { namespaces }),
       }),
     );
     await onDone();
@@ -53,6 +58,7 @@ export function NewToken({ onClose, onDone }) {
     <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
     <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
     <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
+    ${!namespace && html`<${FormField} form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")} maxlength="1000" spellcheck=${false} autocapitalize="none" />`}
     <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
 }
 

@@ -173,6 +173,9 @@ export default {
   "account.login.end": "End",
   "account.login.end_others": "End all other logins",
   "account.login.ended": "Ended",
+  "access.namespaces.hint":
+    "Names of the namespaces that the token opens, such as shop mail. Empty: all, and the installation.",
+  "access.namespaces.all": "all",
   "access.names": "Names",
   "access.names.hint": "Only with push and work: patterns of job names, such as mail.*. Empty: all names.",
   "access.life": "Valid",

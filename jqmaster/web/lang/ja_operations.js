@@ -170,6 +170,9 @@ export default {
   "account.login.end": "終了",
   "account.login.end_others": "ほかのログインをすべて終了",
   "account.login.ended": "終了しました",
+  "access.namespaces.hint":
+    "トークンで利用できる名前空間の名前 (例: shop mail)。空欄なら、すべての名前空間とシステム全体。",
+  "access.namespaces.all": "すべて",
   "access.names": "名前",
   "access.names.hint":
     "push と work だけの場合に有効です。mail.* のようなジョブ名のパターン。空欄の場合はすべての名前。",

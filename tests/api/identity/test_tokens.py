@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from jqmaster.api.identity.schemas import TokenRequest
 from jqmaster.app import running_master
 from jqmaster.clock import SystemClock
-from jqmaster.domain.identity.access import ConfiguredTokens, Scope, make_token, token_id_of
+from jqmaster.domain.identity.access import ConfiguredTokens, Principal, Scope, make_token, token_id_of
 from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -240,7 +240,12 @@ async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_
             LiveValue(LoginPolicy(60_000, 60_000, 10)),
         )
         text, token = await service.tokens.create(
-            label="x", scopes=[Scope.PUSH], names=[], ttl_ms=None, expires_at_ms=None, who="me"
+            label="x",
+            scopes=[Scope.PUSH],
+            names=[],
+            ttl_ms=None,
+            expires_at_ms=None,
+            caller=Principal("me", frozenset(Scope)),
         )
         found = service.directory.find(text.encode())
         assert found is not None

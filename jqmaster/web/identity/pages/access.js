@@ -49,6 +49,19 @@ function Tokens() {
           render: (/** @type {Token} */ token) =>
             html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
         },
+        ...(tokens.some((/** @type {Token} */ token) => !namespace && !token.namespaces.includes("*"))
+          ? [
+              {
+                key: "namespaces",
+                label: t("nav.namespaces"),
+                phone: "line",
+                render: (/** @type {Token} */ token) =>
+                  token.namespaces.includes("*")
+                    ? t("access.namespaces.all")
+                    : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`,
+              },
+            ]
+          : []),
         {
           key: "scopes",
           label: t("access.scopes"),
