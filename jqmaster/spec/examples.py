@@ -606,6 +606,7 @@ _NEW_TOKEN: Final = f"jqm_push_{TOKEN_ID}_{'0' * 48}00000000"
 _USER: Final[dict[str, Any]] = {
     "name": "ada",
     "role": "operator",
+    "namespaces": {"shop": "admin"},
     "created_at": "2026-11-21T04:30:00.000Z",
     "last_login_at": None,
     "is_disabled": False,
@@ -637,6 +638,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "csrf_token": "3b9c" * 16,
         "expires_at": "2026-11-21T16:30:00.000Z",
         "login_by_user": True,
+        "namespaces": None,
         "has_namespaces": True,
     },
     "OwnPasswordRequest": {"old_password": "correct horse battery", "new_password": "seven plums in a hat"},

@@ -74,7 +74,7 @@ _WORKER_SERVERS: Final = [
 # Problems that any request may get before its handler runs; then those of requests with a credential; then with a
 # body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
-_ACCESS_PROBLEMS: Final = (401, 403)
+_ACCESS_PROBLEMS: Final = (401, 403, 404)
 _BODY_PROBLEMS: Final = (413, 415)
 
 MASTER_TEXT: Final = (
@@ -225,7 +225,7 @@ _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
     401: "The request has neither a valid bearer token nor a session.",
     403: "The caller lacks the scope, its token does not cover this name or worker, it is not on this machine, it is a page of another site, or the X-CSRF-Token is missing.",
-    404: "The object does not exist, or the caller may not see it.",
+    404: "The object or the namespace does not exist, or the caller may not see it.",
     406: "The master cannot answer with any of the accepted types.",
     408: "The request did not arrive in time.",
     409: "The current state does not allow the request; `code` names that state.",

@@ -256,3 +256,55 @@ async def test_the_stream_of_a_namespace_ends_when_its_token_is_revoked(installa
         await wait_until(lambda: "jobs" in one.newest, what="the stream runs")
         assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
         await wait_until(lambda: one.is_over, what="the stream ends")
+
+
+async def test_a_user_has_roles_by_namespace(installation: Installation) -> None:
+    admin, password = installation.api(), "long-enough-for-it"
+    body = {"name": "root", "password": password, "role": "admin"}
+    assert (await admin.call("POST", "/api/users", body))[0] == 201
+    eve = {"name": "eve", "password": password, "role": "none", "namespaces": {"shop": "operator"}}
+    status, made = await admin.call("POST", "/api/users", eve)
+    assert (status, made["role"], made["namespaces"]) == (201, "none", {"shop": "operator"})
+
+    async def logged_in(namespace: str | None) -> tuple[dict[str, Any], Api]:
+        api = installation.api(namespace)
+        del api.http.headers["authorization"]
+        response = await api.http.post("/api/session", json={"user": "eve", "password": password})
+        assert response.status_code == 201
+        session: dict[str, Any] = response.json()
+        api.http.headers["x-csrf-token"] = session["csrf_token"] or ""
+        return session, api
+
+    session, shop = await logged_in("shop")
+    assert (session["who"], session["role"]) == ("user:eve", "operator")
+    assert (await shop.call("POST", "/api/jobs", JOB))[0] == 201
+    assert (await shop.call("GET", "/api/tokens"))[1]["code"] == "forbidden"
+    # One login is good for all namespaces in which the user has a role.
+    session, everywhere = await logged_in(None)
+    assert (session["who"], session["role"], session["namespaces"]) == ("user:eve", None, ["shop"])
+    assert (await everywhere.call("GET", "/api/session"))[1]["namespaces"] == ["shop"]
+    assert (await everywhere.call("GET", "/api/jobs"))[1]["code"] == "unknown_namespace"
+    found = [
+        await everywhere.http.get(path)
+        for path in ("/ns/mail/api/jobs", "/ns/mail/api/session", "/ns/shop/api/jobs")
+    ]
+    assert [one.status_code for one in found] == [404, 200, 200]
+    assert found[1].json()["who"] is None
+    listed = (await everywhere.call("GET", "/api/namespaces"))[1]["namespaces"]
+    assert [one["name"] for one in listed] == ["shop"]
+    assert (await everywhere.call("POST", "/api/namespaces/shop/close"))[1]["code"] == "forbidden"
+    # A change of roles is in force at the next login, and the access log has it.
+    change: dict[str, Any] = {"role": "viewer", "namespaces": {"mail": "admin"}}
+    assert (await admin.call("PATCH", "/api/users/eve", change))[0] == 200
+    assert (await shop.call("GET", "/api/jobs"))[0] == 401
+    session, mail = await logged_in("mail")
+    assert session["role"] == "admin"
+    assert (await mail.call("GET", "/api/tokens"))[0] == 200
+    assert (await logged_in("shop"))[0]["role"] == "viewer"
+    entries = (await admin.call("GET", "/api/audit?target=eve"))[1]["entries"]
+    changed = next(entry for entry in entries if entry["action"] == "user.change")
+    assert (changed["before"]["namespaces"], changed["after"]["namespaces"]) == (
+        {"shop": "operator"},
+        {"mail": "admin"},
+    )
+    assert (await admin.call("PATCH", "/api/users/eve", {"namespaces": {"Shop": "admin"}}))[0] == 422

@@ -20,6 +20,7 @@ from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.errors import (
     ForbiddenError,
     JqmasterError,
+    NotFoundError,
     UnauthorizedError,
     UnparsableError,
     unknown_namespace,
@@ -180,10 +181,19 @@ class AccessPolicy:
         """Return the caller of a public route; None if it is unknown, which does not refuse the request."""
         try:
             self.check_host(fields)
-            found = self._principal(fields, client_host, session, person)
-            return found if found.by_namespace is None else self._here(found)
+            return self.seen_here(self._principal(fields, client_host, session, person))
         except JqmasterError:
             return None
+
+    def seen_here(self, principal: Principal) -> Principal | None:
+        """Return a known caller with its scopes in this namespace. None: it has none, and does not learn that the
+        namespace exists; everybody knows `default`, and has no scopes there then."""
+        if principal.by_namespace is None:
+            return principal
+        try:
+            return self._here(principal)
+        except NotFoundError:
+            return principal if self._namespace == DEFAULT else None
 
     def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
         """Refuse a request that a page of another site makes a browser send. Raises UnparsableError,

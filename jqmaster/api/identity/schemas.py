@@ -29,6 +29,11 @@ Label = Annotated[
 ]
 ScopeName = Literal["push", "work", "read", "operate", "admin"]
 RoleName = Literal["viewer", "operator", "admin"]
+UserRole = Annotated[
+    Literal["none", "viewer", "operator", "admin"],
+    Field(description="Role in all namespaces. none: the user has only the roles in `namespaces`."),
+]
+NamespaceRoles = Annotated[dict[Annotated[str, Field(pattern=NAME_PATTERN)], RoleName], Field(max_length=100)]
 
 
 class LoginRequest(Request):
@@ -72,6 +77,10 @@ class SessionView(Answer):
     logout_url: str | None = Field(
         description="Address at which the caller of a proxy logs out. Null: none is configured, or no proxy names the "
         "caller."
+    )
+    namespaces: list[str] | None = Field(
+        description="Without the prefix of a namespace: those in which the caller has other scopes than here. Null: it "
+        "has the same everywhere."
     )
     has_namespaces: bool = Field(
         description="Whether the installation has a namespace besides `default`. False if the caller is not known."
@@ -196,32 +205,51 @@ class UserRequest(Request):
 
     name: UserName
     password: Password
-    role: RoleName
+    role: UserRole
+    namespaces: NamespaceRoles | None = Field(
+        None,
+        description="Further roles by namespace. The highest one counts there.",
+        examples=[{"shop": "operator"}],
+    )
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        return {name: Role(role) for name, role in (self.namespaces or {}).items()}
 
 
 class UserPatch(Request):
     """Changes to a user. Omitted fields stay as they are. Any change ends the user's sessions."""
 
-    role: RoleName | None = None
+    role: UserRole | None = None
+    namespaces: NamespaceRoles | None = Field(
+        None, description="All further roles by namespace: it replaces them."
+    )
     password: Password | None = None
     is_disabled: bool | None = None
 
     @model_validator(mode="after")
     def _require_any_field(self) -> "UserPatch":
-        if self.role is None and self.password is None and self.is_disabled is None:
-            raise ValueError("name at least one of role, password, is_disabled")
+        if {self.role, self.password, self.is_disabled} == {None} and self.namespaces is None:
+            raise ValueError("name at least one of role, namespaces, password, is_disabled")
         return self
 
     @property
     def new_role(self) -> Role | None:
         return None if self.role is None else Role(self.role)
 
+    @property
+    def new_roles(self) -> dict[str, Role] | None:
+        return (
+            None if self.namespaces is None else {name: Role(role) for name, role in self.namespaces.items()}
+        )
+
 
 class UserView(Answer):
     """A user."""
 
     name: str
-    role: RoleName
+    role: UserRole
+    namespaces: dict[str, RoleName] = Field(description="Further roles by namespace.")
     created_at: Timestamp
     last_login_at: Timestamp | None
     is_disabled: bool

@@ -45,7 +45,9 @@ async def login(call: Call) -> Reply:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
     max_age_s = int(call.services.settings.session_life_s)
     return Reply(
-        201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s), *cookies)
+        201,
+        _view(call, call.policy.seen_here(session.principal), session),
+        (cookie.set(secret, max_age_s=max_age_s), *cookies),
     )
 
 
@@ -116,6 +118,11 @@ def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
     }
 
 
+def _namespaces_of(principal: Principal) -> list[str]:
+    """Return the namespaces in which the caller has rights of its own."""
+    return [name for name, one in (principal.by_namespace or {}).items() if one.scopes]
+
+
 def _has_namespaces(call: Call) -> bool:
     namespaces = call.services.namespaces
     return namespaces is None or len(namespaces.registry.current) > 1
@@ -134,6 +141,7 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
         "role": role_of(scopes),
         "scopes": sorted(scopes),
         "has_namespaces": principal is not None and _has_namespaces(call),
+        "namespaces": sorted(_namespaces_of(principal)) if principal and principal.by_namespace else None,
         "method": method,
         "csrf_token": session.csrf_token if session else CSRF_TOKEN if method == "proxy" else None,
         "expires_at": iso_ms(session.until_ms) if session else None,

@@ -17,7 +17,7 @@ async def list_users(call: Call) -> Reply:
 async def create(call: Call) -> Reply:
     request = await call.read(UserRequest)
     user = await call.services.identity.users.create(
-        request.name, request.password, Role(request.role), who=call.who
+        request.name, request.password, Role(request.role), roles=request.roles, who=call.who
     )
     return Reply(201, _view(user, None))
 
@@ -27,6 +27,7 @@ async def change(call: Call) -> Reply:
     user, last_login_ms = await call.services.identity.users.change(
         call.path["user"],
         role=request.new_role,
+        roles=request.new_roles,
         password=request.password,
         is_disabled=request.is_disabled,
         who=call.who,
@@ -48,6 +49,7 @@ def _view(user: StoredUser, last_login_ms: int | None) -> dict[str, Any]:
     return {
         "name": user.name,
         "role": str(user.role),
+        "namespaces": {name: str(role) for name, role in user.roles.items()},
         "created_at": iso_ms(user.created_at_ms),
         "last_login_at": iso_or_none(last_login_ms),
         "is_disabled": user.is_disabled,

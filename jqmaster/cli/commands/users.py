@@ -14,22 +14,40 @@ from worker_sdk.command_line.secrets_in_files import read_secret
 app = CommandGroup()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, operator or admin.")]
+Role = Annotated[
+    str, typer.Argument(metavar="ROLE", help="Role in all namespaces: none, viewer, operator or admin.")
+]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
         "--password-file", help="File with the password; - reads standard input. Default: ask for it."
     ),
 ]
+NamespaceRoles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--in",
+        metavar="NAMESPACE=ROLE",
+        help="Further role in one namespace, such as shop=admin. Can be repeated.",
+    ),
+]
 
 
 @app.command()
-def add(http: MasterSession, name: Name, role: Role, password_file: PasswordFile = None) -> None:
+def add(
+    http: MasterSession,
+    name: Name,
+    role: Role,
+    *,
+    namespace_roles: NamespaceRoles = None,
+    password_file: PasswordFile = None,
+) -> None:
     """Add a user. The first one must be an admin. From then on, callers on this machine must log in, too."""
     _check_role(role)
-    body = {"name": name, "role": role, "password": _password(password_file)}
-    user = http.post("/api/users", body)
-    http.say(user, f"{user['name']}  {user['role']}")
+    roles = _roles(namespace_roles)
+    body: dict[str, Any] = {"name": name, "role": role, "password": _password(password_file)}
+    user = http.post("/api/users", body | ({"namespaces": roles} if roles else {}))
+    http.say(user, f"{user['name']}  {_shown(user)}")
 
 
 @app.listing("The users who log in to the web UI")
@@ -38,16 +56,16 @@ def list_users(http: MasterSession) -> None:
     http.show_list(
         http.get("/api/users")["users"],
         ("NAME", "ROLE", "STATE", "CREATED", "LAST LOGIN"),
-        lambda u: (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"],
+        lambda u: (u["name"], _shown(u), "disabled" if u["is_disabled"] else "", u["created_at"],
             u["last_login_at"] or "never"),
     )  # fmt: skip
 
 
 @app.command("set-role")
-def set_role(http: MasterSession, name: Name, role: Role) -> None:
-    """Change a user's role. Ends the user's sessions."""
+def set_role(http: MasterSession, name: Name, role: Role, *, namespace_roles: NamespaceRoles = None) -> None:
+    """Change a user's role, and those in single namespaces. Ends the user's sessions."""
     _check_role(role)
-    _change(http, name, {"role": role})
+    _change(http, name, {"role": role, "namespaces": _roles(namespace_roles)})
 
 
 @app.command()
@@ -118,9 +136,25 @@ def _check_role(role: str) -> None:
         exits.fail(exits.USAGE, f"{role} is not a role; expected {', '.join(Known)}")
 
 
+def _roles(entries: list[str] | None) -> dict[str, str]:
+    """Return the roles by namespace."""
+    found = {}
+    for entry in entries or []:
+        namespace, sign, role = entry.partition("=")
+        if not namespace or not sign:
+            exits.fail(exits.USAGE, f"--in {entry}: expected NAMESPACE=ROLE, such as shop=admin")
+        _check_role(role)
+        found[namespace] = role
+    return found
+
+
+def _shown(user: dict[str, Any]) -> str:
+    return " ".join([user["role"], *(f"{name}={role}" for name, role in user["namespaces"].items())])
+
+
 def _change(http: MasterSession, name: str, body: dict[str, Any]) -> None:
     _, user = http.call("PATCH", path_of("/api/users", name), body=body)
-    http.say(user, f"{user['name']}  {user['role']}{'  disabled' if user['is_disabled'] else ''}")
+    http.say(user, f"{user['name']}  {_shown(user)}{'  disabled' if user['is_disabled'] else ''}")
 
 
 def _password(file: Path | None) -> str:

@@ -154,6 +154,7 @@ def of_slot_rule(rule: SlotRule) -> Parts:
 def of_user(user: StoredUser, *, has_secrets: bool) -> Parts:
     document = {
         "role": str(user.role),
+        **({"namespaces": {name: str(role) for name, role in user.roles.items()}} if user.roles else {}),
         "is_disabled": user.is_disabled,
         "created_at": iso_ms(user.created_at_ms),
     }
@@ -165,6 +166,7 @@ def of_token(token: StoredToken, *, has_secrets: bool) -> Parts:
         "label": token.label,
         "scopes": sorted(token.scopes),
         "names": list(token.names),
+        **({"namespaces": list(token.namespaces)} if token.namespaces else {}),
         "created_at": iso_ms(token.created_at_ms),
         "created_by": token.created_by,
         "expires_at": iso_or_none(token.expires_at_ms),

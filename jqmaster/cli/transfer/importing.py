@@ -314,19 +314,21 @@ def _credential(
     if isinstance(made, models.UserDocument):
         if made.password_hash is None:
             return None
-        return StoredUser(line.id, made.role, made.password_hash, made.created_at, made.is_disabled)
+        return StoredUser(
+            line.id, made.role, made.password_hash, made.created_at, made.is_disabled, roles=made.namespaces
+        )
     if made.sha256 is None:
         return None
     return StoredToken(
         line.id, made.label, frozenset(made.scopes), tuple(made.names), bytes.fromhex(made.sha256), made.created_at,
-        made.created_by, made.expires_at, made.lineage,
+        made.created_by, made.expires_at, made.lineage, tuple(made.namespaces),
     )  # fmt: skip
 
 
 def _is_admin(one: StoredUser | StoredToken) -> bool:
     if isinstance(one, StoredUser):
         return one.role is Role.ADMIN and not one.is_disabled
-    return Scope.ADMIN in one.scopes and one.expires_at_ms is None
+    return Scope.ADMIN in one.scopes and one.expires_at_ms is None and not one.namespaces
 
 
 def _why(outcome: Outcome) -> str:

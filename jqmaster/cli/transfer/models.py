@@ -71,6 +71,7 @@ class UserDocument(Request):
     """A user. The password is there as its argon2id hash, if the export was asked for secrets."""
 
     role: Role = Field(strict=False)
+    namespaces: dict[str, Annotated[Role, Field(strict=False)]] = Field(default_factory=dict)
     is_disabled: bool = False
     created_at: Instant
     password_hash: str | None = Field(None, pattern=r"^\$argon2id\$")
@@ -82,6 +83,7 @@ class TokenDocument(Request):
     label: str
     scopes: list[Annotated[Scope, Field(strict=False)]]
     names: list[str] = Field(default_factory=list)
+    namespaces: list[str] = Field(default_factory=list)
     created_at: Instant
     created_by: str
     expires_at: Instant | None = None

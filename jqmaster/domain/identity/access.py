@@ -24,6 +24,8 @@ class Scope(StrEnum):
 class Role(StrEnum):
     """The role of a user."""
 
+    # It has no rights; the user may have roles in single namespaces.
+    NONE = "none"
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
@@ -34,6 +36,7 @@ _IMPLIED: Final[Mapping[Scope, frozenset[Scope]]] = {
     Scope.ADMIN: frozenset(Scope),
 }
 ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = {
+    Role.NONE: frozenset(),
     Role.VIEWER: frozenset({Scope.READ}),
     Role.OPERATOR: frozenset({Scope.READ, Scope.OPERATE, Scope.PUSH}),
     Role.ADMIN: frozenset(Scope),
@@ -73,6 +76,15 @@ class Principal:
     def bound_to(self, namespaces: Iterable[str]) -> "Principal":
         """Return this caller with its scopes in these namespaces, and none elsewhere."""
         return replace(self, scopes=frozenset(), by_namespace=dict.fromkeys(namespaces, self))
+
+    def with_roles(self, roles: "Mapping[str, Role]") -> "Principal":
+        """Return this caller with the scopes of these roles by namespace, in addition to its own."""
+        if not roles or Scope.ADMIN in self.scopes:
+            return self
+        members = {
+            name: replace(self, scopes=self.scopes | ROLE_SCOPES[role]) for name, role in roles.items()
+        }
+        return replace(self, by_namespace=members)
 
     def at_installation(self) -> "Principal":
         """Return this caller as it calls operations of the installation: whoever may read in a namespace may read what

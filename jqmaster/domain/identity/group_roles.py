@@ -20,7 +20,9 @@ class GroupRoles:
             # A group's name may itself contain `=`, as directory names do (`cn=admins,ou=groups`).
             group, sign, role = text.rpartition("=")
             if not group or not sign or role not in _RANKED:
-                raise ValueError(f"{text[:100]}: expected GROUP=ROLE, with one of {', '.join(Role)}")
+                raise ValueError(
+                    f"{text[:100]}: expected GROUP=ROLE, with one of {', '.join(reversed(_RANKED))}"
+                )
             if self._roles.setdefault(group, Role(role)) != role:
                 raise ValueError(f"the group {group[:100]} has two roles")
         self._default = Role(default) if default else None

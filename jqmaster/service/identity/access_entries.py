@@ -26,4 +26,9 @@ def audited_token(token: StoredToken) -> dict[str, Any]:
 
 def audited_user(user: StoredUser) -> dict[str, Any]:
     """Return the fields of a user that the access log shows."""
-    return {"role": str(user.role), "is_disabled": user.is_disabled}
+    roles = {name: str(role) for name, role in user.roles.items()}
+    return {
+        "role": str(user.role),
+        **({"namespaces": roles} if roles else {}),
+        "is_disabled": user.is_disabled,
+    }

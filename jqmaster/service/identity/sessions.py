@@ -79,7 +79,7 @@ class SessionService:
         if kind == "user":
             user = StoredUser.decode(name, found.credential) if found.credential else None
             if user is not None and not user.is_disabled:
-                principal = Principal(found.subject, ROLE_SCOPES[user.role])
+                principal = Principal(found.subject, ROLE_SCOPES[user.role]).with_roles(user.roles)
         elif kind == "token":
             token = StoredToken.decode(name, found.credential) if found.credential else None
             if token is not None and not token.is_expired(self._directory.now_ms):

@@ -1,6 +1,9 @@
 """Users who log in by name and password: list, create, change and remove them."""
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from jqmaster.domain.identity.access import Role
 from jqmaster.domain.identity.password_rules import fault_of
@@ -10,6 +13,8 @@ from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.passwords import Passwords
 from jqmaster.store.identity.credentials import CredentialStore, StoredUser
+
+NO_ROLES: Final[Mapping[str, Role]] = MappingProxyType({})
 
 
 class UserService:
@@ -27,13 +32,16 @@ class UserService:
         """Return all users by name, with the last login of each."""
         return await self._store.users()
 
-    async def create(self, name: str, password: str, role: Role, *, who: str) -> StoredUser:
-        """Add a user. Raise ConflictError (`user_exists`, `too_many_users`, `first_must_be_admin`)."""
+    async def create(
+        self, name: str, password: str, role: Role, *, roles: Mapping[str, Role] = NO_ROLES, who: str
+    ) -> StoredUser:
+        """Add a user. `roles`: further ones by namespace. Raise ConflictError (`user_exists`, `too_many_users`,
+        `first_must_be_admin`)."""
         await self._directory.reload()
         self._admins.check_first(is_admin=role is Role.ADMIN)
         check_password(password, name)
         hashed = await self._passwords.hash(password)
-        user = StoredUser(name, role, hashed, self._directory.read_at_ms)
+        user = StoredUser(name, role, hashed, self._directory.read_at_ms, roles=roles)
         access_entry = entry(who, "user.add", name, None, audited_user(user))
         match await self._store.put_user(name, None, user, access_entry=access_entry):
             case "full":
@@ -48,6 +56,7 @@ class UserService:
         name: str,
         *,
         role: Role | None = None,
+        roles: Mapping[str, Role] | None = None,
         password: str | None = None,
         is_disabled: bool | None = None,
         who: str,
@@ -59,6 +68,8 @@ class UserService:
         after = before
         if role is not None:
             after = dataclasses.replace(after, role=role)
+        if roles is not None:
+            after = dataclasses.replace(after, roles=roles)
         if is_disabled is not None:
             after = dataclasses.replace(after, is_disabled=is_disabled)
         if password is not None:

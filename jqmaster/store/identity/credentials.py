@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgpack
@@ -74,8 +74,8 @@ class StoredToken:
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A stored user. `password`: the argon2id hash, with its parameters and salt. `stored`: the document as it was
-    read."""
+    """A stored user. `role`: in all namespaces; `roles`: further ones by namespace. `password`: the argon2id hash, with
+    its parameters and salt. `stored`: the document as it was read."""
 
     name: str
     role: Role
@@ -83,6 +83,7 @@ class StoredUser:
     created_at_ms: int
     is_disabled: bool = False
     stored: bytes = b""
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return codec.pack(
@@ -91,6 +92,8 @@ class StoredUser:
                 "password": self.password,
                 "created_at_ms": self.created_at_ms,
                 "is_disabled": self.is_disabled,
+                # To masters that do not know this field, such a user cannot log in.
+                **({"roles": dict(self.roles)} if self.roles else {}),
             }
         )
 
@@ -99,7 +102,8 @@ class StoredUser:
         """Decode a user. None: the document cannot be read, and the user cannot log in."""
         try:
             fields = msgpack.unpackb(document)
-            return cls(name=name, role=Role(fields.pop("role")), stored=document, **fields)
+            roles = {namespace: Role(role) for namespace, role in fields.pop("roles", {}).items()}
+            return cls(name=name, role=Role(fields.pop("role")), roles=roles, stored=document, **fields)
         except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException):
             logger.warning("user %s: the entry cannot be read", name[:64])
             return None

@@ -19,8 +19,35 @@ import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
 const SCOPES = ["push", "work", "read", "operate", "admin"];
 const ROLES = ["viewer", "operator", "admin"];
+/** With roles in single namespaces, a user may have none of the installation. */
+const ROLES_WITH_NAMESPACES = ["none", ...ROLES];
 const DAY_S = 86_400;
 const LIVES_DAYS = ["", "30", "90", "365"];
+
+/** @param {Record<string, string>} roles By namespace. @returns {string} As people edit them. */
+const rolesText = (roles) =>
+  Object.entries(roles)
+    .map(([name, role]) => `${name}=${role}`)
+    .join(" ");
+
+/** @param {string} text @returns {Record<string, string>} The roles by namespace; the API checks them. */
+const rolesOf = (text) =>
+  Object.fromEntries(
+    text
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .map((entry) => {
+        const [name = "", role = ""] = entry.split("=");
+        return [name, role];
+      }),
+  );
+
+/** @param {{form: any, isFirst?: boolean, hasNamespaces: boolean}} props The role, and those in single namespaces. */
+function RoleFields({ form, isFirst = false, hasNamespaces }) {
+  const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
+  return html`<${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    ${hasNamespaces && !isFirst && html`<${FormField} form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")} maxlength="2000" spellcheck=${false} autocapitalize="none" />`}`;
+}
 
 /** @param {{token: NewTokenView, text: string, onClose: () => void}} props The token is shown only this once. */
 function Secret({ token, text, onClose }) {
@@ -81,31 +108,32 @@ export function RotateToken({ token, onClose, onDone }) {
     <${DurationField} form=${form} name="overlap" path="overlap_s" label=${t("access.overlap")} empty=${t("access.overlap.none")} /><//>`;
 }
 
-/** @param {{isFirst: boolean, onClose: () => void, onDone: () => Promise<void>}} props `isFirst`: there is no user yet, so this one must be an admin. */
-export function NewUser({ isFirst, onClose, onDone }) {
-  const form = useForm(null, () => ({ name: "", role: isFirst ? "admin" : "viewer", password: "" }));
+/** @param {{isFirst: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props `isFirst`: there is no user yet, so this one must be an admin. */
+export function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
+  const role = isFirst ? "admin" : "viewer";
+  const form = useForm(null, () => ({ name: "", role, namespaces: "", password: "" }));
   const save = async (/** @type {Values} */ values) => {
-    await post("api/users", values);
+    await post("api/users", { ...values, namespaces: rolesOf(values["namespaces"] ?? "") });
     await onDone();
     return t("access.user.made", { name: visible(values["name"] ?? "") });
   };
   return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
     <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
-    <${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${(isFirst ? ["admin"] : ROLES).map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
 }
 
-/** @param {{user: UserView, path: string, isMe: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
-export function ChangeRole({ user, path, isMe, onClose, onDone }) {
-  const form = useForm(user, ({ role }) => ({ role }));
-  const save = async (/** @type {Values} */ { role }) => {
-    await patch(path, { role });
+/** @param {{user: UserView, path: string, isMe: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
+export function ChangeRole({ user, path, isMe, hasNamespaces, onClose, onDone }) {
+  const form = useForm(user, ({ role, namespaces }) => ({ role, namespaces: rolesText(namespaces) }));
+  const save = async (/** @type {Values} */ { role, namespaces }) => {
+    await patch(path, { role, namespaces: rolesOf(namespaces ?? "") });
     await onDone();
     return t("access.role.done", { name: visible(user.name), role: t(`access.role.${role}`) });
   };
   return html`<${FormDialog} title=${t("access.role.title")} form=${form} onClose=${onClose} onSave=${save}>
     <p><strong><${Text} value=${user.name} /></strong></p><p>${t(isMe ? "access.role.text.me" : "access.role.text")}</p>
-    <${FormField} form=${form} name="role" as="select" label=${t("access.role")}>${ROLES.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//><//>`;
+    <${RoleFields} form=${form} hasNamespaces=${hasNamespaces} /><//>`;
 }
 
 /** @param {{user: UserView, path: string, onClose: () => void}} props */

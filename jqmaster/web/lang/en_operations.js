@@ -203,6 +203,7 @@ export default {
   "access.user.hint": "Lower-case letters, digits, and . _ @ -",
   "access.add": "Add",
   "access.role": "Role",
+  "access.role.none": "none",
   "access.role.viewer": "viewer",
   "access.role.operator": "operator",
   "access.role.admin": "admin",
@@ -265,6 +266,9 @@ export default {
   "access.token.done": "Token {label} was created.",
   "access.user.made": "User {name} was created.",
   "access.user.first": "The first user must be an admin.",
+  "access.roles": "Roles in single namespaces",
+  "access.roles.hint":
+    "Such as shop=operator mail=viewer, with viewer, operator or admin. They add to the role above.",
   "access.role.title": "Change the role",
   "access.role.text": "The user's sessions end, and the next login has the new role.",
   "access.role.text.me": "This is your own account. Your session ends, and your next login has the new role.",

@@ -201,6 +201,7 @@ export default {
   "access.user.hint": "英小文字、数字、. _ @ -",
   "access.add": "追加",
   "access.role": "役割",
+  "access.role.none": "なし",
   "access.role.viewer": "閲覧者",
   "access.role.operator": "オペレーター",
   "access.role.admin": "管理者",
@@ -263,6 +264,9 @@ export default {
   "access.token.done": "トークン {label} を作成しました。",
   "access.user.made": "ユーザー {name} を作成しました。",
   "access.user.first": "最初のユーザーは管理者でなければなりません。",
+  "access.roles": "名前空間ごとの役割",
+  "access.roles.hint":
+    "例: shop=operator mail=viewer。viewer、operator、admin を指定できます。上の役割に加わります。",
   "access.role.title": "ロールの変更",
   "access.role.text": "ユーザーのセッションは終了し、次のログインから新しいロールになります。",
   "access.role.text.me":

@@ -24,7 +24,7 @@ export function Page({ session, onSession }) {
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${
     namespace
       ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>`
-      : html`<${Users} me=${session.method === "session" ? session.who : null} onSession=${onSession} />`
+      : html`<${Users} me=${session.method === "session" ? session.who : null} hasNamespaces=${session.has_namespaces} onSession=${onSession} />`
   }`;
 }
 
@@ -118,8 +118,8 @@ function Tokens() {
     }</section>`;
 }
 
-/** @param {{me: string | null, onSession: (session: import("../../core/api.js").Session) => void}} props */
-function Users({ me, onSession }) {
+/** @param {{me: string | null, hasNamespaces: boolean, onSession: (session: import("../../core/api.js").Session) => void}} props */
+function Users({ me, hasNamespaces, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 30_000,
   });
@@ -152,7 +152,7 @@ function Users({ me, onSession }) {
           label: t("access.role"),
           phone: "side",
           render: (/** @type {UserView} */ user) =>
-            html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
+            html`${t(`access.role.${user.role}`)}${Object.entries(user.namespaces).map(([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
         },
         {
           key: "login",
@@ -182,8 +182,8 @@ function Users({ me, onSession }) {
         },
       ]} />`
     }
-    ${asked?.what === "add" && html`<${NewUser} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`}
-    ${asked?.what === "role" && html`<${ChangeRole} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`}
+    ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`}
+    ${asked?.what === "role" && html`<${ChangeRole} hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`}
     ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close} />`}
     ${
       asked?.what === "disable" &&
