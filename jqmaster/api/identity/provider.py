@@ -5,16 +5,16 @@ from urllib.parse import parse_qs
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.sessions import secret_of
 from jqmaster.errors import JqmasterError, NotFoundError
-from jqmaster.service.identity.provider_logins import HOME, ProviderLogins, Returned
+from jqmaster.service.identity.provider_logins import HOME, ProviderLogins, Returned, place_below
 
 
 async def begin(call: Call) -> Reply:
     logins = _logins(call)
     page = call.query("page").get("page", HOME)
     try:
-        begun = await logins.begin(page)
+        begun = await logins.begin(page, call.services.prefix)
     except JqmasterError as exc:
-        return _to_login_page(logins, exc)
+        return _to_login_page(logins, place_below(call.services.prefix), exc)
     return _redirect(begun.url, call.policy.cookie.set_login(begun.cookie))
 
 
@@ -26,7 +26,7 @@ async def finish(call: Call) -> Reply:
             _returned(call.query_string), kept, address=call.address, replaces=secret_of(call)
         )
     except JqmasterError as exc:
-        return _to_login_page(logins, exc, cookie.clear_login())
+        return _to_login_page(logins, logins.place_of(kept), exc, cookie.clear_login())
     return _redirect(
         f"{logins.policy.home_url}{logins.page_of(kept)}",
         cookie.set(secret, max_age_s=int(call.services.settings.session_life_s)),
@@ -55,9 +55,12 @@ def _returned(query: bytes) -> Returned:
     return Returned(only("code"), only("state"), only("iss") or None, only("error"))
 
 
-def _to_login_page(logins: ProviderLogins, exc: JqmasterError, *headers: tuple[bytes, bytes]) -> Reply:
-    """Show the person what is wrong. The log and the access log have the details, for operators."""
-    return _redirect(f"{logins.policy.home_url}#/login?problem={exc.code}", *headers)
+def _to_login_page(
+    logins: ProviderLogins, place: str, exc: JqmasterError, *headers: tuple[bytes, bytes]
+) -> Reply:
+    """Show the person what is wrong, on the login page of the namespace where the login was begun. The log and the
+    access log have the details, for operators."""
+    return _redirect(f"{logins.policy.home_url}{place}#/login?problem={exc.code}", *headers)
 
 
 def _redirect(url: str, *headers: tuple[bytes, bytes]) -> Reply:

@@ -33,6 +33,8 @@ MAX_NAME: Final = 128
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1400})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
+# The place of a namespace below the address of the web UI.
+_PLACE: Final = re.compile(r"(ns/[a-z][a-z0-9-]{1,38}/)?(.*)", re.DOTALL)
 # The login page for somebody who came to answer a question. It leads a person who is logged in to that
 # question.
 _QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
@@ -81,8 +83,9 @@ class ProviderLogins:
         self._logins = logins
         self._directory = directory
 
-    async def begin(self, page: str) -> Begun:
-        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`)."""
+    async def begin(self, page: str, prefix: str = "") -> Begun:
+        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`). `prefix`: `/ns/NAME` for the web UI
+        of a namespace."""
         secret = secrets.token_urlsafe(32)
         try:
             url = await self.provider.authorize_url(
@@ -93,12 +96,21 @@ class ProviderLogins:
         except ProviderUnavailableError as exc:
             logger.warning("nobody can log in by the provider: %s", exc)
             raise
-        return Begun(url, f"{secret}.{_encoded(_page_of(page).encode())}")
+        return Begun(url, f"{secret}.{_encoded(f'{place_below(prefix)}{_page_of(page)}'.encode())}")
 
     def page_of(self, cookie: str | None) -> str:
-        """Return the page to which a login leads."""
-        match = _COOKIE.fullmatch(cookie or "")
-        return _page_of(_decoded(match[2])) if match else HOME
+        """Return the page to which a login leads, below the address of the web UI."""
+        place, page = self._led_to(cookie)
+        return place + _page_of(page)
+
+    def place_of(self, cookie: str | None) -> str:
+        """Return the web UI in which the login was begun, below the address of that of the installation."""
+        return self._led_to(cookie)[0]
+
+    def _led_to(self, cookie: str | None) -> tuple[str, str]:
+        kept = _COOKIE.fullmatch(cookie or "")
+        found = _PLACE.fullmatch(_decoded(kept[2]) if kept else "")
+        return (found[1] or "", found[2]) if found else ("", "")
 
     async def finish(
         self, returned: Returned, cookie: str | None, *, address: str, replaces: str | None
@@ -211,6 +223,11 @@ def _decoded(text: str) -> str:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
     except ValueError:
         return ""
+
+
+def place_below(prefix: str) -> str:
+    """Return the place of a namespace with this prefix, `/ns/NAME`, below the address of the web UI."""
+    return f"{prefix.lstrip('/')}/" if prefix else ""
 
 
 def _page_of(text: str) -> str:

@@ -6,6 +6,7 @@ import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,10 +18,11 @@ from joserfc.jwk import OctKey
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from tests.support import real_time
-from tests.support.master import QUICK, Api, master_on
+from tests.support.master import QUICK, Api, forget, master_on
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, oidc_settings, provider
 from tests.support.ports import free_port
 from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
 
 pytestmark = [real_time.MASTER, pytest.mark.req("D26")]
 
@@ -277,6 +279,35 @@ async def test_a_login_for_a_question_leads_back_to_it(store_server: StoreServer
     async with site(store_server.url) as here:
         assert await here.log_in(QUESTION) == f"{str(here.browser.base_url).rstrip('/')}/{QUESTION}"
         assert (await here.session())["who"] == "oidc:ada"
+
+
+@pytest.mark.req("D29")
+async def test_a_login_in_a_namespace_leads_back_to_it(store_server: StoreServer, tmp_path: Path) -> None:
+    async with site(store_server.url, data_dir=tmp_path) as here:
+        tag, home = f"{here.master.settings.shard}-shop", str(here.browser.base_url).rstrip("/")
+        assert (await here.admin.call("PUT", "/api/namespaces/shop", {"tag": tag}))[0] == 201
+
+        async def begun() -> str:
+            path = "/ns/shop/api/login/oidc"
+            response = await here.browser.get(path, params={"page": "#/jobs?state=failed"})
+            return response.headers.get("location", "") if response.status_code == 302 else ""
+
+        address = await wait_until(begun, what="the namespace is served")
+        ended = await here.come_back(await here.provider.return_of(address))
+        assert ended == f"{home}/ns/shop/#/jobs?state=failed"
+        shown = await here.browser.get("/ns/shop/api/session", headers={"Accept": "application/json"})
+        assert (shown.json()["who"], shown.json()["role"]) == ("oidc:ada", "operator")
+        # A login that fails leads to the login page there, and a forged place nowhere else.
+        back = await here.provider.return_of(await begun())
+        failed = await here.come_back(back.replace("state=", "state=x"))
+        assert failed == f"{home}/ns/shop/#/login?problem=login_expired"
+        back = await here.provider.return_of(await begun())
+        secret = here.browser.cookies["jqmaster_login"].partition(".")[0]
+        here.browser.cookies.clear()
+        planted = urlsafe_b64encode(b"ns/../evil/#/jobs").rstrip(b"=").decode()
+        here.browser.cookies["jqmaster_login"] = f"{secret}.{planted}"
+        assert await here.come_back(back) == f"{home}/#/overview"
+    await forget(store_server.url, tag)
 
 
 async def test_a_forged_cookie_leads_nowhere_else(store_server: StoreServer) -> None:
