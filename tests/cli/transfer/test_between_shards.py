@@ -142,8 +142,11 @@ async def fill(world: StoreWorld) -> dict[str, str]:
     await parts.workers.add_slot_rule(SlotRule("web-1", {"gpu": "1"}, 7, "ada", world.now_ms))
     credentials = CredentialStore(world.shard)
     hashed = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$" + "A" * 22
-    await credentials.put_user("ada", None, StoredUser("ada", Role.ADMIN, hashed, 5), access_entry=b"\x80")
-    token = StoredToken("tok1", "ci", frozenset({Scope.PUSH}), ("a*",), b"d" * 32, 5, "ada", None)
+    ada = StoredUser("ada", Role.ADMIN, hashed, 5, roles={"shop": Role.VIEWER})
+    await credentials.put_user("ada", None, ada, access_entry=b"\x80")
+    token = StoredToken(
+        "tok1", "ci", frozenset({Scope.PUSH}), ("a*",), b"d" * 32, 5, "ada", None, namespaces=("shop",)
+    )
     await credentials.put_tokens([("tok1", None, token)], access_entry=b"\x80")
     return ids
 
@@ -167,6 +170,11 @@ async def test_everything_arrives_once_and_a_repeat_changes_nothing(
     # The same installation says the same of itself, but for when and where.
     theirs = await exported(target, has_secrets=True)
     assert _without_times(theirs) == _without_times(text)
+    credentials = CredentialStore(target.shard)
+    assert (await credentials.load()).tokens["tok1"].namespaces == ("shop",)
+    ada = await credentials.user("ada")
+    assert ada is not None
+    assert ada.roles == {"shop": Role.VIEWER}
     states = {one: (await target.records.get(job_id)).state for one, job_id in ids.items()}  # type: ignore[union-attr]
     assert states == {
         "ready": JobState.READY,
