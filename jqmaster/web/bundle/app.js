@@ -12649,7 +12649,14 @@ var worstFirst = (entries) => [...entries].sort(
 // namespaces/editor.js
 var QUOTAS = (
   /** @type {const} */
-  ["waiting_jobs", "argument_bytes"]
+  [
+    "waiting_jobs",
+    "waiting_bytes",
+    "pushes_per_s",
+    "argument_bytes",
+    "workers",
+    "streams"
+  ]
 );
 var pathOfNamespace = (name) => (
   /** @type {"api/namespaces/{name}"} */
@@ -12691,6 +12698,7 @@ function NamespaceEditor({ one, stores, onClose, onDone }) {
     ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
     ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
     ${!one && stores.length > 1 && html`<${FormField} form=${form} name="store" label=${labelOf4("store")} as="select" hint=${t("namespaces.store.hint")}>${stores.map((store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`)}<//>`}
+    <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
     ${QUOTAS.map((quota) => field(quota, { key: quota, type: "number", min: "1", step: "1", path: `quotas.${quota}`, hint: t(`namespaces.${quota}.hint`) }))}
     ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
 }
@@ -12882,7 +12890,7 @@ function Facts6({ one }) {
     <dt>${t("namespaces.address")}</dt><dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
     <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
     <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
-    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
+    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("namespaces.quota.none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
 }
 function Now({ one }) {
   return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
@@ -13380,8 +13388,21 @@ function Edit({ setting, onClose, onDone }) {
 // identity/access_dialogs.js
 var SCOPES = ["push", "work", "read", "operate", "admin"];
 var ROLES = ["viewer", "operator", "admin"];
+var ROLES_WITH_NAMESPACES = ["none", ...ROLES];
 var DAY_S2 = 86400;
 var LIVES_DAYS = ["", "30", "90", "365"];
+var rolesText = (roles) => Object.entries(roles).map(([name, role]) => `${name}=${role}`).join(" ");
+var rolesOf = (text) => Object.fromEntries(
+  text.split(/[\s,]+/).filter(Boolean).map((entry2) => {
+    const [name = "", role = ""] = entry2.split("=");
+    return [name, role];
+  })
+);
+function RoleFields({ form, isFirst = false, hasNamespaces }) {
+  const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
+  return html`<${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    ${hasNamespaces && !isFirst && html`<${FormField} form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")} maxlength="2000" spellcheck=${false} autocapitalize="none" />`}`;
+}
 function Secret({ token, text, onClose }) {
   return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
 }
@@ -13390,17 +13411,21 @@ function NewToken({ onClose, onDone }) {
   const form = useForm(null, () => ({
     label: "",
     names: "",
+    namespaces: "",
     life: "",
     ...Object.fromEntries(SCOPES.map((scope) => [scope, scope === "push" ? "yes" : ""]))
   }));
   const save = async (values2) => {
-    const names = (values2["names"] ?? "").split(/\s+/).filter(Boolean);
+    const words = (field) => (values2[field] ?? "").split(/[\s,]+/).filter(Boolean);
+    const names = words("names");
+    const namespaces = words("namespaces");
     setMade(
       await post("api/tokens", {
         label: values2["label"],
         scopes: SCOPES.filter((scope) => values2[scope]),
         ...values2["life"] && { ttl_s: Number(values2["life"]) * DAY_S2 },
-        ...names.length > 0 && { names }
+        ...names.length > 0 && { names },
+        ...namespaces.length > 0 && { namespaces }
       })
     );
     await onDone();
@@ -13411,6 +13436,7 @@ function NewToken({ onClose, onDone }) {
     <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
     <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
     <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
+    ${!namespace && html`<${FormField} form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")} maxlength="1000" spellcheck=${false} autocapitalize="none" />`}
     <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
 }
 function RotateToken({ token, onClose, onDone }) {
@@ -13430,28 +13456,29 @@ function RotateToken({ token, onClose, onDone }) {
     <p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
     <${DurationField} form=${form} name="overlap" path="overlap_s" label=${t("access.overlap")} empty=${t("access.overlap.none")} /><//>`;
 }
-function NewUser({ isFirst, onClose, onDone }) {
-  const form = useForm(null, () => ({ name: "", role: isFirst ? "admin" : "viewer", password: "" }));
+function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
+  const role = isFirst ? "admin" : "viewer";
+  const form = useForm(null, () => ({ name: "", role, namespaces: "", password: "" }));
   const save = async (values2) => {
-    await post("api/users", values2);
+    await post("api/users", { ...values2, namespaces: rolesOf(values2["namespaces"] ?? "") });
     await onDone();
     return t("access.user.made", { name: visible(values2["name"] ?? "") });
   };
   return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
     <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
-    <${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${(isFirst ? ["admin"] : ROLES).map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
 }
-function ChangeRole({ user, path, isMe, onClose, onDone }) {
-  const form = useForm(user, ({ role }) => ({ role }));
-  const save = async ({ role }) => {
-    await patch(path, { role });
+function ChangeRole({ user, path, isMe, hasNamespaces, onClose, onDone }) {
+  const form = useForm(user, ({ role, namespaces }) => ({ role, namespaces: rolesText(namespaces) }));
+  const save = async ({ role, namespaces }) => {
+    await patch(path, { role, namespaces: rolesOf(namespaces ?? "") });
     await onDone();
     return t("access.role.done", { name: visible(user.name), role: t(`access.role.${role}`) });
   };
   return html`<${FormDialog} title=${t("access.role.title")} form=${form} onClose=${onClose} onSave=${save}>
     <p><strong><${Text} value=${user.name} /></strong></p><p>${t(isMe ? "access.role.text.me" : "access.role.text")}</p>
-    <${FormField} form=${form} name="role" as="select" label=${t("access.role")}>${ROLES.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//><//>`;
+    <${RoleFields} form=${form} hasNamespaces=${hasNamespaces} /><//>`;
 }
 function NewPassword({ user, path, onClose }) {
   const form = useForm(null, () => ({ password: "" }));
@@ -13468,7 +13495,7 @@ function NewPassword({ user, path, onClose }) {
 function Page18({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
-  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${namespace ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>` : html`<${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`}`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} />${namespace ? html`<p class="muted after">${t("namespaces.of_installation")} <a href=${ofInstallation("#/access")}>${t("access.users")}</a></p>` : html`<${Users} me=${session2.method === "session" ? session2.who : null} hasNamespaces=${session2.has_namespaces} onSession=${onSession} />`}`;
 }
 function Tokens() {
   const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
@@ -13490,6 +13517,14 @@ function Tokens() {
       phone: "main",
       render: (token) => html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
     },
+    ...tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [
+      {
+        key: "namespaces",
+        label: t("nav.namespaces"),
+        phone: "line",
+        render: (token) => token.namespaces.includes("*") ? t("access.namespaces.all") : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`
+      }
+    ] : [],
     {
       key: "scopes",
       label: t("access.scopes"),
@@ -13535,7 +13570,7 @@ function Tokens() {
     await reload();
   }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}</section>`;
 }
-function Users({ me, onSession }) {
+function Users({ me, hasNamespaces, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 3e4
   });
@@ -13565,7 +13600,7 @@ function Users({ me, onSession }) {
       key: "role",
       label: t("access.role"),
       phone: "side",
-      render: (user) => html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`
+      render: (user) => html`${t(`access.role.${user.role}`)}${Object.entries(user.namespaces).map(([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`
     },
     {
       key: "login",
@@ -13591,8 +13626,8 @@ function Users({ me, onSession }) {
           <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`
     }
   ]} />`}
-    ${asked?.what === "add" && html`<${NewUser} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
-    ${asked?.what === "role" && html`<${ChangeRole} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
+    ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
+    ${asked?.what === "role" && html`<${ChangeRole} hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
     ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close2} />`}
     ${asked?.what === "disable" && html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close2} onConfirm=${async () => {
     await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });

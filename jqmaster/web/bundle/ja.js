@@ -1388,9 +1388,20 @@ var ja_namespaces_default = {
   "namespaces.tag.hint": "キーのハッシュタグ。ストアにこのタグのデータがあれば引き継ぎます。空欄なら名前と同じ。",
   "namespaces.more": "データの引き継ぎ",
   "namespaces.waiting_jobs": "待機ジョブの上限",
-  "namespaces.waiting_jobs.hint": "待機中のジョブがこの数に達している間、投入を拒否します。空欄なら無制限。",
+  "namespaces.waiting_jobs.hint": "待機中のジョブがこの数に達している間、投入を拒否します。",
+  "namespaces.waiting_bytes": "待機ジョブの合計サイズの上限 (バイト)",
+  "namespaces.waiting_bytes.hint": "待機中のジョブの引数を含む合計サイズがこの値に達している間、投入を拒否します。サイズはマスターが推定します。",
+  "namespaces.pushes_per_s": "1 秒あたりの投入数の上限",
+  "namespaces.pushes_per_s.hint": "上限を超えたジョブは、次の 1 秒が始まるまで拒否します。",
   "namespaces.argument_bytes": "引数の上限 (バイト)",
-  "namespaces.argument_bytes.hint": "引数がこれより大きいジョブを拒否します。空欄なら無制限。",
+  "namespaces.argument_bytes.hint": "引数がこれより大きいジョブを拒否します。",
+  "namespaces.workers": "ワーカー数の上限",
+  "namespaces.workers.hint": "上限を超えるワーカーは登録できません。",
+  "namespaces.streams": "ライブストリーム数の上限",
+  "namespaces.streams.hint": "ダッシュボードなどのストリームが上限に達すると、各マスターはそれ以上を拒否します。",
+  "namespaces.quota.none": "システムの既定値",
+  "namespaces.quotas": "割り当て",
+  "namespaces.quotas.hint": "空欄の項目には、システム全体の既定値が適用されます。",
   "namespaces.facts": "名前空間",
   "namespaces.actions": "この名前空間の操作",
   "namespaces.make": "新しい名前空間",
@@ -1675,6 +1686,8 @@ var ja_operations_default = {
   "account.login.end": "終了",
   "account.login.end_others": "ほかのログインをすべて終了",
   "account.login.ended": "終了しました",
+  "access.namespaces.hint": "トークンで利用できる名前空間の名前 (例: shop mail)。空欄なら、すべての名前空間とシステム全体。",
+  "access.namespaces.all": "すべて",
   "access.names": "名前",
   "access.names.hint": "push と work だけの場合に有効です。mail.* のようなジョブ名のパターン。空欄の場合はすべての名前。",
   "access.life": "有効期間",
@@ -1701,6 +1714,7 @@ var ja_operations_default = {
   "access.user.hint": "英小文字、数字、. _ @ -",
   "access.add": "追加",
   "access.role": "役割",
+  "access.role.none": "なし",
   "access.role.viewer": "閲覧者",
   "access.role.operator": "オペレーター",
   "access.role.admin": "管理者",
@@ -1763,6 +1777,8 @@ var ja_operations_default = {
   "access.token.done": "トークン {label} を作成しました。",
   "access.user.made": "ユーザー {name} を作成しました。",
   "access.user.first": "最初のユーザーは管理者でなければなりません。",
+  "access.roles": "名前空間ごとの役割",
+  "access.roles.hint": "例: shop=operator mail=viewer。viewer、operator、admin を指定できます。上の役割に加わります。",
   "access.role.title": "ロールの変更",
   "access.role.text": "ユーザーのセッションは終了し、次のログインから新しいロールになります。",
   "access.role.text.me": "これはあなた自身のアカウントです。セッションは終了し、次のログインから新しいロールになります。",
@@ -1948,6 +1964,10 @@ var SETTINGS = {
     "名前空間の最大数",
     "`default` 以外の名前空間の最大数です。それ以上を作成するリクエストには 409 を返します。"
   ],
+  namespace_quotas: [
+    "名前空間の割り当ての既定値",
+    "独自の割り当てを持たないすべての名前空間 (`default` を含む) に適用する割り当てです。`QUOTA=NUMBER` の形式で、`waiting_jobs`、`waiting_bytes`、`pushes_per_s`、`argument_bytes`、`workers`、`streams` を指定できます。既定では無制限です。"
+  ],
   max_event_bytes: [
     "イベントの上限",
     "イベントのペイロードの最大サイズ (MessagePack) です。それより大きければ 413 を返します。"
@@ -1970,6 +1990,10 @@ var SETTINGS = {
   login_attempts_per_minute: [
     "1 分間のログイン失敗数",
     "ユーザーごとに許される、1 分間のログイン失敗の回数です。アドレスごとには 3 倍まで許されます。それ以上には 429 を返します。ユーザーが以前にログインしたブラウザーは別に数えます。"
+  ],
+  stale_tokens_s: [
+    "古いトークンの有効期間",
+    "`redis_url` のストアが応答しない間、ほかのストアの名前空間が、投入と作業だけができるシステム全体のトークンを信頼し続ける時間です。その間、トークンは無効にできません。それ以外のスコープのトークンは 5 秒間だけ信頼します。"
   ],
   failed_registrations_per_minute: [
     "1 分間のワーカー登録失敗数",
