@@ -130,7 +130,7 @@ test-cluster: setup ## The tests of store, services and API on a Cluster of thre
 
 quick: setup ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
-		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
+		--deselect tests/chaos/test_chaos.py --deselect tests/chaos/test_namespaces.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
 
 coverage: setup ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
@@ -253,8 +253,8 @@ pictures: setup browser ## Pictures of every page of the web UI into docs/ui, wi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.ui.pictures $(PICTURES)
 
-chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
-	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, NAMESPACES=20 on three stores, CHAOS=… more options
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(if $(NAMESPACES),--namespaces $(NAMESPACES)) $(CHAOS)
 
 prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-kill, long-jobs, isolated-primary) TIMES=100
 	$(BIN)/python -m tests.chaos.proofs $(PROOF) $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)

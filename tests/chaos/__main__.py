@@ -11,7 +11,10 @@ from pathlib import Path
 from tests.chaos.checker import Report, check
 from tests.chaos.history import History
 from tests.chaos.load import Mix
-from tests.chaos.plan import PRODUCTION, Scale, drill, make_plan
+from tests.chaos.namespaces_check import check_installation
+from tests.chaos.namespaces_history import InstallationHistory
+from tests.chaos.namespaces_run import PLAIN, run_installation
+from tests.chaos.plan import INSTALLATION, PRODUCTION, Scale, drill, make_plan
 from tests.chaos.run import Order, run, table
 from tests.chaos.store import powers
 
@@ -23,12 +26,18 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0, help="length of the load")
     parser.add_argument("--seed", type=int, help="of the plan; a random one is drawn and printed")
     parser.add_argument("--masters", type=int, default=Scale().masters)
-    parser.add_argument("--workers", type=int, default=Scale().workers)
+    parser.add_argument("--workers", type=int)
     parser.add_argument(
         "--pull", type=int, default=Scale().pulling, help="so many of the workers fetch their jobs"
     )
+    parser.add_argument(
+        "--namespaces",
+        type=int,
+        default=1,
+        help="with more than one, they lie on three stores: see namespaces_run",
+    )
     parser.add_argument("--rate", type=float, default=Mix().rate_per_s, help="pushes per second")
-    parser.add_argument("--every", type=float, default=Scale().every_s, help="mean seconds between faults")
+    parser.add_argument("--every", type=float, help="mean seconds between faults")
     parser.add_argument("--lease", type=float, help="seconds")
     parser.add_argument("--ttl", type=float, help="of the leader's lock, in seconds")
     parser.add_argument(
@@ -45,26 +54,32 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, help="directory for logs, history and figures; a new one is made")
     parser.add_argument("--plan", action="store_true", help="show the plan of the seed and end")
-    parser.add_argument("--check", type=Path, help="check a history that was kept, and end")
+    parser.add_argument(
+        "--check", type=Path, help="check a history that was kept (with namespaces: its directory), and end"
+    )
     given = parser.parse_args()
     if given.check:
+        if InstallationHistory.is_in(given.check):
+            return _tell(check_installation(InstallationHistory.load(given.check)))
         return _tell(check(History.load(given.check)))
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    base = PRODUCTION if given.production else Scale()
+    is_installation = given.namespaces > 1
+    base = PRODUCTION if given.production else INSTALLATION if is_installation else Scale()
     scale = replace(
         base,
         masters=given.masters,
-        workers=given.workers,
+        workers=given.workers or base.workers,
         pulling=given.pull,
         lease_s=given.lease or base.lease_s,
         leader_ttl_s=given.ttl or base.leader_ttl_s,
-        every_s=given.every,
+        every_s=given.every or base.every_s,
+        **({"stores": INSTALLATION.stores, "namespaces": given.namespaces} if is_installation else {}),
     )
     load_s = given.minutes * 60
     if given.drill:
         kind, target, times, for_s = given.drill
-        plan = drill(kind, [target], times=int(times), every_s=given.every, for_s=float(for_s))
-        load_s = 1.0 + int(times) * given.every
+        plan = drill(kind, [target], times=int(times), every_s=scale.every_s, for_s=float(for_s))
+        load_s = 1.0 + int(times) * scale.every_s
     else:
         able = powers()
         plan = make_plan(seed, scale, load_s, able)
@@ -84,8 +99,9 @@ def main() -> int:
         f"seed {seed}: {len(plan)} faults in {load_s:g} s; logs and history in {directory}",
         flush=True,
     )
-    order = Order(seed, load_s, plan, scale, Mix(rate_per_s=given.rate), without=given.without)
-    _, report = asyncio.run(run(order, directory))
+    mix = replace(PLAIN if is_installation else Mix(), rate_per_s=given.rate)
+    order = Order(seed, load_s, plan, scale, mix, without=given.without)
+    _, report = asyncio.run(run_installation(order, directory) if is_installation else run(order, directory))
     return _tell(report)
 
 

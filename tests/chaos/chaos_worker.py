@@ -8,20 +8,17 @@ Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations away, to s
 import asyncio
 import json
 import os
-import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from tests.chaos import outside_load, spend_load, task_load
 from tests.chaos.backfill_load import BACKFILLED
-from tests.chaos.history import Line, write_line
+from tests.chaos.journal import TICK_S, Journal, watch
 from worker_sdk import (
     INJECTED,
     Challenged,
     CheckpointNotSaved,
     Context,
-    Discard,
     Form,
     Gather,
     GatherContext,
@@ -30,15 +27,10 @@ from worker_sdk import (
 )
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.admission import Admission
-from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.run import JobRun
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
-# Half a tick of delay is normal. After this long, nothing of this process ran.
-TICK_S, STALL_S = 0.05, 0.15
-# More than the claims that one worker holds at a time.
-KEPT_EPOCHS = 1_000
 
 worker = Worker(
     master=os.environ.get("CHAOS_MASTERS", "http://127.0.0.1:8080").split(),
@@ -50,85 +42,19 @@ worker = Worker(
     labels={"chaos": NAME},
     grace_s=float(os.environ.get("CHAOS_GRACE_S", "1")),
 )
-_journal = os.open(os.environ.get("CHAOS_JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-_epochs: dict[str, int] = {}
-
-
-def note(what: str, **said: Any) -> None:
-    os.write(_journal, write_line(Line(what, NAME, os.getpid(), time.monotonic(), **said)))
-
-
-def _note_offers(epoch: int, offers: Sequence[Any], answer: Any) -> None:
-    reasons = {item["job_id"]: item["reason"] for item in answer["rejected"]}
-    for offer in offers:
-        verdict = reasons.get(offer["job_id"], "accepted")
-        if verdict == "accepted":
-            _epochs.setdefault(offer["token"], epoch)
-            if len(_epochs) > KEPT_EPOCHS:
-                del _epochs[next(iter(_epochs))]
-        note(
-            "offer", job_id=offer["job_id"], attempt=offer["attempt"], token=offer["token"], fence=offer["fence"],
-            epoch=epoch, detail=verdict,
-        )  # fmt: skip
-
-
-def watch_offers() -> None:
-    """Handlers do not learn their token and epoch, so these are read where pushes are judged."""
-    judge = Admission.offer
-
-    def offer(self: Admission, epoch: int, offers: Sequence[Any]) -> Any:
-        answer = judge(self, epoch, offers)
-        _note_offers(epoch, offers, answer)
-        return answer
-
-    Admission.offer = offer  # type: ignore[method-assign]
-
-
-def watch_registrations() -> None:
-    """Note each worker ID: handlers do not learn it."""
-    join = WorkerIdentity.joined
-
-    def joined(self: WorkerIdentity, answer: Any) -> Registered:
-        member = join(self, answer)
-        note("registered", detail=member.worker_id)
-        return member
-
-    WorkerIdentity.joined = joined  # type: ignore[method-assign]
+journal = Journal(os.environ.get("CHAOS_JOURNAL", os.devnull), NAME)
+note = journal.note
 
 
 def _claim(ctx: Context) -> dict[str, Any]:
     """Return the ID of the claim of this run."""
-    node = worker._node
-    run = node.executor.occupying[ctx.job_id] if node is not None else None
-    assert run is not None
-    assert run.ctx is ctx
-    return {
-        "job_id": ctx.job_id, "attempt": ctx.attempt, "token": run.token, "fence": ctx.fence,
-        "epoch": _epochs.get(run.token, 0),
-    }  # fmt: skip
+    return journal.claim(worker, ctx)
 
 
 @worker.handler("work")
 async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """Run `argument`: {n, nap_s, fails: how many attempts fail, discards: whether the next one finds nothing to do}."""
-    claim = _claim(ctx)
-    ending = "stopped"
-    note("start", **claim)
-    # For a limit in units, the line of the start is the call of an outside system, which is answered by now.
-    if argument.get("used") is not None:
-        ctx.used(tokens=argument["used"])
-    try:
-        await asyncio.sleep(argument.get("nap_s", 0))
-        if ctx.attempt <= argument.get("fails", 0):
-            ending = "failure"
-            raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
-        if argument.get("discards"):
-            ending = "discarded"
-            raise Discard("told to")
-        ending = "success"
-        return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
-    finally:
-        note("end", **claim, detail=ending)
+    """Run `argument`: see `Journal.work`."""
+    return await journal.work(worker, argument, ctx)
 
 
 @worker.handler("narrow")
@@ -336,24 +262,11 @@ def go_without(mitigation: str) -> None:
             raise ValueError(f"not a mitigation: {mitigation}")
 
 
-def _watch_for_stalls() -> None:
-    """Note when this process does not get to run: too few cores are a fault like any other."""
-    before = time.monotonic()
-    while True:
-        time.sleep(TICK_S)
-        now = time.monotonic()
-        if now - before > TICK_S + STALL_S:
-            note("stall", detail=f"{now - before:.3f}")
-        before = now
-
-
 def main() -> None:
     note("life")
     for mitigation in os.environ.get("CHAOS_WITHOUT", "").split():
         go_without(mitigation)
-    watch_offers()
-    watch_registrations()
-    threading.Thread(target=_watch_for_stalls, name="stalls", daemon=True).start()
+    watch([(worker, journal)])
     worker.run()
 
 

@@ -43,6 +43,9 @@ class Call:
     value: Any = None
     was_running: bool = False
     verdict: str = ""
+    # The address that was called, and the code of a problem.
+    url: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,12 @@ class History:
     load_ended_s: float = 0.0
     drained_s: float = 0.0
     seed: int = 0
+
+    def take_lines(self, journal: Path) -> None:
+        """Add a worker's file."""
+        lines, damage = read_lines(journal)
+        self.lines += lines
+        self.damage += damage
 
     def save(self, path: Path) -> None:
         """Write one JSON object per line, its kind first. The file can be searched with grep and read with `load`."""

@@ -292,12 +292,11 @@ class Pushers:
         assert self._session
         body = None if job is None else odd_values.packed(job)
         headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack", **self._named}
+        url = rng.choice(self._urls)
         invoked_s = time.monotonic()
         status, answer = 0, None
         try:
-            async with self._session.request(
-                method, rng.choice(self._urls) + path, data=body, headers=headers
-            ) as response:
+            async with self._session.request(method, url + path, data=body, headers=headers) as response:
                 raw = await response.read()
                 answer = msgpack.unpackb(raw, timestamp=3) if raw else None
                 status = response.status
@@ -318,6 +317,8 @@ class Pushers:
             task_load.readable(said) if kind == "result" and status == 200 else None,
             was_running=kind == "cancel" and any(a.get("outcome") == "canceled" for a in attempts),
             verdict=_verdict(said) if kind in ("push", "event") else "",
+            url=url,
+            code=str(said.get("code", "")),
         )
         self.calls.append(call)
         return call

@@ -30,6 +30,9 @@ class Scale:
     # Mean time between fault starts. At most `at_once` faults hold at a time.
     every_s: float = 2.5
     at_once: int = 3
+    # The first is the one of `redis_url`. With several, these many namespaces are spread over them.
+    stores: tuple[str, ...] = ("store",)
+    namespaces: int = 1
 
     @property
     def grace_s(self) -> float:
@@ -48,6 +51,21 @@ class Scale:
         return number > last_of_sdk - self.pulling
 
 
+# Several namespaces on three stores, of which the first holds the registry.
+INSTALLATION = Scale(
+    workers=5,
+    plain=0,
+    max_jobs=4,
+    # Three masters do the work of sixty, so everything takes longer than in a run with one namespace.
+    lease_s=6.0,
+    leader_ttl_s=4.0,
+    heartbeat_s=1.0,
+    stale_s=4.0,
+    store_timeout_s=3.0,
+    every_s=4.0,
+    stores=("store", "store-b", "store-c"),
+    namespaces=20,
+)
 # The values that a user gets.
 PRODUCTION = Scale(
     lease_s=15.0, leader_ttl_s=5.0, heartbeat_s=1.0, stale_s=5.0, push_timeout_s=3.0, store_timeout_s=5.0
@@ -105,6 +123,27 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         # The clock goes back after that time, or never if 0.
         (1, "clock step", "store", 1.0, 5.0),
         (1, "clock step", "store", 0.0, 0.0),
+    ]
+
+
+def _parts_of_installation(scale: Scale) -> list[tuple[float, str, str, float, float]]:
+    """Return the rows for several namespaces, each of which is led by some master."""
+    ttl_s, lease_s = scale.leader_ttl_s, scale.lease_s
+    return [
+        (3, "kill", "master", 0.1, 3.0),
+        (2, "term", "master", 0.1, 2.0),
+        (3, "stop", "master", 0.5 * ttl_s, 3 * ttl_s),
+        (2, "kill", "worker", 0.1, 3.0),
+        (1, "stop", "worker", 0.1 * lease_s, 0.4 * lease_s),
+        (1, "stop", "worker", 1.2 * lease_s, 2.5 * lease_s),
+        (4, "kill", "store", 0.1, 2 * lease_s),
+        (2, "stop", "store", 0.3, 1.0),
+        (4, "stop", "store", 1.5, 2.5 * lease_s),
+        (2, "memory full", "store", 1.0, 4.0),
+        # All of them end and come back, one after the other.
+        (2, "deploy", "masters", 0.0, 0.0),
+        (1, "deploy", "workers", 0.0, 0.0),
+        (5, "move namespace", "namespace", 0.0, 0.0),
     ]
 
 
@@ -173,6 +212,29 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
     ]
 
 
+def opening_of_installation(scale: Scale, duration_s: float) -> list[Planned]:
+    """Return a plan for short runs with namespaces: one of each main kind, spread over the time whatever the seed."""
+    weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}
+    first, second, third = scale.stores
+    name = namespace_names(scale.namespaces)[1]
+    wanted: list[tuple[str, str, float]] = [
+        ("kill", second, 1.5 * scale.lease_s),
+        ("move namespace", name, 0.0),
+        ("stop", third, 1.5 * scale.lease_s),
+        ("kill", "master-1", 0.5),
+        ("stop", first, 1.2 * scale.lease_s),
+        ("deploy", "workers", 0.0),
+        ("cut off", f"master-2>{second}", 1.5 * scale.leader_ttl_s),
+        ("memory full", third, 2.0),
+        ("deploy", "masters", 0.0),
+    ]
+    step_s = (duration_s - 3.0) / len(wanted)
+    return [
+        Planned(1.0 + n * step_s, for_s, kind, target, weather.get(kind))
+        for n, (kind, target, for_s) in enumerate(wanted)
+    ]
+
+
 def drill(kind: str, targets: Sequence[str], *, times: int, every_s: float, for_s: float) -> list[Planned]:
     """Return the same fault repeatedly, with recovery time in between, at one target after another."""
     weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}.get(kind)
@@ -182,6 +244,14 @@ def drill(kind: str, targets: Sequence[str], *, times: int, every_s: float, for_
 def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Planned]:
     processes, at_s = _processes(scale), 1.0
     links = [*_LINKS, (*_SILENT_CUT, 6 * scale.lease_s, 6 * scale.lease_s)]
+    if scale.namespaces > 1:
+        # Only links between masters and stores can be harmed.
+        processes = _parts_of_installation(scale)
+        links = [
+            (weight, kind, weather, ("master>store",), least, most)
+            for weight, kind, weather, hits, least, most in links
+            if "master>store" in hits
+        ]
     busy: dict[str, float] = {}
     while True:
         at_s += rng.expovariate(1 / scale.every_s)
@@ -210,9 +280,20 @@ def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Plann
 
 def _target(rng: random.Random, hit: str, scale: Scale) -> str:
     most = {"worker": scale.workers, "master": scale.masters}
-    return ">".join(
-        f"{part}-{rng.randint(1, most[part])}" if part in most else part for part in hit.split(">")
-    )
+
+    def one(part: str) -> str:
+        if part in most:
+            return f"{part}-{rng.randint(1, most[part])}"
+        if part == "namespace":
+            return namespace_names(scale.namespaces)[rng.randint(1, scale.namespaces - 1)]
+        return rng.choice(scale.stores) if part == "store" and len(scale.stores) > 1 else part
+
+    return ">".join(one(part) for part in hit.split(">"))
+
+
+def namespace_names(count: int) -> list[str]:
+    """Return the names of so many namespaces. The first always exists."""
+    return ["default", *(f"n{number:02}" for number in range(1, count))]
 
 
 def _parts(target: str) -> set[str]:

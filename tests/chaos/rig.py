@@ -7,9 +7,9 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import psutil
@@ -34,6 +34,8 @@ ORDER_WITHIN_S = 30.0
 # How long the store may use an old reading of its false clock. A store that is away reads it on its return.
 CLOCK_WITHIN_S = 10.0
 HALTED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+# The only store, or the one that `redis_url` names.
+STORE = "store"
 
 
 def is_registration(first_line: str) -> bool:
@@ -50,7 +52,7 @@ class Rig:
     ) -> None:
         self.directory = directory
         self.scale = scale
-        self.store = ChaosStore(plan)
+        self.stores = {name: ChaosStore(_of_store(plan, name)) for name in scale.stores}
         self.faults: list[Fault] = []
         self.stuck: list[str] = []
         self.epochs: list[Epoch] = []
@@ -71,7 +73,7 @@ class Rig:
         self._started_s: dict[str, float] = {}
         # By name of a process that ended by itself: when that was seen.
         self._dead_since_s: dict[str, float] = {}
-        self._client: StoreClient | None = None
+        self.clients: dict[str, StoreClient] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -84,7 +86,7 @@ class Rig:
         seed: int,
         max_losses: int = 3,
         without: str = "",
-    ) -> AsyncIterator["Rig"]:
+    ) -> AsyncIterator[Self]:
         """Start all processes and wait for registration. At the end, all of them have ended. `without`: see
         chaos_worker."""
         rig = cls(directory, scale, plan, seed, max_losses, without)
@@ -97,10 +99,13 @@ class Rig:
     # --- up and down
 
     @property
+    def store(self) -> ChaosStore:
+        return self.stores[STORE]
+
+    @property
     def client(self) -> StoreClient:
         """Return a client that reaches the store without links."""
-        assert self._client
-        return self._client
+        return self.clients[STORE]
 
     @property
     def master_urls(self) -> list[str]:
@@ -140,8 +145,9 @@ class Rig:
         return [self.directory / f"journal-{name}" for name in (*self.workers, *self.successors)]
 
     async def _start(self) -> None:
-        await asyncio.to_thread(self.store.start)
-        self._client = StoreClient(self.store.admin_url, connections=4, timeout_s=2.0)
+        for name, store in self.stores.items():
+            await asyncio.to_thread(store.start)
+            self.clients[name] = StoreClient(store.admin_url, connections=4, timeout_s=2.0)
         for n in range(1, self.scale.masters + 1):
             await self._make_master(f"master-{n}")
         for n in range(1, self.scale.workers + 1):
@@ -152,20 +158,25 @@ class Rig:
             await asyncio.to_thread(master.wait_until_ready, 60)
         if any(planned.kind == "stranger" for planned in self._plan):
             await self._make_stranger()
+        await self._prepare()
         for name, worker in self.workers.items():
             self._begin(name, worker)
         await wait_until(self._all_registered, timeout_s=60, what="all workers are registered")
-        self._tasks = [asyncio.create_task(self._look_on()), asyncio.create_task(self._guard())]
+        looks = [asyncio.create_task(self._look_on(name)) for name in self.stores]
+        self._tasks = [*looks, asyncio.create_task(self._guard())]
+
+    async def _prepare(self) -> None:
+        """Do what workers need before they start."""
 
     async def _make_master(self, name: str) -> None:
         scale = self.scale
         directory = self.directory / name
         directory.mkdir()
-        store = RawLink(f"{name}>store", str(self.store.socket), seed=self._seed)
-        await self._open(store)
+        for store_name, store in self.stores.items():
+            await self._open(RawLink(f"{name}>{store_name}", str(store.socket), seed=self._seed))
         self.masters[name] = MasterProcess(
             directory,
-            redis_url=f"redis://127.0.0.1:{store.port}",
+            redis_url=self._store_url(name, STORE),
             port=free_port(),
             lease_ms=round(scale.lease_s * 1000),
             offer_ms=round(scale.lease_s * 1000 / 3),
@@ -187,8 +198,16 @@ class Rig:
             webhook_secrets=SECRET,
             allowed_webhook_networks="127.0.0.0/8",
             log_level="info",
+            **self._settings_of(name),
         )
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))
+
+    def _store_url(self, master: str, store: str) -> str:
+        return f"redis://127.0.0.1:{self.links[f'{master}>{store}'].port}"
+
+    def _settings_of(self, master: str) -> dict[str, object]:
+        """Return further settings of this master."""
+        return {}
 
     async def _make_stranger(self) -> None:
         """Use a separate store, so that faults of ours do not affect it."""
@@ -270,42 +289,42 @@ class Rig:
                 # A process that does not end needs its logs, but does not concern this run.
                 with contextlib.suppress(AssertionError):
                     await asyncio.to_thread(process.terminate, 20)
-        if self._client is not None:
-            await self._client.close()
+        for client in self.clients.values():
+            await client.close()
         for link in self.links.values():
             await link.stop()
-        await asyncio.to_thread(self.store.stop)
+        for store in self.stores.values():
+            await asyncio.to_thread(store.stop)
 
     # --- looking on
 
-    async def _look_on(self) -> None:
-        """Record the newest epoch and the lock's holder as often as possible."""
-        keys = Keys("jq")
+    def _watched(self, store: str) -> Sequence[tuple[Keys, list[Epoch]]]:
+        """Return the keys to watch in this store, and where their epochs belong."""
+        return [(Keys("jq"), self.epochs)]
+
+    async def _look_on(self, store: str) -> None:
+        """Record the newest epochs and the locks' holders as often as possible."""
+        watched = self._watched(store)
+        reads = [("GET", key) for keys, _ in watched for key in (keys.epoch, keys.leader)]
         while True:
             with contextlib.suppress(JqmasterError):
-                epoch, holder = await self.client.pipeline([("GET", keys.epoch), ("GET", keys.leader)])
-                if epoch:
-                    number, _, nonce = epoch.decode().partition(":")
-                    seen = Epoch(time.monotonic(), int(number), nonce, holder.decode() if holder else "")
-                    before = self.epochs[-1] if self.epochs else None
-                    if not before or (before.number, before.nonce, before.holder) != (
-                        seen.number,
-                        seen.nonce,
-                        seen.holder,
-                    ):
-                        self.epochs.append(seen)
+                found = await self.clients[store].pipeline(reads)
+                for (_, epochs), epoch, holder in zip(watched, found[::2], found[1::2], strict=True):
+                    if epoch:
+                        _note_epoch(epochs, epoch.decode(), holder.decode() if holder else "")
             await asyncio.sleep(LOOK_S)
 
     async def _guard(self) -> None:
         """Restart whatever ended by itself, like a supervisor."""
         while True:
             await asyncio.sleep(LOOK_S)
-            if "store" not in self._held and self.store.is_down:
-                from_s = time.monotonic() - 2 * LOOK_S
-                self._held.add("store")
-                await asyncio.to_thread(self.store.start)
-                self._held.discard("store")
-                self.faults.append(Fault("exit", "store", from_s, time.monotonic()))
+            for name, store in self.stores.items():
+                if name not in self._held and store.is_down:
+                    from_s = time.monotonic() - 2 * LOOK_S
+                    self._held.add(name)
+                    await asyncio.to_thread(store.start)
+                    self._held.discard(name)
+                    self.faults.append(Fault("exit", name, from_s, time.monotonic()))
             guarded = [*self.masters.items(), *self.workers.items(), *self.successors.items()]
             for name, process in guarded:
                 if process.popen is None or process.popen.poll() is None:
@@ -373,8 +392,8 @@ class Rig:
         self._held.add(target)
         try:
             match planned.kind:
-                case "kill" if target == "store":
-                    return await self._kill_store(for_s), 0.0
+                case "kill" if target in self.stores:
+                    return await self._kill_store(target, for_s), 0.0
                 case "kill":
                     return await self._kill(target, for_s)
                 case "term":
@@ -390,15 +409,19 @@ class Rig:
                 case "drain" | "detach" as order:
                     return await self._order(target, order, for_s), 0.0
                 case "memory full":
-                    return await self._fill_memory(for_s), 0.0
+                    return await self._fill_memory(self.clients[target], for_s), 0.0
                 case "disk full":
                     return await self._fill_disk(for_s), 0.0
                 case "clock step":
                     return await self._step_clock(planned.step_s, for_s), 0.0
-                case unknown:
-                    raise ValueError(f"not a fault: {unknown}")
+                case other:
+                    return await self._other_fault(other, target), 0.0
         finally:
             self._held.discard(target)
+
+    async def _other_fault(self, kind: str, target: str) -> int:
+        """Cause a fault that only some rigs know, and return how often it hit."""
+        raise ValueError(f"not a fault: {kind}")
 
     def _links_of(self, target: str) -> list[Link]:
         source, _, sink = target.partition(">")
@@ -422,10 +445,10 @@ class Rig:
             link.clear()
         return sum(link.bites.total for link in links)
 
-    async def _kill_store(self, for_s: float) -> int:
-        await asyncio.to_thread(self.store.kill)
+    async def _kill_store(self, target: str, for_s: float) -> int:
+        await asyncio.to_thread(self.stores[target].kill)
         await asyncio.sleep(for_s)
-        await asyncio.to_thread(self.store.start)
+        await asyncio.to_thread(self.stores[target].start)
         return 1
 
     async def _kill(self, target: str, for_s: float) -> tuple[int, float]:
@@ -453,9 +476,9 @@ class Rig:
 
     async def _stand_still(self, target: str, for_s: float) -> int:
         send: Callable[[signal.Signals], None]
-        if target == "store":
-            assert self.store.process
-            pid, send = self.store.process.pid, self.store.signal
+        if (store := self.stores.get(target)) is not None:
+            assert store.process
+            pid, send = store.process.pid, store.signal
         else:
             process = self._process(target)
             pid, send = process.pid, process.signal
@@ -547,21 +570,22 @@ class Rig:
                 return own if status == 200 and said["state"] == "fresh" else None
         return None
 
-    async def _ask_any(self, method: str, path: str) -> int:
+    async def _ask_any(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> int:
         """Return the first definite answer of any master, or 0 without one."""
         for master in self.masters.values():
-            status, _ = await self._ask(method, f"{master.url}{path}")
+            status, _ = await self._ask(method, f"{master.url}{path}", body)
             if status and status < 500:
                 return status
         return 0
 
-    async def _ask(self, method: str, url: str) -> tuple[int, Any]:
+    async def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, Any]:
         with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
             async with (
                 aiohttp.ClientSession(trust_env=False) as session,
                 session.request(
                     method,
                     url,
+                    json=body,
                     headers={"Accept": "application/json"},
                     timeout=aiohttp.ClientTimeout(total=2.0),
                 ) as response,
@@ -571,16 +595,16 @@ class Rig:
 
     # --- bad days of the store
 
-    async def _fill_memory(self, for_s: float) -> int:
+    async def _fill_memory(self, client: StoreClient, for_s: float) -> int:
         """Tell the store that it has less memory than it uses."""
         with contextlib.suppress(JqmasterError):
-            info = (await self.client.command("INFO", "memory")).decode()
+            info = (await client.command("INFO", "memory")).decode()
             used = int(info.split("used_memory:")[1].split("\r\n")[0])
-            await self.client.command("CONFIG", "SET", "maxmemory", used * 9 // 10)
+            await client.command("CONFIG", "SET", "maxmemory", used * 9 // 10)
             await asyncio.sleep(for_s)
             while True:
                 with contextlib.suppress(JqmasterError):
-                    await self.client.command("CONFIG", "SET", "maxmemory", 0)
+                    await client.command("CONFIG", "SET", "maxmemory", 0)
                     return 1
                 await asyncio.sleep(LOOK_S)
         return 0
@@ -620,6 +644,19 @@ class Rig:
 
     def _process(self, target: str) -> Process:
         return self.masters[target] if target in self.masters else self.workers[target]
+
+
+def _of_store(plan: list[Planned], name: str) -> list[Planned]:
+    return [planned for planned in plan if planned.target == name]
+
+
+def _note_epoch(epochs: list[Epoch], epoch: str, holder: str) -> None:
+    """Add a reading if it differs from the last one."""
+    number, _, nonce = epoch.partition(":")
+    seen = Epoch(time.monotonic(), int(number), nonce, holder)
+    before = epochs[-1] if epochs else None
+    if not before or (before.number, before.nonce, before.holder) != (seen.number, seen.nonce, seen.holder):
+        epochs.append(seen)
 
 
 def _is_halted(pid: int) -> bool:

@@ -23,7 +23,7 @@ from tests.chaos.backfill_load import BACKFILLED, Backfiller, backfill_document
 from tests.chaos.checker import Report, check
 from tests.chaos.event_load import event_documents, time_definitions
 from tests.chaos.forked_pusher import read_calls
-from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Silence, Terms, read_lines
+from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Silence, Terms
 from tests.chaos.hostile_load import HOSTILE, HostileTenant, Probe
 from tests.chaos.instants import Definition
 from tests.chaos.load import Mix, Pushers
@@ -33,6 +33,7 @@ from tests.chaos.rig import Rig
 from tests.chaos.spend_load import WIDEST, LimitEditor
 from tests.chaos.webhook_load import hooks
 
+MAIN = Keys("jq")
 NARROW = 3
 # At most this many jobs named `narrow` run at a time.
 NARROW_RULE = {"matcher": {"field": "name", "op": "eq", "value": "narrow"}, "concurrency": NARROW}
@@ -106,13 +107,13 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         history.answers = hostile.statuses | {f"backfill {k}": n for k, n in backfiller.statuses.items()}
         pushers.take_over(read_calls(forked_calls))
         await pushers.settle(30.0)
-        await _until_over(rig.client, order.drain_s)
+        await until_over(rig.client, order.drain_s)
         for one in made:
             await _call(rig, "POST", f"definitions/{one.name}/pause", {})
-        if await _until_over(rig.client, order.drain_s):
+        if await until_over(rig.client, order.drain_s):
             history.drained_s = time.monotonic()
         await pushers.probe_keys(30.0)
-        await _until_over(rig.client, order.drain_s)
+        await until_over(rig.client, order.drain_s)
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
         history.definitions = await _runs(rig, made)
@@ -120,22 +121,25 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         history.jobs = {i: job for i, job in jobs.items() if not job.name.startswith((RESERVED, HOSTILE))}
         history.own_jobs = {i: job for i, job in jobs.items() if job.name.startswith(RESERVED)}
         history.deliveries = receiver.deliveries()
-        history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, Keys("jq"))]
-        history.slots = await _slots(rig.client)
+        history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, MAIN)]
+        history.slots = await slots(rig.client)
         history.calls = pushers.calls + outside.calls
         history.faults, history.epochs = rig.faults, rig.epochs
         history.stuck = rig.stuck
         journals = rig.journals()
     for journal in journals:
-        lines, damage = read_lines(journal)
-        history.lines += lines
-        history.damage += damage
+        history.take_lines(journal)
     history.save(directory / "history.jsonl")
     report = check(history)
+    keep(report, directory)
+    return history, report
+
+
+def keep(report: Report, directory: Path) -> None:
+    """Write the findings of a checker."""
     (directory / "figures.json").write_text(json.dumps(report.figures, indent=1) + "\n")
     (directory / "figures.md").write_text(markdown(report.figures))
     (directory / "violations.txt").write_text("".join(f"{v}\n" for v in report.violations))
-    return history, report
 
 
 async def _put(rig: Rig, path: str, document: Mapping[str, Any]) -> None:
@@ -191,10 +195,9 @@ async def _runs(rig: Rig, made: Sequence[Definition]) -> list[DefinitionRuns]:
     return found
 
 
-async def _until_over(client: StoreClient, within_s: float) -> bool:
+async def until_over(client: StoreClient, within_s: float, keys: Keys = MAIN) -> bool:
     """Wait until all jobs are over, no event is gathered, all ends are reported, and no instant is due. Return False on
     timeout; the checker then reports the rest."""
-    keys = Keys("jq")
     waiting = (
         keys.scheduled, keys.retrying, keys.running, keys.awaiting_callback, keys.follow_ups, keys.event_groups,
     )  # fmt: skip
@@ -216,9 +219,9 @@ async def _until_over(client: StoreClient, within_s: float) -> bool:
     return False
 
 
-async def end_state(client: StoreClient) -> dict[str, EndState]:
+async def end_state(client: StoreClient, keys: Keys = MAIN) -> dict[str, EndState]:
     """Return every job in the store."""
-    keys, found = Keys("jq"), {}
+    found = {}
     for page in await _pages(client, keys.job_prefix):
         ids = [key.removeprefix(keys.job_prefix) for key in page]
         records = await client.pipeline([("GET", key) for key in page])
@@ -249,8 +252,9 @@ def _end_state(job_id: str, record: bytes, entries: list[bytes]) -> EndState:
     )
 
 
-async def _slots(client: StoreClient) -> list[str]:
-    return [key for page in await _pages(client, Keys("jq").slots_prefix) for key in page]
+async def slots(client: StoreClient, keys: Keys = MAIN) -> list[str]:
+    """Return the slots that workers still hold."""
+    return [key for page in await _pages(client, keys.slots_prefix) for key in page]
 
 
 async def _pages(client: StoreClient, prefix: str) -> list[list[str]]:

@@ -69,7 +69,7 @@ class Prepared:
         self.send_signal(signal.SIGKILL)
 
     def _look(self, timeout_s: float | None) -> int | None:
-        if self.returncode is None and select.select([self._ended], [], [], timeout_s)[0]:
+        if self.returncode is None and self._has_ended(timeout_s):
             # Several threads may wait for one end.
             with self._reading:
                 if self.returncode is None:
@@ -77,6 +77,12 @@ class Prepared:
                     # If the preparing process was killed, there is no status to read.
                     self.returncode = int(told) if told else -signal.SIGKILL
         return self.returncode
+
+    def _has_ended(self, timeout_s: float | None) -> bool:
+        # A test may have more files open than `select` can watch.
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN | select.POLLHUP)
+        return bool(poll.poll(None if timeout_s is None else 1000 * timeout_s))
 
     def __del__(self) -> None:
         os.close(self._ended)
