@@ -75,7 +75,7 @@ def several(count: int, *, is_linked: bool = False, **options: Any) -> Iterator[
         if link:
             urls[0] = f"redis://127.0.0.1:{link.port}"
         stores = {name: {"redis_url": url} for name, url in zip(OTHERS, urls, strict=False)}
-        told = {"stores": json.dumps(stores)} if stores else {}
+        told: dict[str, Any] = {"stores": json.dumps(stores)} if stores else {}
         system = stack.enter_context(running_system(workers=0, **told, **options))
         found = Stores(system, others, link)
         for number, namespace in enumerate(NAMESPACES):
@@ -107,8 +107,8 @@ def _linked(store: StoreServer) -> Iterator[RawLink]:
 
 
 def sharing(*, stores: int = 1, count: int = 5_000) -> Figures:
-    """Push `count` jobs in bulk to each of three namespaces, and run them. `busiest_percent`: the share of all store CPU
-    time that the busiest store took."""
+    """Push `count` jobs in bulk to each of three namespaces, and run them. `busiest_percent`: the share of the busiest
+    store in the CPU time of all."""
     with several(stores) as found:
         system = found.system
         for namespace in NAMESPACES:

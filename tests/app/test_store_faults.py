@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ async def serving(
 ) -> AsyncIterator[Installation]:
     """Run a master with the namespace shop in the default store, and mail in the other, which it reaches `by` this
     address."""
-    stores = {"stores": {"b": {"redis_url": by}}} if by else {}
+    stores: dict[str, Any] = {"stores": {"b": {"redis_url": by}}} if by else {}
     async with installed(store, other, directory, **stores) as installation:
         await installation.put("shop")
         await installation.put("mail", "b")

@@ -266,7 +266,7 @@ def main() -> None:
     note("life")
     for mitigation in os.environ.get("CHAOS_WITHOUT", "").split():
         go_without(mitigation)
-    watch([(worker, journal)])
+    watch(worker, {"": journal})
     worker.run()
 
 

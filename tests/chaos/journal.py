@@ -5,13 +5,14 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tests.chaos.history import Line, write_line
 from worker_sdk import Context, Discard, Worker
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.identity import Registered, WorkerIdentity
+from worker_sdk.worker.run import JobRun
 
 # Half a tick of delay is normal. After this long, nothing of this process ran.
 TICK_S, STALL_S = 0.05, 0.15
@@ -45,10 +46,7 @@ class Journal:
 
     def claim(self, worker: Worker, ctx: Context) -> dict[str, Any]:
         """Return the ID of the claim of a run, with its epoch."""
-        node = worker._node
-        run = node.executor.occupying[ctx.job_id] if node is not None else None
-        assert run is not None
-        assert run.ctx is ctx
+        _, run = run_of(worker, ctx)
         return {
             "job_id": ctx.job_id, "attempt": ctx.attempt, "token": run.token, "fence": ctx.fence,
             "epoch": self._epochs.get(run.token, 0),
@@ -77,19 +75,35 @@ class Journal:
             self.note("end", **claim, detail=ending)
 
 
-def watch(journals: Sequence[tuple[Worker, Journal]]) -> None:
+def run_of(worker: Worker, ctx: Context) -> tuple[str, JobRun]:
+    """Return the namespace of this run, which is empty for a worker with one address, and the run."""
+    assert worker._node is not None
+    for member in worker._node.members:
+        run = member.executor.occupying.get(ctx.job_id)
+        if run is not None and run.ctx is ctx:
+            return member.namespace, run
+    raise AssertionError("a run of no worker")
+
+
+def watch(worker: Worker, journals: Mapping[str, Journal]) -> None:
     """Note offers and registrations where they are judged, because handlers do not learn their token, epoch and worker
-    ID; and when this process does not get to run: too few cores are a fault like any other."""
+    ID; and when this process does not get to run: too few cores are a fault like any other. `journals`: by namespace.
+    """
     judge, join = Admission.offer, WorkerIdentity.joined
+
+    def journal_of(part: Admission | WorkerIdentity) -> Journal:
+        assert worker._node is not None
+        members = worker._node.members
+        return next(journals[one.namespace] for one in members if part in (one.admission, one.identity))
 
     def offer(self: Admission, epoch: int, offers: Sequence[Any]) -> Any:
         answer = judge(self, epoch, offers)
-        _of(journals, self).note_offers(epoch, offers, answer)
+        journal_of(self).note_offers(epoch, offers, answer)
         return answer
 
     def joined(self: WorkerIdentity, answer: Any) -> Registered:
         member = join(self, answer)
-        _of(journals, self).note("registered", detail=member.worker_id)
+        journal_of(self).note("registered", detail=member.worker_id)
         return member
 
     Admission.offer = offer  # type: ignore[method-assign]
@@ -97,21 +111,12 @@ def watch(journals: Sequence[tuple[Worker, Journal]]) -> None:
     threading.Thread(target=_watch_for_stalls, args=[journals], name="stalls", daemon=True).start()
 
 
-def _of(journals: Sequence[tuple[Worker, Journal]], part: Admission | WorkerIdentity) -> Journal:
-    """Return the journal of the worker to which the part belongs."""
-    for worker, journal in journals:
-        node = worker._node
-        if node is not None and part in (node._admission, node.identity):
-            return journal
-    raise AssertionError("a part of no worker")
-
-
-def _watch_for_stalls(journals: Sequence[tuple[Worker, Journal]]) -> None:
+def _watch_for_stalls(journals: Mapping[str, Journal]) -> None:
     before = time.monotonic()
     while True:
         time.sleep(TICK_S)
         now = time.monotonic()
         if now - before > TICK_S + STALL_S:
-            for _, journal in journals:
+            for journal in journals.values():
                 journal.note("stall", detail=f"{now - before:.3f}")
         before = now

@@ -111,7 +111,7 @@ class InstallationRig(Rig):
             CHAOS_NAMESPACES=" ".join(own),
             CHAOS_MASTERS=" ".join(urls[number % len(urls) :] + urls[: number % len(urls)]),
             CHAOS_PULL="1" if self.scale.is_pulling(number) else "",
-            CHAOS_MAX_JOBS=str(self.scale.max_jobs),
+            CHAOS_MAX_JOBS=str(self.scale.max_jobs * len(own)),
             CHAOS_GRACE_S=str(self.scale.worker_grace_s),
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )

@@ -305,13 +305,16 @@ class Rig:
     async def _look_on(self, store: str) -> None:
         """Record the newest epochs and the locks' holders as often as possible."""
         watched = self._watched(store)
-        reads = [("GET", key) for keys, _ in watched for key in (keys.epoch, keys.leader)]
+        reads = [("GET", key) for keys, _ in watched for key in (keys.epoch, keys.leader, keys.generation)]
         while True:
             with contextlib.suppress(JqmasterError):
                 found = await self.clients[store].pipeline(reads)
-                for (_, epochs), epoch, holder in zip(watched, found[::2], found[1::2], strict=True):
+                for (_, epochs), epoch, holder, mark in zip(
+                    watched, found[::3], found[1::3], found[2::3], strict=True
+                ):
                     if epoch:
-                        _note_epoch(epochs, epoch.decode(), holder.decode() if holder else "")
+                        # Nobody leads data without a mark: they are being moved, or were.
+                        _note_epoch(epochs, epoch.decode(), holder.decode() if holder and mark else "")
             await asyncio.sleep(LOOK_S)
 
     async def _guard(self) -> None:
