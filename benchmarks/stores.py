@@ -213,7 +213,7 @@ async def _compare(
 
 
 def _fault(kind: str, found: Stores) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return what begins and ends the fault of the second store."""
+    """Return two functions: the first begins the fault of the second store, and the other ends it."""
     store, link = found.others[0], found.link
     match kind:
         case "hung":
