@@ -1,4 +1,4 @@
-"""Measure idle shards: what each namespace without work costs its master and its store."""
+"""Measure shards: what each namespace without work costs its master and its store, and what a job costs beside them."""
 
 import asyncio
 import time
@@ -17,8 +17,6 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Each namespace listens on a connection of its own; the rest is for everything else.
-SPARE_CONNECTIONS: Final = 24
 UP_WITHIN_S: Final = 300.0
 # A quiet shard is looked at seldom only after some looks that found nothing.
 SETTLE_S: Final = 15.0
@@ -26,18 +24,12 @@ SETTLE_S: Final = 15.0
 
 async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
     """Measure CPU, memory and commands for each namespace, beyond those of the same system without any."""
-    with running_system(workers=0, store_connections=max(32, namespaces + SPARE_CONNECTIONS)) as system:
+    with running_system(workers=0) as system:
         await asyncio.sleep(min(SETTLE_S, seconds))
         without = await _figures(system, seconds)
-        client = StoreClient(system.store_url, connections=2)
-        try:
-            link = Shard(client, Keys(str(Settings.model_fields["shard"].default)))
-            began_s, before = time.perf_counter(), system.cpu_s()
-            await _create(link, namespaces)
-            await _until(lambda: _led(client, namespaces))
-            opened_s, after = time.perf_counter() - began_s, system.cpu_s()
-        finally:
-            await client.close()
+        began_s, before = time.perf_counter(), system.cpu_s()
+        await _open(system, namespaces)
+        opened_s, after = time.perf_counter() - began_s, system.cpu_s()
         await asyncio.sleep(min(SETTLE_S, seconds))
         with_them = await _figures(system, seconds)
     return {
@@ -45,6 +37,40 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
         "opened_s": opened_s,
         "opened_cpu_ms": 1000 * (after["master"] - before["master"]) / namespaces,
     }
+
+
+async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
+    """Measure the CPU of a job in one namespace of so many, without what all of them cost when idle."""
+    with running_system() as system:
+        if namespaces > 1:
+            await _open(system, namespaces - 1)
+            await asyncio.sleep(min(SETTLE_S, seconds))
+        idle_s, began_s = await _cpu_of_idle(system, seconds), time.perf_counter()
+        before = system.cpu_s()
+        await asyncio.to_thread(system.push, "bulk", count=jobs, argument_bytes=100)
+        await asyncio.to_thread(system.until_over)
+        passed_s, after = time.perf_counter() - began_s, system.cpu_s()
+    return {
+        f"{kind}_us_per_job": 1e6 * (after[kind] - before[kind] - idle_s[kind] * passed_s) / jobs
+        for kind in ("master", "store")
+    }
+
+
+async def _cpu_of_idle(system: System, seconds: float) -> dict[str, float]:
+    """Return the CPU seconds of a second without work, by kind of process."""
+    before = system.cpu_s()
+    await asyncio.sleep(seconds)
+    return {kind: (now - before[kind]) / seconds for kind, now in system.cpu_s().items()}
+
+
+async def _open(system: System, namespaces: int) -> None:
+    """Create so many namespaces, and return when each is led."""
+    client = StoreClient(system.store_url, connections=2)
+    try:
+        await _create(Shard(client, Keys(str(Settings.model_fields["shard"].default))), namespaces)
+        await _until(lambda: _led(client, namespaces))
+    finally:
+        await client.close()
 
 
 async def _create(link: Shard, count: int) -> None:
@@ -87,7 +113,18 @@ def _idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
     return asyncio.run(idle(namespaces=namespaces, seconds=seconds))
 
 
+def _beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
+    return asyncio.run(beside(namespaces=namespaces, jobs=jobs, seconds=seconds))
+
+
 SCENARIOS: Final = [
+    Scenario(
+        "beside_shards",
+        _beside,
+        [{"namespaces": count} for count in (1, 10, 100)],
+        quick={"namespaces": 2, "jobs": 500, "seconds": 1},
+        group="shards",
+    ),
     Scenario(
         "idle_shards",
         _idle,

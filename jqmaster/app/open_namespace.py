@@ -1,6 +1,7 @@
 """The parts that serve one namespace while its shard is open."""
 
-from collections.abc import Sequence
+import contextvars
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final, Literal
 
@@ -8,6 +9,7 @@ from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.endpoint import LimitsInForce
 from jqmaster.api.http.namespace_paths import Application
+from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
@@ -18,20 +20,42 @@ Stage = Literal["requests", "polls", "lead"]
 STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
 
+class _LateFeed:
+    """Component. Opens the feed when the first request has made it, as if the feed had started with this component."""
+
+    def __init__(self) -> None:
+        self._feed: LiveFeed | None = None
+        self._context = contextvars.copy_context()
+
+    async def start(self) -> None:
+        # Loops report failures where the context says.
+        self._context = contextvars.copy_context()
+
+    async def stop(self) -> None:
+        if self._feed:
+            await self._feed.stop()
+
+    def begin(self, feed: LiveFeed) -> None:
+        self._feed = feed
+        self._context.run(feed.open)
+
+
 class OpenNamespace:
-    """A shard, its services for requests, and `follows`: components that follow documents in the shard's store."""
+    """A shard, and `follows`: components that follow documents in the shard's store. `make_requests`: builds the
+    services for requests, when the first request comes."""
 
     def __init__(
         self,
         shard: ServedShard,
-        requests: RequestServices,
+        make_requests: Callable[[], RequestServices],
         *,
         follows: Sequence[Component],
         policy: AccessPolicy,
         limits: LimitsInForce,
     ) -> None:
         self._shard = shard
-        self._requests = requests
+        self._make_requests = make_requests
+        self._feed = _LateFeed()
         self._follows = follows
         self._policy = policy
         self._limits = limits
@@ -39,7 +63,9 @@ class OpenNamespace:
     @cached_property
     def app(self) -> Application:
         """The application for the namespace's requests, which is built for the first of them."""
-        return build_app(self._requests.bundle(), self._policy, limits=self._limits)
+        requests = self._make_requests()
+        self._feed.begin(requests.feed)
+        return build_app(requests.bundle(), self._policy, limits=self._limits)
 
     def components(self, stage: Stage) -> Sequence[Component]:
         """Return the components of a stage in the order of need."""
@@ -47,6 +73,6 @@ class OpenNamespace:
             case "requests":
                 return [*self._follows, *self._shard.lower_components()]
             case "polls":
-                return [self._requests.feed, *self._shard.asking_components()]
+                return [self._feed, *self._shard.asking_components()]
             case "lead":
                 return self._shard.leading_components()

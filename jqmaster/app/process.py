@@ -182,7 +182,7 @@ class Master:
             self.shared.targets,
             self.shared.masters,
             self.live,
-            self.store.health,
+            *self.store.components(),
             *self.shard.lower_components(),
             self.registry,
             self.namespaces.ending("requests"),
@@ -223,7 +223,8 @@ class Master:
             identity=identity.directory,
             describe=partial(self._describe, link.client),
         )
-        requests = RequestServices(
+        make_requests = partial(
+            RequestServices,
             shared,
             shard,
             identity=identity.services,
@@ -232,7 +233,7 @@ class Master:
         )
         return OpenNamespace(
             shard,
-            requests,
+            make_requests,
             follows=[versions, identity.directory],
             policy=self._make_policy(identity.credentials, namespace.name),
             limits=self._limits,

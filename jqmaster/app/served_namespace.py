@@ -131,6 +131,19 @@ class ServedNamespace:
         """Open the shard, and return when it has failed and is closed."""
         self._failed.clear()
         store = await self._stores.get(self.namespace.store, self.namespace.tag)
+        async with store.openings:
+            built = await self._start(store)
+        if not self._failed.is_set():
+            self._open = built
+            logger.info("namespace %s is served", self.namespace.name)
+        self.tried.set()
+        await self._failed.wait()
+        # In a task of its own, because the process may begin to stop meanwhile.
+        self._closing = asyncio.create_task(self._close_stages())
+        await asyncio.shield(self._closing)
+        self._closing = None
+
+    async def _start(self, store: ServedStore) -> OpenNamespace:
         link = await open_shard(store, self.namespace.tag, expected_mark=self._mark)
         self._mark = link.mark
         faults = ShardFaults(self._clock, on_fail=self._fail, beneath=store.loops)
@@ -143,15 +156,7 @@ class ServedNamespace:
         except BaseException:
             await self._close_stages()
             raise
-        if not self._failed.is_set():
-            self._open = built
-            logger.info("namespace %s is served", self.namespace.name)
-        self.tried.set()
-        await self._failed.wait()
-        # In a task of its own, because the process may begin to stop meanwhile.
-        self._closing = asyncio.create_task(self._close_stages())
-        await asyncio.shield(self._closing)
-        self._closing = None
+        return built
 
     async def _close_stages(self) -> None:
         for stage in reversed(STAGES):

@@ -1,23 +1,27 @@
 """A store that this process uses. All shards on it share its connections and the watch over its health."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.config import Durability, Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.lifecycle import LoopFailures
+from jqmaster.lifecycle import Component, LoopFailures
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.listener import StoreListener
+
+MOST_OPENINGS: Final = 8
 
 
 class ServedStore:
     """A store, with the facts found at the start.
 
-    `reserve`: a client with connections of its own for the leaders' locks. `events`: one for listeners, of which each
-    shard has one and keeps its connection. `report`: the result of the probe.
-    `embedded`: the server, if this process runs it. `health` is a component, which starts before the shards.
+    `reserve`: a client with connections of its own for the leaders' locks. `events`: one for `listener`, which keeps
+    its connection. `report`: the result of the probe. `embedded`: the server, if this process runs it.
     """
 
     def __init__(
@@ -36,15 +40,22 @@ class ServedStore:
         self.client = client
         self.reserve = reserve
         self.events = events
+        self.listener = StoreListener(events)
         self.embedded = embedded
-        # Failures of `health`, which count for every shard on this store. The default store has none here: the process
-        # starts its `health` together with the default shard.
+        # Failures of the components, which count for every shard on this store. The default store has none here: the
+        # process starts its components together with the default shard.
         self.loops = LoopFailures(clock)
         self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
+        # A shard is opened in its turn, so that a thousand of them do not wait for the connections until they give up.
+        self.openings = asyncio.Semaphore(MOST_OPENINGS)
         self._followers: list[Callable[[], None]] = []
         self.health.on_look = self._tell
         if embedded:
             embedded.on_change = self._tell
+
+    def components(self) -> Sequence[Component]:
+        """Return the components, which start before the shards."""
+        return [self.health, self.listener]
 
     def follow(self, judge: Callable[[], None]) -> None:
         """Call `judge` whenever something may have changed that `admit` reads."""

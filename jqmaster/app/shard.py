@@ -22,7 +22,7 @@ from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import BeatAnswer
-from jqmaster.store.link.listener import StoreListener
+from jqmaster.store.link.listener import ShardChannels
 from jqmaster.store.link.shard import Shard
 
 
@@ -71,8 +71,9 @@ class ServedShard:
             waiters=services.waiters,
             leader=self.leader,
         )
-        self._listener = StoreListener(
-            Shard(store.events, link.keys),
+        self._channels = ShardChannels(
+            store.listener,
+            link.keys,
             on_wake=self._router.route,
             on_finished=services.waiters.finished,
             on_gap=self._router.on_gap,
@@ -89,7 +90,7 @@ class ServedShard:
     def lower_components(self) -> Sequence[Component]:
         """Return the components that requests need. They start before the server and stop after it."""
         return [
-            self._listener,
+            self._channels,
             *([self._sharding] if self.services.link.client.listens_sharded else []),
             self.services.admission,
             self.services.intake.pace,
@@ -165,6 +166,7 @@ class ServedShard:
             master_id=self._shared.master_id,
             pace=self._shared.policies.pace,
             answers=self._shared.masters.answers,
+            rests=self._shared.rests,
         )
 
     def _make_watchdog(self, store: ServedStore, faults: ShardFaults) -> Watchdog:

@@ -19,10 +19,10 @@ from jqmaster.store.link.access import StoreAccess, naming_the_store
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# One connection to renew the lock, and one to release it at the same time.
-RESERVED_CONNECTIONS: Final = 2
-# Each shard on the store has one listener. A connection is opened only for a listener that is there.
-MOST_LISTENERS: Final = 2_000
+# To renew the locks, and to release some at the same time.
+RESERVED_CONNECTIONS: Final = 4
+# One connection for the listener, and one while it replaces that.
+LISTENER_CONNECTIONS: Final = 2
 
 
 @contextlib.asynccontextmanager
@@ -42,7 +42,7 @@ async def opened_store(
                 connections=connections,
                 access=StoreAccess.of(settings),
             )
-            for connections in (settings.store_connections, RESERVED_CONNECTIONS, MOST_LISTENERS)
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS, LISTENER_CONNECTIONS)
         ]
         for one in clients:
             stack.push_async_callback(one.close)

@@ -69,7 +69,7 @@ class StoreSet:
         async with contextlib.AsyncExitStack() as stack:
             store = await stack.enter_async_context(opened_store(url, settings, self._clock))
             self._on_opened(store)
-            await stack.enter_async_context(running([store.health], failures=store.loops))
+            await stack.enter_async_context(running(store.components(), failures=store.loops))
             self._stack.push_async_exit(stack.pop_all())
         return store
 

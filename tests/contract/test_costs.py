@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tests.support.admin import admin_of
 from tests.support.constraints import ConstrainedWorld
 from tests.support.events import Events
 from tests.support.master import PATIENT, master_on
+from tests.support.namespaces import installed
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
 from tests.support.unique import unique
@@ -338,6 +340,81 @@ async def test_an_idle_master_asks_the_store_little(
             most_commands, most_trips = IDLE_COSTS[workers]
             assert_at_most(f"commands a second with {workers} workers", commands / IDLE_FOR_S, most_commands)
             assert_at_most(f"round trips a second with {workers} workers", trips / IDLE_FOR_S, most_trips)
+
+
+# For each quiet namespace of a process that has twenty: tasks, and in a second commands of its store, round trips, and
+# calls of the event loop.
+QUIET_COSTS = {"commands": 25.0, "round trips": 0.7, "calls of the loop": 12.0, "tasks": 34.0}
+QUIET_NAMESPACES = 20
+
+
+@pytest.mark.req("D29", "S6")
+async def test_a_quiet_namespace_costs_its_process_and_its_store_little(
+    round_trips: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Looks, heartbeats and renewals share round trips, and one timer asks the loops that have nothing to do."""
+    monkeypatch.setattr(repair, "BEGINS_AFTER_S", 3600.0)
+    calls = Counter[str]()
+    run = asyncio.Handle._run
+
+    def counted(self: asyncio.Handle) -> None:
+        calls["all"] += 1
+        run(self)
+
+    server, other = StoreServer(), StoreServer()
+    times = {
+        name: Settings.model_fields[name].default
+        for name in (
+            "lease_ms",
+            "offer_ms",
+            "heartbeat_interval_s",
+            "worker_stale_s",
+            "leader_ttl_s",
+            "store_timeout_s",
+        )
+    }
+    found = Counter[str]()
+    with started(server), started(other):
+        async with installed(server, other, tmp_path, **times) as installation:
+            master = installation.master
+            redis = admin_of(master.shard.services.link.client)
+
+            async def count(sign: int) -> None:
+                """Add the costs of a while, or subtract them."""
+                await redis.config_resetstat()
+                round_trips.clear()
+                calls.clear()
+                # The cost of a second shows only with time.
+                await asyncio.sleep(IDLE_FOR_S)
+                found["calls of the loop"] += sign * calls["all"]
+                found["round trips"] += sign * round_trips["all"]
+                stats = await redis.info("commandstats")
+                found["commands"] += sign * sum(
+                    one["calls"]
+                    for name, one in stats.items()
+                    if name.removeprefix("cmdstat_") not in NO_COST
+                )
+                found["tasks"] += sign * round(IDLE_FOR_S * len(asyncio.all_tasks()))
+
+            monkeypatch.setattr(asyncio.Handle, "_run", counted)
+            names = [f"quiet-{number}" for number in range(QUIET_NAMESPACES)]
+            duties = master.shard.duties
+            assert duties
+            await wait_until(lambda: duties.look.is_quiet, what="nothing happens")
+            await count(-1)
+            for name in names:
+                await installation.put(name)
+
+            def are_quiet() -> bool:
+                shards = [one._open._shard for one in master.namespaces._served.values() if one._open]
+                led = [shard.duties for shard in shards if shard.duties]
+                return len(led) == QUIET_NAMESPACES and all(one.look.is_quiet for one in led)
+
+            await wait_until(are_quiet, timeout_s=60, what="nothing happens in any namespace")
+            await count(+1)
+    each = {what: count / IDLE_FOR_S / QUIET_NAMESPACES for what, count in found.items()}
+    for what, most in QUIET_COSTS.items():
+        assert_at_most(f"{what} for a quiet namespace", each[what], most)
 
 
 async def test_an_installation_without_targets_pays_nothing_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

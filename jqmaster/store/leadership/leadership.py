@@ -50,9 +50,10 @@ class LeadershipStore:
         demoted.
         """
         k = self._shard.keys
-        word, data = await self._shard.client.run(
-            "elect", (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
+        call = ScriptCall(
+            load("elect"), (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
         )
+        word, data = await self._shard.client.together.run(call)
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:

@@ -1,8 +1,10 @@
 """Messages from the store to its listeners: work for the leader, and ends of jobs that callers wait for."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from redis.asyncio.client import PubSub
@@ -10,7 +12,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.link.shard import Shard
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.wake import WakeMessage, decode
 
 logger = logging.getLogger(__name__)
@@ -18,29 +21,62 @@ logger = logging.getLogger(__name__)
 RECONNECT_S: Final = 0.5
 # A channel that was silent for this long is pinged, and has the same time to answer.
 QUIET_S: Final = 15.0
+_KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "sunsubscribe"})
 
 
-class StoreListener:
-    """Component. Calls `on_wake(message)` and `on_finished(job_id)`. Calls `on_gap()` after every (re)connection,
-    because messages are lost while nobody listens. Messages only save time; polling finds everything.
-
-    On a Cluster, it listens on one connection to the shard's node, both for messages to all nodes and for messages to
-    that node only. The node ends the latter subscription when it loses the shard's slot."""
+class ShardChannels:
+    """Component. Calls `on_wake(message)` and `on_finished(job_id)` for the messages of one shard. Calls `on_gap()`
+    after every (re)connection, because messages are lost while nobody listens. Messages only save time; polling finds
+    everything."""
 
     def __init__(
         self,
-        shard: Shard,
+        listener: "StoreListener",
+        keys: Keys,
         *,
         on_wake: Callable[[WakeMessage], None],
         on_finished: Callable[[str], None],
         on_gap: Callable[[], None],
-        quiet_s: float = QUIET_S,
     ) -> None:
-        self._shard = shard
+        self._listener = listener
+        self._wake_channel = keys.wake_channel
+        # It is the last one in each command, so its confirmation shows that all are subscribed.
+        self.last = keys.finished_channel
+        self.names = keys.wake_channel, keys.finished_channel
         self._on_wake = on_wake
         self._on_finished = on_finished
-        self._on_gap = on_gap
+        self.on_gap = on_gap
+
+    async def start(self) -> None:
+        self._listener.add(self)
+
+    async def stop(self) -> None:
+        self._listener.remove(self)
+
+    def take(self, channel: str, text: str) -> None:
+        """Take a message."""
+        if channel != self._wake_channel:
+            for job_id in text.split(","):
+                self._on_finished(job_id)
+        elif (message := decode(text)) is not None:
+            self._on_wake(message)
+        else:
+            logger.debug("a wake-up message that this version does not know: %.100s", text)
+
+
+class StoreListener:
+    """Component. Listens to the channels of all shards on a store, on one connection.
+
+    On a Cluster, where each shard has a listener of its own, it listens on the shard's node, both for messages to all
+    nodes and for messages to that node only. The node ends the latter subscription when it loses the shard's slot."""
+
+    def __init__(self, client: StoreClient, *, quiet_s: float = QUIET_S) -> None:
+        self._client = client
         self._quiet_s = quiet_s
+        self._shards: dict[str, ShardChannels] = {}
+        self._has_shards = asyncio.Event()
+        # The connection, once it is being subscribed.
+        self._pubsub: PubSub | None = None
         self._loops = BackgroundLoops("events", is_vital=True)
 
     async def start(self) -> None:
@@ -49,13 +85,31 @@ class StoreListener:
     async def stop(self) -> None:
         await self._loops.stop()
 
+    def add(self, shard: ShardChannels) -> None:
+        """Listen to these channels, too."""
+        self._shards.update(dict.fromkeys(shard.names, shard))
+        self._has_shards.set()
+        if self._pubsub is not None:
+            self._loops.spawn("subscribe", partial(self._change, self._pubsub, self._subscribe, shard.names))
+
+    def remove(self, shard: ShardChannels) -> None:
+        """Listen to these channels no longer."""
+        for name in shard.names:
+            del self._shards[name]
+        if not self._shards:
+            self._has_shards.clear()
+        if self._pubsub is not None:
+            self._loops.spawn(
+                "unsubscribe", partial(self._change, self._pubsub, self._unsubscribe, shard.names)
+            )
+
     async def _listen(self) -> None:
-        client = self._shard.client
         while True:
-            pubsub = client.redis.pubsub()
+            await self._has_shards.wait()
+            pubsub = self._pubsub = self._client.redis.pubsub()
             is_asked = False
             try:
-                await self._subscribe(pubsub)
+                await self._subscribe(pubsub, list(self._shards))
                 while True:
                     message = await pubsub.get_message(timeout=self._quiet_s)
                     if message is None:
@@ -66,43 +120,49 @@ class StoreListener:
                         is_asked = True
                         continue
                     is_asked = False
-                    self._take(message, pubsub)
+                    self._take(message)
             except (RedisError, OSError, TimeoutError) as exc:
-                client.doubt(exc)
+                self._client.doubt(exc)
                 logger.warning("lost the store's event channel (%s); listening again", type(exc).__name__)
             finally:
+                self._pubsub = None
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
             await asyncio.sleep(RECONNECT_S)
 
-    async def _subscribe(self, pubsub: PubSub) -> None:
-        channels = (self._shard.keys.wake_channel, self._shard.keys.finished_channel)
-        await pubsub.subscribe(*channels)
-        if self._shard.client.listens_sharded:
-            await pubsub.ssubscribe(*channels)
+    async def _change(
+        self, pubsub: PubSub, change: Callable[[PubSub, Sequence[str]], Awaitable[None]], names: Sequence[str]
+    ) -> None:
+        # If the connection is lost, the loop notices it, and subscribes to everything on the next one.
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            await change(pubsub, names)
 
-    def _take(self, message: Mapping[str, Any], pubsub: PubSub) -> None:
+    async def _subscribe(self, pubsub: PubSub, names: Sequence[str]) -> None:
+        await pubsub.subscribe(*names)
+        if self._client.listens_sharded:
+            await pubsub.ssubscribe(*names)
+
+    async def _unsubscribe(self, pubsub: PubSub, names: Sequence[str]) -> None:
+        await pubsub.unsubscribe(*names)
+        if self._client.listens_sharded:
+            await pubsub.sunsubscribe(*names)
+
+    def _take(self, message: Mapping[str, Any]) -> None:
         """Handle a message of the store. Raise redis.exceptions.ConnectionError if the store has ended the
         subscription."""
-        # Answers come in the order of the commands, so this is the last one.
-        last = (
-            ("ssubscribe", pubsub.shard_channels) if pubsub.shard_channels else ("subscribe", pubsub.channels)
-        )
-        match message["type"]:
+        kind = message["type"]
+        if kind not in _KINDS:
+            return
+        channel = message["channel"].decode()
+        shard = self._shards.get(channel)
+        if shard is None:
+            return  # it was closed meanwhile
+        match kind:
             case "message" | "smessage":
-                text = message["data"].decode()
-                if message["channel"].decode() == self._shard.keys.wake_channel:
-                    self._wake(text)
-                else:
-                    for job_id in text.split(","):
-                        self._on_finished(job_id)
+                shard.take(channel, message["data"].decode())
             case "sunsubscribe":
                 raise RedisConnectionError("another node holds the shard")
-            case kind if kind == last[0] and message["data"] == len(last[1]):
+            case _:
                 # Reached also when the client library has connected and subscribed again by itself.
-                self._on_gap()
-
-    def _wake(self, text: str) -> None:
-        if (message := decode(text)) is not None:
-            self._on_wake(message)
-        else:
-            logger.debug("a wake-up message that this version does not know: %.100s", text)
+                is_last = kind == ("ssubscribe" if self._client.listens_sharded else "subscribe")
+                if is_last and channel == shard.last:
+                    shard.on_gap()

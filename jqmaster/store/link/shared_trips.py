@@ -10,6 +10,8 @@ from jqmaster.store.link.scripts import ScriptCall
 GATHER_S: Final = 0.1
 # The store runs the calls of one round trip without a pause, so more of them are divided.
 MOST_TOGETHER: Final = 50
+# While so many round trips are under way, calls wait for the end of one.
+MOST_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]
 
@@ -28,6 +30,7 @@ class SharedTrips:
         self._run_each = run_each
         self.shards = 1
         self._gathered: list[tuple[ScriptCall, asyncio.Future[Reply]]] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._trips: set[asyncio.Task[None]] = set()
 
     async def run(self, call: ScriptCall) -> Reply:
@@ -40,20 +43,25 @@ class SharedTrips:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
         self._gathered.append((call, future))
-        if len(self._gathered) == 1:
-            loop.call_later(GATHER_S, self._send)
-        elif len(self._gathered) >= MOST_TOGETHER:
-            self._send()
+        if self._timer is None:
+            self._timer = loop.call_later(GATHER_S, self._send)
         return await future
 
     def _send(self) -> None:
+        self._timer = None
         # Callers may have given up meanwhile.
-        gathered = [(call, future) for call, future in self._gathered if not future.done()]
-        self._gathered = []
-        if gathered:
-            trip = asyncio.create_task(self._trip(gathered), name="shared round trip")
+        self._gathered = [(call, future) for call, future in self._gathered if not future.done()]
+        while self._gathered and len(self._trips) < MOST_TRIPS:
+            together, self._gathered = self._gathered[:MOST_TOGETHER], self._gathered[MOST_TOGETHER:]
+            trip = asyncio.create_task(self._trip(together), name="shared round trip")
             self._trips.add(trip)
-            trip.add_done_callback(self._trips.discard)
+            trip.add_done_callback(self._end)
+
+    def _end(self, trip: asyncio.Task[None]) -> None:
+        self._trips.discard(trip)
+        # Those that arrived since may go on gathering.
+        if self._gathered and self._timer is None:
+            self._send()
 
     async def _trip(self, gathered: Sequence[tuple[ScriptCall, asyncio.Future[Reply]]]) -> None:
         replies: Sequence[Reply | Exception]

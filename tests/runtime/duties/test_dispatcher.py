@@ -15,7 +15,6 @@ from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, NotClaimed, PreparedClaims, WantedClaim
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
 from jqmaster.store.operations.looks import LookStore
@@ -24,6 +23,7 @@ from tests.support import fake_worker as fake
 from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.egress import loopback_guard
+from tests.support.listening import OwnListener
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
 from tests.support.unique import unique
@@ -593,7 +593,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
     dispatcher = await dispatching.start()
     world = dispatching.world
     listens = asyncio.Event()
-    listener = StoreListener(
+    listener = OwnListener(
         world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
     )
     await listener.start()
@@ -623,7 +623,7 @@ async def test_the_first_job_with_new_labels_that_another_process_enqueues_start
     dispatcher = await dispatching.start()
     world = dispatching.world
     listens = asyncio.Event()
-    listener = StoreListener(
+    listener = OwnListener(
         world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
     )
     await listener.start()

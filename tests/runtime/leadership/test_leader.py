@@ -17,12 +17,12 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import LeaderResigned, MasterDemoted, WakeMessage
 from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
+from tests.support.listening import OwnListener
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -97,7 +97,7 @@ class Electorate:
                 if isinstance(message, LeaderResigned | MasterDemoted):
                     leader.wake(message)
 
-            listener = StoreListener(
+            listener = OwnListener(
                 store._shard, on_wake=wake, on_finished=lambda job_id: None, on_gap=ready.set
             )
             await listener.start()

@@ -144,7 +144,10 @@ async def test_a_lock_that_is_free_is_left_to_the_sub_leader_first(watching: Wat
 async def test_who_leads_watches_nobody(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
     await watching.pass_s(1, "master-1", "me")
     watching.candidate.leadership = Leadership("1:n", "me")
-    await watching.pass_s(10, "me")
+    for _ in range(10):
+        watching.clock.jump(1.0)
+        await watching.beat("me")
+        await watching.sub_leader._round()
     assert (watching.asked, watching.candidate.taken, watching.sub_leader.is_standby) == ([], [], False)
 
 
@@ -207,5 +210,5 @@ async def test_it_knows_what_fails_at_the_leader_alone(watching: Watching) -> No
     await watching.beat("master-1", notices="notices fails")
     await watching.clock.pass_s(PACE.look_s)
     watching.candidate.leadership = Leadership("1-me", "me")
-    await watching.clock.pass_s(PACE.look_s)
+    await watching.sub_leader._round()
     assert watching.sub_leader.leader_faults == {}

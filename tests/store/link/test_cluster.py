@@ -18,11 +18,11 @@ from jqmaster.store.jobs.enqueue_outcomes import Accepted, Outcome
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.cluster import ClusterLocator
-from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady, MailArrived, WakeMessage, encode
 from tests.support.drill import backed_up_and_restored, exported_and_imported
+from tests.support.listening import OwnListener
 from tests.support.master import master_on
 from tests.support.ports import free_port
 from tests.support.server import started
@@ -177,7 +177,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
     gaps: list[int] = []
     woken: list[WakeMessage] = []
     async with world_on(cluster.url, tag, quorum_replicas=1) as world:
-        events = StoreListener(
+        events = OwnListener(
             world.shard,
             on_wake=woken.append,
             on_finished=lambda job_id: None,
@@ -236,7 +236,7 @@ async def listening(world: StoreWorld) -> AsyncIterator[tuple[list[WakeMessage],
     """Yield the messages that a listener hears, and its gaps."""
     woken: list[WakeMessage] = []
     gaps: list[int] = []
-    listener = StoreListener(
+    listener = OwnListener(
         world.shard,
         on_wake=woken.append,
         on_finished=lambda job_id: None,
@@ -323,7 +323,7 @@ async def test_masters_of_two_releases_hear_each_other(cluster: Cluster) -> None
             await wait_until(is_heard, what="the former master hears")
         # A waiting caller at the new master learns from the former one that its job ended.
         heard: list[str] = []
-        master.shard._listener._on_finished = heard.append
+        master.shard._channels._on_finished = heard.append
         await client.redis.publish(keys.finished_channel, "j1")
         await wait_until(lambda: heard == ["j1"], what="the new master hears")
         await client.redis.hdel(keys.master_info, "former")

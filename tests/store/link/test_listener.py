@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jqmaster.store.keys import Keys
 from jqmaster.store.link import listener as module
-from jqmaster.store.link.listener import StoreListener
+from jqmaster.store.link.listener import ShardChannels, StoreListener
 from jqmaster.store.link.wake import JobsReady, WakeMessage
+from tests.support.listening import OwnListener
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
@@ -27,7 +29,7 @@ class Heard:
 @contextlib.asynccontextmanager
 async def listening(world: StoreWorld, quiet_s: float = 15.0) -> AsyncIterator[Heard]:
     heard = Heard()
-    listener = StoreListener(
+    listener = OwnListener(
         world.shard,
         on_wake=heard.woken.append,
         on_finished=heard.finished.append,
@@ -84,3 +86,42 @@ async def test_a_line_that_does_not_answer_when_asked_is_made_anew(
         assert heard.gaps == 1
     assert len(made) >= 2
     assert "(TimeoutError); listening again" in caplog.text
+
+
+@pytest.mark.req("D29")
+async def test_shards_that_come_and_go_share_one_connection(world: StoreWorld) -> None:
+    """A shard that joins hears its own messages only, and one that left hears none."""
+    listener = StoreListener(world.shard.client)
+    heard = [Heard() for _ in range(3)]
+    keys = [Keys(f"{world.shard.keys.shard}-{number}") for number in range(3)]
+    shards = [
+        ShardChannels(
+            listener, key, on_wake=one.woken.append, on_finished=one.finished.append, on_gap=one.gap
+        )
+        for key, one in zip(keys, heard, strict=True)
+    ]
+    await listener.start()
+    try:
+        for number, shard in enumerate(shards):
+            await shard.start()
+            await wait_until(lambda number=number: heard[number].gaps, what="it listens")
+        assert [one.gaps for one in heard] == [1, 1, 1]
+        found = await world.redis.pubsub_numsub(*(key.wake_channel for key in keys))
+        assert [count for _, count in found] == [1, 1, 1]
+        await shards[1].stop()
+
+        async def left() -> bool:
+            ((_, count),) = await world.redis.pubsub_numsub(keys[1].finished_channel)
+            return bool(count == 0)
+
+        await wait_until(left, what="the shard is left")
+        for number, key in enumerate(keys):
+            await world.redis.publish(key.finished_channel, f"j{number}")
+        await wait_until(lambda: heard[2].finished, what="the last one hears")
+        assert [one.finished for one in heard] == [["j0"], [], ["j2"]]
+        # A lost connection concerns all that are there.
+        await world.redis.client_kill_filter(_type="pubsub")
+        await wait_until(lambda: heard[0].gaps == heard[2].gaps == 2, what="both listen again")
+        assert heard[1].gaps == 1
+    finally:
+        await listener.stop()

@@ -15,11 +15,11 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link import pool as pool_module
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.connection import is_lost
-from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady, WakeMessage
 from tests.chaos.proxy import RawLink
+from tests.support.listening import OwnListener
 from tests.support.loops import LOOPS, MakeLoop, run_in
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
@@ -162,7 +162,7 @@ def test_a_listener_hears_again_after_its_connection_was_reset_or_went_silent(
 
     async def main() -> None:
         async with behind_link(lone_server) as (world, link):
-            listener = StoreListener(
+            listener = OwnListener(
                 world.shard,
                 on_wake=heard.append,
                 on_finished=lambda job_id: None,

@@ -16,11 +16,11 @@ from jqmaster.net.store_url import StoreUrl
 from jqmaster.store.jobs.enqueue_outcomes import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
-from jqmaster.store.link.listener import StoreListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WakeMessage
 from tests.support.drill import backed_up_and_restored
+from tests.support.listening import OwnListener
 from tests.support.server import started
 from tests.support.store import StoreWorld
 from tests.support.topology import SERVICE, Sentinels, StoreNode, wait_for
@@ -74,7 +74,7 @@ async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinel
     async with world_on(sentinels.url, quorum_replicas=2) as world:
         told: list[tuple[str, int]] = []
         world.shard.client.on_located(lambda host, port: told.append((host, port)))
-        events = StoreListener(
+        events = OwnListener(
             world.shard,
             on_wake=woken.append,
             on_finished=lambda job_id: None,
