@@ -58,7 +58,8 @@ async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) 
     await redis.script_flush()
     specs = [world.spec() for _ in range(1_001)]
     assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
-    text = load("enqueue").text(is_guarded=is_cluster_wanted())
+    is_cluster = is_cluster_wanted()
+    text = load("enqueue").text(is_guarded=is_cluster, is_sharded=is_cluster)
     sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()
     assert await redis.script_exists(sha) == [True]
     assert len(await world.acceptance.enqueue([world.spec()])) == 1

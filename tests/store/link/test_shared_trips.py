@@ -39,8 +39,8 @@ class Trips:
 
 
 @pytest.fixture
-async def trips(store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Trips]:
-    client = StoreClient(store_server.url)
+async def trips(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Trips]:
+    client = StoreClient(lone_server.url)
     one = Trips(client)
     exchange = StorePool.exchange
 
