@@ -239,6 +239,21 @@ def test_the_last_calls_of_a_process_announce_its_end_unless_masters_know_of_it(
     assert said == [*announcement, ("DELETE", "/api/workers/w")]
 
 
+@pytest.mark.req("M14", "D29")
+async def test_the_last_calls_for_one_namespace_do_not_wait_for_those_of_another(master: FakeMaster) -> None:
+    """Nothing answers for the first one."""
+    headers = {"Authorization": f"Bearer {master.token}", "Content-Type": MSGPACK}
+    left = [
+        f"LeftReports([{address!r}], {headers}, {worker_id!r}, [], is_announced=True)"
+        for address, worker_id in (("http://127.0.0.1:9", "away"), (master.url, "here"))
+    ]
+    code = f"from worker_sdk.worker.farewell import *; Farewell([{', '.join(left)}], []).replace_process(7)"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    await wait_until(lambda: ("DELETE", "/api/workers/here") in [call[:2] for call in master.calls])
+    assert process.returncode is None, "the other is still tried"
+    assert await asyncio.wait_for(process.wait(), 30) == 7
+
+
 async def test_an_embedded_worker_hands_back_what_it_can_stop(master: FakeMaster) -> None:
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     may_end = threading.Event()
