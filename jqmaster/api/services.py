@@ -72,6 +72,7 @@ from jqmaster.service.workers.polls import HeldPolls
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
+from jqmaster.shared_bound import Portion
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.job_times import JobTimes
@@ -162,6 +163,8 @@ class Services:
     owners: WorkerOwners
     polls: HeldPolls
     waiting: WaitingPlaces
+    # The namespace's portion of the calls that may be under way.
+    calls: Portion
     constraints: ConstraintReader
     replays: Replays
     pauses: Pauses

@@ -21,6 +21,7 @@ from jqmaster.app.namespace_set import NamespaceSet
 from jqmaster.app.open_namespace import OpenNamespace
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
 from jqmaster.app.policies import Policies
+from jqmaster.app.process_bounds import ProcessBounds
 from jqmaster.app.served_store import ServedStore
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
@@ -149,6 +150,7 @@ class Master:
         settings = self.settings
         to_masters, to_workers = call_contexts(settings)
         webhook_guard = self._make_guard(settings.allowed_webhook_networks, allows_public=True)
+        bounds = ProcessBounds(policies)
         webhook_secrets = [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets]
         return Shared(
             settings=settings,
@@ -168,6 +170,8 @@ class Master:
             registry=self.registry,
             base=self._base,
             versions=self.live,
+            bounds=bounds,
+            portions=bounds.for_one(),
             departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
         )
 

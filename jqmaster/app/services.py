@@ -93,7 +93,7 @@ class RequestServices:
         self._connections = connections
         self._namespaces = namespaces
         self._readiness = ReadinessCheck(shared, shard, others)
-        self.waiting = WaitingPlaces(shared.policies.max_connections)
+        self.waiting = WaitingPlaces(shared.portions.waiting)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
         why_store = WhyStore(self._services.link, self._stores.records)
         self.why = WhyService(
@@ -123,7 +123,11 @@ class RequestServices:
     def bundle(self) -> Services:
         """Return all services for the handlers."""
         services, stores, clock = self._services, self._stores, self._shared.clock
-        audit, traffic, turns = AuditStore(services.link), Traffic(), PreviewTurns(clock)
+        audit, traffic, turns = (
+            AuditStore(services.link),
+            Traffic(),
+            PreviewTurns(clock, self._shared.portions.previews),
+        )
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
         return self._of_process()(
             enqueue=services.enqueue,
@@ -148,6 +152,7 @@ class RequestServices:
             owners=WorkerOwners(stores.workers),
             polls=services.polls,
             waiting=self.waiting,
+            calls=self._shared.portions.calls,
             constraints=constraints,
             replays=self._make_replays(turns),
             pauses=self._make_pauses(),
@@ -303,7 +308,7 @@ class RequestServices:
             self._shared.clock,
             stats=self.stats.now,
             counts=self._stores.inspector.counts,
-            max_streams=policies.max_streams,
+            streams=self._shared.portions.streams,
             quota=self._services.quotas.streams,
             access=policies.listeners,
             waiting=self.waiting,

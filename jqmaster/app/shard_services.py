@@ -163,7 +163,7 @@ class ShardServices:
     def _make_intake(self) -> Intake:
         shared = self._shared
         pace = PushPace(self.stores.inspector.load, shared.clock, rests=shared.rests)
-        return Intake(pace, shared.policies.max_intake_bytes)
+        return Intake(pace, shared.portions.intake)
 
     def _make_room(self) -> NamespaceRoom:
         return NamespaceRoom(
@@ -400,7 +400,8 @@ class ShardServices:
     def notice_evaluation(self) -> NoticeEvaluation:
         """Return a new evaluation of notices, for one leadership."""
         shared, stores = self._shared, self.stores
-        previews = Previews(stores.lanes, self.usage, shared.clock, PreviewTurns(shared.clock))
+        turns = PreviewTurns(shared.clock, shared.portions.previews)
+        previews = Previews(stores.lanes, self.usage, shared.clock, turns)
         waiting = WaitingChallengeStore(self.link, stores.records, stores.challenges)
         return NoticeEvaluation(
             stores.notices,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from jqmaster.app.departure import Departure
 from jqmaster.app.policies import Policies
+from jqmaster.app.process_bounds import NamespacePortions, ProcessBounds
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT
@@ -24,8 +25,8 @@ class Shared:
     """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
     values that components read from them.
 
-    A namespace has two values of its own: `prefix` begins its paths, and `versions` follows the versions in its store,
-    which are those in `live` for the default namespace.
+    A namespace has three values of its own: `prefix` begins its paths, `versions` follows the versions in its store,
+    which are those in `live` for the default namespace, and `portions` are its portions of `bounds`.
 
     `rests`: where loops wait that have nothing to do.
 
@@ -52,6 +53,8 @@ class Shared:
     base: Callable[[], str | None]
     departure: Departure
     versions: LiveSettings
+    bounds: ProcessBounds
+    portions: NamespacePortions
     prefix: str = ""
 
     def for_namespace(self, name: str, prefix: str, versions: LiveSettings) -> "Shared":
@@ -61,7 +64,8 @@ class Shared:
             known = self.registry.current.get(name)
             return known.stop_ms if known else 0
 
-        return replace(self, prefix=prefix, versions=versions, policies=self.policies.with_leases(stop_ms))
+        policies, portions = self.policies.with_leases(stop_ms), self.bounds.for_one()
+        return replace(self, prefix=prefix, versions=versions, policies=policies, portions=portions)
 
     @property
     def namespace(self) -> str:

@@ -8,13 +8,17 @@ from typing import Any
 
 import msgpack
 
+from jqmaster.clock import Clock
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Override, needs_rematch, new_cid
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.domain.matching.paths import parse_path
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.constraints.preview import MAX_PREVIEWS, PreviewTurns
+from jqmaster.shared_bound import SharedBound
 from jqmaster.store.constraints.constraints import Change, ConstraintStore
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.lanes import LaneStore
@@ -25,6 +29,11 @@ from tests.support.store import StoreWorld
 
 EVERY_JOB: Mapping[str, Any] = {"field": "name", "op": "exists"}
 EMPTY_MAP = b"\x80"
+
+
+def preview_turns(clock: Clock) -> PreviewTurns:
+    """Return the turns of an installation with one namespace."""
+    return PreviewTurns(clock, SharedBound(LiveValue(MAX_PREVIEWS)).portion())
 
 
 def constraint(

@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.job import Cause, Job, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.notices.delivery import DELIVERY_NAMES, DeliveryFigures
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.preview import Previews, PreviewTurns
+from jqmaster.service.constraints.preview import Previews
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.evaluation import NoticeEvaluation
@@ -30,6 +30,7 @@ from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 from jqmaster.store.operations.history import HistoryStore
+from tests.support.constraints import preview_turns
 from tests.support.store import StoreWorld
 
 FIELDS: Mapping[str, Any] = {
@@ -96,7 +97,7 @@ class Notices:
         """Return the evaluation of another leadership, which knows only what is stored."""
         world, clock = self.world, WorldClock(self.world)
         usage = UsageStore(world.shard, world.records)
-        previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+        previews = Previews(world.lanes, usage, clock, preview_turns(clock))
 
         waiting = WaitingChallengeStore(world.shard, world.records, world.challenges)
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.encoding.answers import encode
@@ -46,6 +47,7 @@ from jqmaster.errors import (
     JqmasterError,
     NotFoundError,
     OtherStoreError,
+    OverloadedError,
     UnauthorizedError,
     UnparsableError,
 )
@@ -57,6 +59,9 @@ from jqmaster.service.jobs.intake import PushInProgress
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
+# A namespace with fewer calls under way is never told that it has too many.
+FEW_CALLS: Final = 32
+CALLS_RETRY_AFTER_S: Final = 1
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 STORE: Final = b"jq-store"
 # Each delivery to a target has this field.
@@ -322,12 +327,17 @@ class Endpoint:
         REQUEST.set(request)
         served = self._served.get(scope["method"])
         traffic = self._other_traffic if served is None else served.traffic
+        calls = self._services.calls
+        # Counted here, because each call of a function would cost every request.
+        calls.taken += 1
+        calls.shared.taken += 1
         try:
-            if served is None:
-                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
+            if served is None or (
+                calls.taken > FEW_CALLS and not (served.operation.is_vital or calls.has_room(0))
+            ):
+                raise self._refusal(served)
             operation = served.operation
-            client = scope.get("client")
-            host = client[0] if client else None
+            host = client[0] if (client := scope.get("client")) else None
             person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
             session = (
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
@@ -346,41 +356,47 @@ class Endpoint:
                 served.must_accept,
             )
             call = Call(
-                fields,
-                scope["path_params"],
-                scope["query_string"],
-                principal,
-                served.limits.current,
-                self._services,
-                host,
-                session,
-                self._policy,
-                functools.partial(self._is_admitted, operation, scope, fields),
-                receive,
-            )
+                fields, scope["path_params"], scope["query_string"], principal, served.limits.current, self._services,
+                host, session, self._policy, functools.partial(self._is_admitted, operation, scope, fields), receive,
+            )  # fmt: skip
             if operation.push is None:
                 reply = await operation.handler(call)
             else:
                 with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.push_turn:
                     reply = await operation.handler(call)
         except Exception as exc:
-            problem = problem_response(exc, negotiate(fields, strict=False))
-            if (
-                getattr(exc, "code", "") != UNKNOWN_NAMESPACE
-            ):  # it looks the same whether the namespace exists
-                problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
+            problem = self._problem(exc, fields, request)
             await problem(scope, receive, send)
             traffic.add(problem.status_code, perf_counter() - began_s)
-            return
-        if isinstance(reply, StreamedAnswer):
-            # The client decides how long a stream lasts, so count it at its start and do not measure its duration.
-            traffic.add(HTTPStatus.OK, perf_counter() - began_s)
-            await reply.app(scope, receive, send)
         else:
+            if isinstance(reply, StreamedAnswer):
+                # The client decides how long a stream lasts, so count it at its start and do not measure its duration.
+                traffic.add(HTTPStatus.OK, perf_counter() - began_s)
+                await reply.app(scope, receive, send)
+                return
             if request.given is not None and (request_id := request.given_id):
                 reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
             await self._send(reply, encoding, send)
             traffic.add(reply.status, perf_counter() - began_s)
+        finally:
+            calls.taken -= 1
+            calls.shared.taken -= 1
+
+    def _refusal(self, served: _Served | None) -> Exception:
+        """Return why the call is not begun: there is no such operation, or too many others are under way."""
+        if served is None:
+            return HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
+        return OverloadedError(
+            "too many calls of this namespace are under way; nothing was done",
+            retry_after_s=CALLS_RETRY_AFTER_S,
+        )
+
+    def _problem(self, exc: Exception, fields: Fields, request: RequestContext) -> Response:
+        problem = problem_response(exc, negotiate(fields, strict=False))
+        # It looks the same whether the namespace exists.
+        if getattr(exc, "code", "") != UNKNOWN_NAMESPACE:
+            problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
+        return problem
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:

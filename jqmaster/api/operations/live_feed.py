@@ -21,6 +21,7 @@ from jqmaster.errors import JqmasterError, OverloadedError, RateLimitedError, St
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
+from jqmaster.shared_bound import Portion
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.live import LiveFingerprint, LiveStore
 
@@ -70,9 +71,9 @@ SIGNS: Final = (
 
 
 class LiveFeed:
-    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` are
-    open at once, and at most `quota`, which is that of the namespace. All listeners get the same events: `access`
-    limits what these may contain.
+    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. `streams`: the portion of the
+    namespace in those that may be open at once; `quota`: how many it may have at most. All listeners get the same
+    events: `access` limits what these may contain.
 
     A stream is never more than one state behind: newer data replaces what its client has not taken yet.
     """
@@ -85,7 +86,7 @@ class LiveFeed:
         *,
         stats: Body | None,
         counts: Callable[[], Awaitable[Mapping[JobState, int]]],
-        max_streams: LiveValue[int],
+        streams: Portion,
         quota: LiveValue[int],
         access: LiveValue[ContentAccess],
         waiting: WaitingPlaces,
@@ -95,12 +96,11 @@ class LiveFeed:
         self._clock = clock
         self._stats = stats
         self._counts = counts
-        self._max_streams = max_streams
+        self._streams = streams
         self._quota = quota
         self._access = access
         self._waiting = waiting
         self._listeners: set[_Listener] = set()
-        self._others = 0
         self._of_callers: Counter[str] = Counter()
         self._somebody = asyncio.Event()
         self.is_ending = False
@@ -138,33 +138,32 @@ class LiveFeed:
         """Take a place for a caller's stream that the feed does not serve. The stream must end soon after `is_ending`
         is set. Raise OverloadedError, RateLimitedError."""
         with self._checked_place(who):
-            self._others += 1
-            try:
-                yield
-            finally:
-                self._others -= 1
+            yield
 
     @contextlib.contextmanager
     def _checked_place(self, who: str) -> Iterator[None]:
         with self._waiting.take() as has_place, self._counted(who):
-            streams = len(self._listeners) + self._others
-            if streams >= self._quota.current:
+            if self._streams.taken >= self._quota.current:
                 raise RateLimitedError(
-                    f"{streams} live streams of the namespace are open, which is its quota; close one",
+                    f"{self._streams.taken} live streams of the namespace are open, which is its quota; close one",
                     code="namespace_full",
                     retry_after_s=RETRY_AFTER_S,
                 )
-            if self.is_ending or not has_place or streams >= self._max_streams.current:
+            if self.is_ending or not has_place or not self._streams.has_room():
                 what = (
                     "the master is stopping" if self.is_ending else "too many streams of this master are open"
                 )
                 raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
-            yield
+            self._streams.take()
+            try:
+                yield
+            finally:
+                self._streams.give()
 
     @contextlib.contextmanager
     def _counted(self, who: str) -> Iterator[None]:
         """Count the stream. Raise OverloadedError for a caller that has its share, so that none can take all places."""
-        share = max(LEAST_SHARE, self._max_streams.current // SHARES)
+        share = max(LEAST_SHARE, self._streams.shared.most.current // SHARES)
         if who != LOCAL and self._of_callers[who] >= share:
             raise OverloadedError(
                 f"{share} streams of this caller are open; close one",

@@ -17,6 +17,7 @@ from jqmaster.domain.matching.matcher import Matcher
 from jqmaster.domain.matching.paths import Path
 from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.service.constraints.documents import condition_of, refusing
+from jqmaster.shared_bound import Portion
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
@@ -130,12 +131,13 @@ class Preview:
 
 
 class PreviewTurns:
-    """Admits few previews at a time, and a limited number from each caller within a minute."""
+    """Admits few previews at a time, and a limited number from each caller within a minute. `running`: the portion
+    of the namespace in those that may run at a time."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, running: Portion) -> None:
         self._asked = Quota()
         self._clock = clock
-        self._running = 0
+        self._running = running
 
     @contextlib.contextmanager
     def taken(self, who: str, most_per_minute: int) -> Iterator[None]:
@@ -147,14 +149,14 @@ class PreviewTurns:
                 code="too_many_previews",
                 retry_after_s=self._asked.left_s(now_s),
             )
-        if self._running >= MAX_PREVIEWS:
+        if not self._running.has_room():
             raise OverloadedError("other previews are running", retry_after_s=PREVIEW_MAX_S)
         self._asked.add(who, now_s)
-        self._running += 1
+        self._running.take()
         try:
             yield
         finally:
-            self._running -= 1
+            self._running.give()
 
 
 class Previews:

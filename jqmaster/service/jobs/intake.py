@@ -7,11 +7,12 @@ refused for lack of it.
 import asyncio
 import random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from jqmaster.errors import OverloadedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.shared_bound import Portion, SharedBound
 
 # Bulks whose jobs are decoded and written at a time. More than one keeps the store busy while the next is
 # decoded. The store's other connections are left for callers that do not push.
@@ -24,45 +25,74 @@ _RETRY_AFTER_S: Final = (1, 3)
 _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 
 
-class Intake:
-    """`max_bytes` limits the bodies of all pushes; each counts from its first byte until its answer."""
+class IntakeRoom(NamedTuple):
+    """One namespace's portions of the room for pushes: for bodies in memory, and for pushes under way."""
 
-    def __init__(self, pace: PushPace, max_bytes: LiveValue[int]) -> None:
+    held_bytes: Portion
+    singles: Portion
+    bulks: Portion
+
+
+class SharedIntakeRoom:
+    """The room of a process for the pushes of all its namespaces. `max_bytes` limits their bodies; each counts from
+    its first byte until its answer."""
+
+    def __init__(self, max_bytes: LiveValue[int]) -> None:
+        self._bounds = [
+            SharedBound(most) for most in (max_bytes, LiveValue(MOST_SINGLE), LiveValue(MOST_BULKS))
+        ]
+
+    def portion(self) -> IntakeRoom:
+        """Return the room for a further namespace."""
+        return IntakeRoom(*(bound.portion() for bound in self._bounds))
+
+
+class Intake:
+    """Takes in the pushes of a namespace, within its portions of `room`. Turns and pace are those of the namespace."""
+
+    def __init__(self, pace: PushPace, room: IntakeRoom) -> None:
         self.pace = pace
-        self._max_bytes = max_bytes
-        self._single = 0
-        self._bulks = 0
+        self._room = room
         self._turns = asyncio.Semaphore(BULKS_AT_A_TIME)
-        self.held_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of bodies in memory."""
+        return self._room.held_bytes.taken
 
     @property
     def pushes(self) -> int:
         """Return the number of pushes under way."""
-        return self._single + self._bulks
+        return self._room.singles.taken + self._room.bulks.taken
 
     def enter(self, *, is_bulk: bool) -> "PushInProgress":
         """Return a context in which the push stays until its answer is known. Raise OverloadedError before anything is
         read."""
-        if self.held_bytes >= self._max_bytes.current or (
-            self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
-        ):
+        room = self._room
+        place = room.bulks if is_bulk else room.singles
+        for portion in (room.held_bytes, place):
+            # A lone push costs no further call.
+            if portion.shared.taken >= portion.shared.most.current or (
+                portion.taken and not portion.has_room()
+            ):
+                raise self._overloaded()
+        return PushInProgress(self, place, is_bulk=is_bulk)
+
+    def hold(self, size: int, *, held: int) -> None:
+        """Hold room for `size` more bytes of a push that holds `held`. Raise OverloadedError if there is none. The only
+        body of a namespace may be as large as there is room."""
+        portion = self._room.held_bytes
+        is_full = portion.shared.taken + size > portion.shared.most.current
+        if is_full or (portion.taken != held and not portion.has_room(size)):
             raise self._overloaded()
-        return PushInProgress(self, is_bulk=is_bulk)
+        portion.taken += size
+        portion.shared.taken += size
 
-    def began(self, *, is_bulk: bool) -> None:
-        self._bulks += is_bulk
-        self._single += not is_bulk
-
-    def ended(self, *, is_bulk: bool, held_bytes: int) -> None:
-        self._bulks -= is_bulk
-        self._single -= not is_bulk
-        self.held_bytes -= held_bytes
-
-    def hold(self, size: int) -> None:
-        """Hold room for a body. Raise OverloadedError if there is none."""
-        if self.held_bytes + size > self._max_bytes.current:
-            raise self._overloaded()
-        self.held_bytes += size
+    def release(self, size: int) -> None:
+        """Give back the room of a body."""
+        portion = self._room.held_bytes
+        portion.taken -= size
+        portion.shared.taken -= size
 
     async def take_turn(self) -> None:
         await self._turns.acquire()
@@ -85,28 +115,32 @@ class Intake:
 class PushInProgress:
     """One push."""
 
-    __slots__ = ("_held_bytes", "_intake", "_is_bulk", "_turn_since_s")
+    __slots__ = ("_held_bytes", "_intake", "_is_bulk", "_place", "_turn_since_s")
 
-    def __init__(self, intake: Intake, *, is_bulk: bool) -> None:
+    def __init__(self, intake: Intake, place: Portion, *, is_bulk: bool) -> None:
         self._intake = intake
+        self._place = place
         self._is_bulk = is_bulk
         self._held_bytes = 0
         self._turn_since_s: float | None = None
 
     def __enter__(self) -> Self:
-        self._intake.began(is_bulk=self._is_bulk)
+        self._place.taken += 1
+        self._place.shared.taken += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._intake.ended(is_bulk=self._is_bulk, held_bytes=self._held_bytes)
+        self._place.taken -= 1
+        self._place.shared.taken -= 1
+        self._intake.release(self._held_bytes)
         if self._turn_since_s is not None:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
         """Count `size` more bytes of its body. Raise OverloadedError if there is no room for them."""
-        self._intake.hold(size)
+        self._intake.hold(size, held=self._held_bytes)
         self._held_bytes += size
 
     async def read(self) -> None:

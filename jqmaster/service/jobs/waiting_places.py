@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from jqmaster.live_value import LiveValue
+from jqmaster.shared_bound import Portion
 
 # Shares of all connections.
 CLIENTS_SHARE: Final = 3 / 4
@@ -13,20 +13,29 @@ ALL_SHARE: Final = 7 / 8
 
 
 class WaitingPlaces:
-    """`most_connections`: how many there may be."""
+    """`portion`: that of a namespace in all connections, as far as calls may wait on them."""
 
-    def __init__(self, most_connections: LiveValue[int]) -> None:
-        self._most_connections = most_connections
-        self.taken = 0
+    def __init__(self, portion: Portion) -> None:
+        self._portion = portion
+
+    @property
+    def taken(self) -> int:
+        """Return the number of calls that wait."""
+        return self._portion.taken
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
         """Hold a place while the context lasts, and yield whether there was one. If not, the caller has to be answered
         at once."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
-        has_place = self.taken < max(1, int(self._most_connections.current * share))
-        self.taken += has_place
+        portion = self._portion
+        most = max(1, int(portion.shared.most.current * share))
+        # The only call of a namespace that waits costs no further one.
+        has_place = portion.shared.taken < most and (not portion.taken or portion.has_room(of=share))
+        portion.taken += has_place
+        portion.shared.taken += has_place
         try:
             yield has_place
         finally:
-            self.taken -= has_place
+            portion.taken -= has_place
+            portion.shared.taken -= has_place

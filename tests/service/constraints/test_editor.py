@@ -12,10 +12,11 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition
 from jqmaster.service.constraints.key_values import KeyValues
-from jqmaster.service.constraints.preview import Previews, PreviewTurns
+from jqmaster.service.constraints.preview import Previews
 from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
 from jqmaster.store.constraints.constraints import Change, ConstraintSnapshot
 from jqmaster.store.constraints.usage import UsageStore
+from tests.support.constraints import preview_turns
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("J13")
@@ -39,7 +40,7 @@ def document(**fields: Any) -> dict[str, Any]:
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
     clock = SystemClock()
-    previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+    previews = Previews(world.lanes, usage, clock, preview_turns(clock))
     return ConstraintReader(world.constraints, usage, world.gates, previews)
 
 

@@ -7,9 +7,10 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.content.content import full_access
 from jqmaster.errors import OverloadedError, RateLimitedError
-from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview, Previews, PreviewTurns
+from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview, Previews
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.store.constraints.usage import UsageStore
+from tests.support.constraints import preview_turns
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("J13")
@@ -22,7 +23,7 @@ ALL = full_access([])
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
     clock = SystemClock()
-    previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+    previews = Previews(world.lanes, usage, clock, preview_turns(clock))
     return ConstraintReader(world.constraints, usage, world.gates, previews)
 
 

@@ -1,0 +1,58 @@
+"""Bounds of a process that its namespaces share, so that none of them takes all."""
+
+from typing import Final
+from weakref import WeakSet
+
+from jqmaster.live_value import LiveValue
+
+# A namespace may hold up to so many times what it leaves free. So one that is busy gets three quarters, and two get
+# three sevenths each, whatever the number of namespaces; there is always room for one that holds little.
+SHARE: Final = 3
+
+
+class SharedBound:
+    """A bound on something of which this process has little, such as bytes or places. `most`: how much there is;
+    `taken`: how much all namespaces hold. Each namespace takes it through a portion of its own."""
+
+    __slots__ = ("__weakref__", "_portions", "most", "taken")
+
+    def __init__(self, most: LiveValue[int]) -> None:
+        self.most = most
+        self.taken = 0
+        self._portions: WeakSet[Portion] = WeakSet()
+
+    def portion(self) -> "Portion":
+        """Return the portion of a further namespace."""
+        portion = Portion(self)
+        self._portions.add(portion)
+        return portion
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several namespaces share it. A single one may take all."""
+        return len(self._portions) > 1
+
+
+class Portion:
+    """One namespace's portion of a bound. `taken`: how much the namespace holds."""
+
+    __slots__ = ("__weakref__", "shared", "taken")
+
+    def __init__(self, shared: SharedBound) -> None:
+        self.shared = shared
+        self.taken = 0
+
+    def has_room(self, size: int = 1, *, of: float = 1.0) -> bool:
+        """Return whether the namespace may take `size` more, if only this share of the bound may be used. A namespace
+        that holds nothing gets whatever is free."""
+        free = max(1, int(self.shared.most.current * of)) - self.shared.taken - size
+        return free >= 0 and (
+            not self.taken or self.taken + size <= SHARE * free or not self.shared.is_shared
+        )
+
+    def take(self, size: int = 1) -> None:
+        self.taken += size
+        self.shared.taken += size
+
+    def give(self, size: int = 1) -> None:
+        self.take(-size)
