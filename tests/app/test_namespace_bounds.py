@@ -103,7 +103,7 @@ async def test_calls_that_wait_in_one_namespace_leave_places_to_the_others(
 
         shop = [asyncio.create_task(waits("shop")) for _ in range(48)]
         places = installation.master.shared.portions.waiting.shared
-        # Of the 48 places for clients, three quarters.
+        # Three quarters of the 48 places for clients are taken.
         await wait_until(lambda: places.taken == 36, what="shop waits in all places that it gets")
         await wait_until(
             lambda: sum(one.done() for one in shop) == 12, what="the rest of shop is answered at once"
