@@ -14,8 +14,9 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from tests.support import real_time
 from tests.support.namespaces import Installation, installed
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
+from tests.support.topology import Cluster
 from tests.support.waiting import wait_until
 from worker_sdk import Context, JobResult, Pusher, Worker
 
@@ -200,3 +201,25 @@ async def test_a_move_that_cannot_be_is_refused_with_its_reason(
     assert (status, answer["code"]) == (409, "move_refused")
     _, found = await plain.call("GET", "/api/namespaces/shop")
     assert (found["move"], found["state"]) == (None, "open")
+
+
+@pytest.mark.system
+@pytest.mark.req("D20")
+async def test_a_namespace_moves_onto_a_cluster_and_off_again(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with installed(store_server, cluster, tmp_path) as installation:
+            await installation.put("shop")
+            await installation.until_served("shop")
+            shop = installation.api("shop")
+            ids = [await shop.enqueue("work", number) for number in range(20)]
+            for store in ("b", "default"):
+                assert (await move(installation, store))[0] == 202
+                found = await until_ended(installation)
+                assert (found["move"]["step"], found["move"]["reason"]) == ("done", "")
+                await installation.until_served("shop")
+                ids.append(await shop.enqueue("work"))
+            for job_id in ids:
+                assert await shop.state(job_id) == "ready"

@@ -1,14 +1,17 @@
 """Namespaces in the web UI: the page of all of them, the switcher, and the way back to the installation."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from jqmaster.domain.namespaces.quotas import QUOTAS
+from jqmaster.service.namespaces.mover import Mover
 from tests.support import real_time
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer, started
@@ -108,6 +111,46 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await heading(page, "Namespaces")
         await expect(page.get_by_role("button", name="Namespace default")).to_have_count(0)
     assert (await api.call("GET", "/api/namespaces/shop"))[0] == 404
+
+
+async def test_a_namespace_is_moved_after_its_stop_was_told(
+    browser: Browser, one: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.put("shop")
+    await one.until_served("shop")
+    job_id = await one.api("shop").enqueue("work")
+    copy, may_go_on = Mover._copy, asyncio.Event()
+
+    async def held(self: Mover, source: Any, target: Any) -> None:
+        await may_go_on.wait()
+        await copy(self, source, target)
+
+    monkeypatch.setattr(Mover, "_copy", held)
+    async with Screens(browser, one.url).open("#/namespaces?name=shop") as page:
+        dialog = page.get_by_role("dialog")
+        for end in ("aborted", "done"):
+            await page.get_by_role("button", name="Move…", exact=True).click()
+            await expect(dialog.get_by_label("To store")).to_have_value("b")
+            await expect(dialog).to_contain_text("Expected stop5 s")
+            await accessible(page)
+            await dialog.get_by_role("button", name="Move", exact=True).click()
+            await expect(dialog).to_have_count(0)
+            card = page.locator(".card").filter(has_text="The newest move")
+            await expect(card).to_contain_text("copying", timeout=20_000)
+            await expect(page.locator(".job-head")).to_contain_text("is being moved")
+            await expect(page.get_by_role("button", name="Move…", exact=True)).to_have_count(0)
+            await accessible(page)
+            if end == "aborted":
+                await card.get_by_role("button", name="Abort the move").click()
+                await expect(page.get_by_text("The move is being aborted")).to_be_visible()
+            may_go_on.set()
+            await expect(card.locator("dd").first).to_have_text(end, timeout=20_000)
+            await expect(card.get_by_role("button", name="Abort the move")).to_have_count(0)
+            may_go_on.clear()
+        await expect(page.get_by_text("To storeb")).to_be_visible()
+    await one.until_served("shop")
+    assert await one.api("shop").state(job_id) == "ready"
+    assert (await one.api().call("GET", "/api/namespaces/shop"))[1]["store"] == "b"
 
 
 async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser, one: Installation) -> None:

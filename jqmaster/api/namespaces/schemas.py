@@ -70,8 +70,8 @@ class NamespaceRequest(Request):
     title: str = Field("", max_length=MAX_TITLE, description="Text for people, shown beside the name.")
     store: StoreName | None = Field(
         None,
-        description="Configured store in which its data lie. Fixed once the namespace exists. Absent: the store of "
-        "`redis_url`.",
+        description="Configured store in which its data lie. Only a move changes it once the namespace exists. Absent: "
+        "the store of `redis_url`.",
     )
     tag: _Tag | None = Field(
         None,

@@ -31,9 +31,8 @@ def draft_of(name: str, fields: Mapping[str, Any], present: Namespace | None) ->
     else:
         for part, given, kept in (("tag", tag, present.tag), ("store", store, present.store)):
             if given not in (None, kept):
-                raise refusal(
-                    (part,), f"is {kept}, and cannot be changed: data do not move with it; leave it out"
-                )
+                remedy = "" if part == "tag" else "order a move to another store, or "
+                raise refusal((part,), f"is {kept}, and a change moves no data: {remedy}leave it out")
         draft = replace(present, title=fields["title"], quotas=quotas)
     try:
         check_namespace(draft)

@@ -78,7 +78,11 @@ class MoveService:
                 f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
         if target == namespace.store:
-            raise refusal(("store",), "is the store in which the namespace lies already")
+            raise refusal(
+                ("store",),
+                "is the store in which the namespace lies already; to move it to another node of a Cluster, let the "
+                "engine move its slot, as docs/store.md says",
+            )
         if namespace.is_moving:
             raise ConflictError(f"namespace {name} is already being moved", code="move_under_way")
         if namespace.state == "faulted":

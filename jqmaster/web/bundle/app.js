@@ -12703,6 +12703,92 @@ function NamespaceEditor({ one, stores, onClose, onDone }) {
     ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
 }
 
+// namespaces/move.js
+var STORES = { pollMs: 5e3 };
+var pathOfMove = (name) => (
+  /** @type {"api/namespaces/{name}/move"} */
+  `${pathOfNamespace(name)}/move`
+);
+function MoveDialog({ one, onClose, onDone }) {
+  const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
+  const others = (stores.data?.stores ?? []).map((store2) => store2.name).filter((name) => name !== one.store);
+  const [chosen, setChosen] = E2("");
+  const store = chosen || others[0] || "";
+  const { plan, problem } = usePlan(one.name, store);
+  const begin = async () => {
+    await post(pathOfMove(one.name), { store });
+    toast(t("namespaces.move.begun", { name: visible(one.name) }));
+    await onDone();
+  };
+  return html`<${Sure} title=${t("namespaces.move.title", { name: visible(one.name) })} verb=${t("namespaces.move")} isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
+    <p>${t("namespaces.move.text")}</p>
+    <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
+    ${stores.data && others.length === 0 ? html`<p>${t("namespaces.move.none")}</p>` : html`<${Field} label=${t("namespaces.move.to")}>${(attributes) => html`<select ...${attributes} name="store" value=${store} onChange=${(event) => setChosen(event.target.value)}>${others.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}</select>`}<//>`}
+    <${ErrorBox} problem=${problem} />
+    ${store && !plan && !problem && html`<${Loading} />`}
+    ${plan && html`<${PlanFacts} plan=${plan} />`}<//>`;
+}
+function usePlan(name, store) {
+  const [plan, setPlan] = E2(
+    /** @type {Plan | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  W2(() => {
+    let isOver = false;
+    setPlan(null);
+    setProblem(null);
+    if (store)
+      post(pathOfMove(name), { store, dry_run: true }).then(
+        (answer) => {
+          if (!isOver) setPlan(
+            /** @type {Plan} */
+            answer
+          );
+        },
+        (error) => {
+          if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+        }
+      );
+    return () => {
+      isOver = true;
+    };
+  }, [name, store]);
+  return { plan, problem };
+}
+var PlanFacts = ({ plan }) => html`<div role="status"><dl class="facts">
+    <dt>${t("namespaces.move.keys")}</dt><dd><${Num} value=${plan.keys} /></dd>
+    <dt>${t("namespaces.memory")}</dt><dd><${Bytes} value=${plan.bytes} /></dd>
+    <dt>${t("namespaces.move.stop")}</dt><dd><${Duration} ms=${plan.stop_s * 1e3} /></dd></dl></div>
+    ${!plan.keeps_leases && html`<p class="fault warn">${t("namespaces.move.reruns")}</p>`}`;
+function MoveCard({ one, mayAbort, onDone }) {
+  const { move } = one;
+  if (!move) return null;
+  const abort = async () => {
+    if (await attempt(() => call("DELETE", pathOfMove(one.name)), t("namespaces.move.aborting")))
+      await onDone();
+  };
+  const done = doneOf(move);
+  return html`<section class="card"><h2>${t("namespaces.move.card")}</h2><dl class="facts">
+    <dt>${t("namespaces.state")}</dt><dd><${Badge} kind=${KINDS8[move.step] ?? "info"}>${t(`namespaces.move.step.${move.step}`)}<//></dd>
+    <dt>${t("namespaces.move.from")}</dt><dd><${Text} value=${move.source} max=${40} /></dd>
+    <dt>${t("namespaces.move.to")}</dt><dd><${Text} value=${move.target} max=${40} /></dd>
+    ${done !== null && html`<dt>${t("namespaces.move.progress")}</dt><dd><${Bar} value=${done} of=${move.keys} label=${t("namespaces.move.progress")} /></dd>`}
+    ${move.reason && html`<dt>${t("namespaces.move.reason")}</dt><dd><${Text} value=${move.reason} max=${500} /></dd>`}
+    <dt>${t("namespaces.move.by")}</dt><dd><${Text} value=${move.by} max=${60} /></dd>
+    <dt>${t("namespaces.move.began")}</dt><dd><${Time} at=${move.began_at} /></dd>
+    ${move.ended_at && html`<dt>${t("namespaces.move.ended")}</dt><dd><${Time} at=${move.ended_at} /></dd>`}</dl>
+    ${mayAbort && !move.ended_at && html`<p><${Button} disabled=${move.aborted_by !== ""} onClick=${abort}>${t("namespaces.move.abort")}<//></p>`}</section>`;
+}
+var KINDS8 = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
+function doneOf(move) {
+  if (move.step === "copying") return move.copied_keys;
+  return move.step === "checking" ? move.compared_keys : null;
+}
+
 // namespaces/stores.js
 var COLUMNS5 = [
   {
@@ -12747,7 +12833,7 @@ function Stores({ stores }) {
 
 // namespaces/pages/namespaces.js
 var FIGURES3 = { pollMs: 2e3 };
-var STORES = { pollMs: 5e3 };
+var STORES2 = { pollMs: 5e3 };
 function Page13({ query, go: go3, session: session2 }) {
   const { name } = query;
   return name ? html`<${One6} key=${name} name=${name} go=${go3} session=${session2} />` : html`<${List8} go=${go3} session=${session2} />`;
@@ -12764,7 +12850,7 @@ function List8({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES3);
-  const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES);
+  const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES2);
   W2(() => void loadNamespaces(), []);
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf6, hold.isHeld, "");
@@ -12858,6 +12944,7 @@ function One6({ name, go: go3, session: session2 }) {
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault2 = entry2 ? faultOf(entry2) : "";
+  const isAtRest = one.state !== "moving" && !(one.move && one.move.ended_at === null);
   const changed2 = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
   };
@@ -12873,9 +12960,11 @@ function One6({ name, go: go3, session: session2 }) {
       ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
       ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
         ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+        ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
         ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`}</div>
-    <div class="job-grid"><div class="stack"><${Facts6} one=${one} /></div><div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div></div>
+    <div class="job-grid"><div class="stack"><${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} /></div><div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div></div>
     ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
+    ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed2} />`}
     ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed2} />`}
     ${dialog === "close" && html`<${Sure} title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/close`);
@@ -13051,7 +13140,7 @@ function EraseDialog({ id, fields, onClose, onDone }) {
 }
 
 // personal_data/pages/personal_data.js
-var KINDS8 = (
+var KINDS9 = (
   /** @type {const} */
   ["jobs", "log_lines", "events", "failure_groups", "notices"]
 );
@@ -13124,7 +13213,7 @@ async function searchAll(texts, reason, signal, tell2) {
     cursor = part.next_cursor;
     outcome = {
       found: [...found.values()],
-      searched: sums(KINDS8, outcome.searched, part.searched),
+      searched: sums(KINDS9, outcome.searched, part.searched),
       unread: sums(UNREAD, outcome.unread, part.unread),
       last: part,
       isOver: cursor === null
@@ -13171,7 +13260,7 @@ var Fields = (match) => match.fields.length === 0 ? html`<span class="muted">${t
 function Extent({ outcome, last }) {
   const { searched, unread } = outcome;
   return html`<div class="card after"><h3>${t("personal.extent")}</h3>
-    <dl class="facts">${KINDS8.map((kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`)}</dl>
+    <dl class="facts">${KINDS9.map((kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`)}</dl>
     <h3>${t("personal.not_searched")}</h3>
     <ul>${UNREAD.filter((kind) => unread[kind]).map((kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`)}
       ${last.redacted.length > 0 && html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`}
@@ -14210,7 +14299,7 @@ function TargetEditor({ target, onClose, onDone }) {
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-var KINDS9 = (
+var KINDS10 = (
   /** @type {Record<string, string>} */
   {
     succeeded: "ok",
@@ -14226,7 +14315,7 @@ function Page22({ query, go: go3, session: session2 }) {
 }
 var nameOf8 = (one) => one.name;
 var addressOf3 = (one) => typeof one.url === "string" ? one.url : one.url.from;
-var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS9[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
+var Outcome2 = ({ result }) => html`<${Badge} kind=${KINDS10[result] ?? "info"}>${tOr(`targets.result.${result}`, visible(result))}<//>`;
 function Reach({ one }) {
   if (one.unreachable.length > 0) return html`<${Badge} kind="bad">${t("targets.unreachable")}<//>`;
   const last = one.figures.last[0];

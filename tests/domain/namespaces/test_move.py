@@ -10,7 +10,7 @@ pytestmark = pytest.mark.req("D29")
 def test_the_expected_stop_grows_with_keys_and_with_bytes() -> None:
     none = MoveSize(0, 0).stop_ms
     assert none >= 5_000
-    assert MoveSize(1_000_000, 0).stop_ms - none == 200_000
+    assert MoveSize(1_000_000, 0).stop_ms - none == 250_000
     assert MoveSize(0, 100 << 20).stop_ms - none == 4_000
 
 

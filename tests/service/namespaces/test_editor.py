@@ -160,7 +160,7 @@ async def test_its_place_is_fixed(one: EditorWorld) -> None:
     for changes in others:
         with pytest.raises(InvalidError) as invalid:
             await one.put("shop", **changes)
-        assert "cannot be changed: data do not move with it" in invalid.value.errors[0].msg
+        assert "a change moves no data" in invalid.value.errors[0].msg
 
 
 async def test_preconditions_hold(one: EditorWorld) -> None:

@@ -17,6 +17,7 @@ import { useTitle } from "../../ui/titles.js";
 import { faultOf, isFull, worstFirst } from "../conditions.js";
 import { NamespaceEditor, QUOTAS, pathOfNamespace } from "../editor.js";
 import { loadNamespaces } from "../known.js";
+import { MoveCard, MoveDialog } from "../move.js";
 import { Stores } from "../stores.js";
 
 /** @typedef {import("../conditions.js").Entry} Entry */
@@ -171,6 +172,7 @@ function One({ name, go, session }) {
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault = entry ? faultOf(entry) : "";
+  const isAtRest = one.state !== "moving" && !(one.move && one.move.ended_at === null);
   const changed = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
   };
@@ -188,10 +190,12 @@ function One({ name, go, session }) {
         may(session, "admin") &&
         html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
         ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+        ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
         ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`
       }</div>
-    <div class="job-grid"><div class="stack"><${Facts} one=${one} /></div><div class="stack">${entry && html`<${Now} one=${entry} />`}</div></div>
+    <div class="job-grid"><div class="stack"><${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} /></div><div class="stack">${entry && html`<${Now} one=${entry} />`}</div></div>
     ${may(session, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
+    ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed} />`}
     ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed} />`}
     ${
       dialog === "close" &&
