@@ -422,6 +422,7 @@ class ShardServices:
                 self._log_due_ms,
                 shared.clock,
                 duty_faults=self.duty_faults,
+                quotas=self.room.nearly_used,
                 calendars=stores.calendars,
             ),
             NoticeSender(

@@ -81,6 +81,7 @@ class Notices:
         self.history = HistoryStore(world.shard, master_id="m1")
         self.store_faults: dict[str, str] = {}
         self.duty_faults: dict[str, str] = {}
+        self.quotas: dict[str, str] = {}
         self.log_due_ms: int | None = None
         self.prepared = 0
         self.figures = DeliveryFigures()
@@ -123,6 +124,7 @@ class Notices:
                 self._log_due_ms,
                 clock,
                 duty_faults=lambda: self.duty_faults,
+                quotas=lambda: self.quotas,
                 calendars=CalendarStore(world.shard),
             ),
             NoticeSender(

@@ -22,6 +22,7 @@ class When(StrEnum):
     CALENDAR_ENDS = "calendar_ends"
     LOG_ARCHIVE_BEHIND = "log_archive_behind"
     DUTY_FAILING = "duty_failing"
+    QUOTA_NEARLY_USED = "quota_nearly_used"
 
 
 # The fields that a matcher may read. Fields with content are excluded, because people who are told about a
@@ -96,6 +97,11 @@ _ALL: Final = (
     ),
     NoticeCondition(
         when=When.DUTY_FAILING, texts=("Duties of a master fail", "The duties of the master work again"),
+        page="overview", is_lasting=True,
+    ),
+    NoticeCondition(
+        when=When.QUOTA_NEARLY_USED,
+        texts=("A quota of the namespace is nearly used up", "The quotas of the namespace have room again"),
         page="overview", is_lasting=True,
     ),
 )  # fmt: skip

@@ -14,6 +14,8 @@ from jqmaster.service.namespaces.registry import NamespaceRegistry
 LOOK_S: Final = 1.0
 # A full namespace empties at the pace of its workers.
 RETRY_AFTER_S: Final = 5.0
+# From this share on, a quota counts as nearly used up.
+NEARLY: Final = 0.8
 
 
 class NamespaceRoom:
@@ -41,6 +43,7 @@ class NamespaceRoom:
         self._size = size
         self._on_change = on_change
         self._fullness = ""
+        self._nearly_used: Mapping[str, str] = {}
         self._has_quota = asyncio.Event()
         self._loops = BackgroundLoops(f"quotas {name}", is_vital=False)
 
@@ -62,6 +65,10 @@ class NamespaceRoom:
                 retry_after_s=RETRY_AFTER_S,
             )
 
+    def nearly_used(self) -> Mapping[str, str]:
+        """Return, by quota, those of which at least 80 % were used at the last look, in words."""
+        return self._nearly_used
+
     @property
     def _quotas(self) -> Quotas:
         return self._registry.quotas_of(self._name)
@@ -70,6 +77,7 @@ class NamespaceRoom:
         quotas = self._quotas
         if quotas.waiting_jobs is None and quotas.waiting_bytes is None:
             self._has_quota.clear()
+            self._nearly_used = {}
             self._become("")
         else:
             self._has_quota.set()
@@ -92,6 +100,12 @@ class NamespaceRoom:
         size = await self._size() if self._quotas.waiting_bytes else 0
         # Read after the looks, because the quotas may have changed meanwhile.
         quotas = self._quotas
+        used = {"waiting_jobs": (jobs, quotas.waiting_jobs), "waiting_bytes": (size, quotas.waiting_bytes)}
+        self._nearly_used = {
+            name: f"{name}: {100 * value / most:.0f} % of {most} are used"
+            for name, (value, most) in used.items()
+            if most is not None and value >= NEARLY * most
+        }
         if quotas.waiting_jobs is not None and jobs >= quotas.waiting_jobs:
             return f"{quotas.waiting_jobs} jobs"
         if quotas.waiting_bytes is not None and size >= quotas.waiting_bytes:

@@ -22,8 +22,8 @@ CALENDARS_EVERY_S: Final = 60.0
 class LastingConditions:
     """`store_faults`: the present faults of the store by name. `log_due_ms`: since when the first log has waited to be
     archived, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: the faults of this
-    master's side duties by name. Durations count from this master's first check, except the ages of waiting jobs and
-    logs. Methods raise what the stores raise."""
+    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. Durations count from this
+    master's first check, except the ages of waiting jobs and logs. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class LastingConditions:
         clock: Clock,
         *,
         duty_faults: Callable[[], Mapping[str, str]],
+        quotas: Callable[[], Mapping[str, str]],
         calendars: CalendarStore,
     ) -> None:
         self._calendars = calendars
@@ -43,6 +44,7 @@ class LastingConditions:
         self._log_due_ms = log_due_ms
         self._clock = clock
         self._duty_faults = duty_faults
+        self._quotas = quotas
         self._since_s: dict[tuple[When, str], float] = {}
         self._saturated: dict[str, str] = {}
         self._ending: dict[str, str] = {}
@@ -55,6 +57,7 @@ class LastingConditions:
             When.CALENDAR_ENDS: self._ending_calendars,
             When.LOG_ARCHIVE_BEHIND: self._archive_behind,
             When.DUTY_FAILING: self._failing_duties,
+            When.QUOTA_NEARLY_USED: self._nearly_used_quotas,
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
@@ -95,6 +98,9 @@ class LastingConditions:
 
     async def _failing_duties(self, now_ms: int) -> list[MatchableFinding]:
         return self._lasting(When.DUTY_FAILING, self._duty_faults(), now_ms)
+
+    async def _nearly_used_quotas(self, now_ms: int) -> list[MatchableFinding]:
+        return self._lasting(When.QUOTA_NEARLY_USED, self._quotas(), now_ms)
 
     async def _archive_behind(self, now_ms: int) -> list[MatchableFinding]:
         due_ms = await self._log_due_ms()

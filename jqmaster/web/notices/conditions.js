@@ -14,4 +14,5 @@ export const WHENS = [
   "calendar_ends",
   "log_archive_behind",
   "duty_failing",
+  "quota_nearly_used",
 ];

@@ -95,6 +95,16 @@ async def test_a_full_namespace_refuses_until_jobs_have_gone_or_the_quota_is_rai
         await put(None, 5_001)
         await wait_until(lambda: not is_full())
         assert counted == 0
+        # From 80 % on, a quota is nearly used up.
+        assert list(room.nearly_used()) == ["waiting_bytes"]
+        await put(8)
+        await wait_until(lambda: room.nearly_used() == {"waiting_jobs": "waiting_jobs: 88 % of 8 are used"})
+        await put(9)
+        await wait_until(lambda: not room.nearly_used())
+        await put(7)
+        await wait_until(room.nearly_used)
+        await put(None)
+        assert not room.nearly_used()
 
 
 async def test_jobs_that_wait_are_counted_whatever_they_wait_for(world: StoreWorld) -> None:

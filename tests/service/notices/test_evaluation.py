@@ -510,3 +510,16 @@ async def test_a_duty_that_fails_is_told_and_its_end_as_well(notices: Notices) -
     assert first.argument["subject"] == "[jqmaster] Duties of a master fail"
     assert "log_archiver.rounds fails" in first.argument["text"]
     assert last.argument["subject"] == "[jqmaster] The duties of the master work again"
+
+
+@pytest.mark.req("D29")
+async def test_a_quota_that_is_nearly_used_up_is_told_and_its_end_as_well(notices: Notices) -> None:
+    await begun(notices, when="quota_nearly_used", threshold=20)
+    notices.quotas = {"waiting_jobs": "waiting_jobs: 88 % of 100 are used"}
+    await notices.rounds(40)
+    notices.quotas = {}
+    await notices.rounds(330, step_s=10)
+    first, last = await notices.told()
+    assert first.argument["subject"] == "[jqmaster] A quota of the namespace is nearly used up"
+    assert "waiting_jobs: 88 % of 100 are used" in first.argument["text"]
+    assert last.argument["subject"] == "[jqmaster] The quotas of the namespace have room again"
