@@ -13960,7 +13960,8 @@ var WHENS = [
   "store_unhealthy",
   "calendar_ends",
   "log_archive_behind",
-  "duty_failing"
+  "duty_failing",
+  "quota_nearly_used"
 ];
 
 // notices/editor.js

@@ -1591,6 +1591,7 @@ var en_notices_default = {
   "notices.when.store_unhealthy": "A store that is not healthy",
   "notices.when.calendar_ends": "Calendars to be renewed",
   "notices.when.log_archive_behind": "Logs that wait for the archive",
+  "notices.when.quota_nearly_used": "Quotas that are nearly used up",
   "notices.when.duty_failing": "Duties of a master that fail",
   "job.links": "Elsewhere",
   "job.deliveries": "Webhook",

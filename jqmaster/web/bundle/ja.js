@@ -1542,6 +1542,7 @@ var ja_notices_default = {
   "notices.when.store_unhealthy": "ストアの異常",
   "notices.when.calendar_ends": "更新が必要なカレンダー",
   "notices.when.log_archive_behind": "アーカイブを待っているログ",
+  "notices.when.quota_nearly_used": "残りが少ない割り当て",
   "notices.when.duty_failing": "失敗が続くマスターの処理",
   "job.links": "外部のリンク",
   "job.deliveries": "Webhook",
