@@ -643,6 +643,11 @@ class Keys:
     timeline = Key(
         "stream", "the newest", "what happened to the masters, the workers and the store, as MessagePack"
     )
+    timeline_acknowledged = Key(
+        "stream",
+        "always",
+        "who took care of which incident, as MessagePack in the field `entry`; the last 2,000 or so",
+    )
     timeline_marks = Key(
         "string", "always", "what the leader saw when it last wrote to `timeline`, as MessagePack"
     )

@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
         "workers/labels",
     },
     "constraints": {"identity", "matching"},
-    "definitions": {"events", "identity", "operations/runbook_link", "workers/labels"},
+    "definitions": {"events", "identity", "jobs/verdicts", "operations/runbook_link", "workers/labels"},
     "events": {"definitions/runs", "definitions/schedules", "matching"},
     "identity": {"constraints/limits", "definitions/schedules", "matching"},
     "operations": {

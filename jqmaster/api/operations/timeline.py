@@ -7,6 +7,7 @@ from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.http.searches import search
 from jqmaster.api.operations.timeline_schemas import AcknowledgeIncidentRequest
 from jqmaster.api.schemas import query_instant
+from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.operations.incidents import TimelineIncident, entry_text, title_of
 from jqmaster.domain.operations.timeline import TimelineEntry
@@ -21,7 +22,9 @@ _DAY_MS: Final = 86_400_000
 @search
 async def list_incidents(call: Call) -> Reply:
     limit = whole_number(call.query("limit"), "limit", default=PAGE, least=1, most=MAX_PAGE)
-    incidents, kept_since_ms = await call.services.timeline.incidents(limit)
+    incidents, kept_since_ms = await call.services.timeline.incidents(
+        limit, sees_acts=call.may(Scope.OPERATE)
+    )
     return Reply(
         200,
         {"incidents": [_incident_view(one) for one in incidents], "kept_since": iso_or_none(kept_since_ms)},
@@ -31,7 +34,7 @@ async def list_incidents(call: Call) -> Reply:
 @search
 async def get_incident(call: Call) -> Reply:
     call.query()
-    return Reply(200, _detail(await call.services.timeline.incident(call.path["incident_id"], call.content)))
+    return Reply(200, _detail(await _story(call)))
 
 
 async def acknowledge(call: Call) -> Reply:
@@ -39,7 +42,7 @@ async def acknowledge(call: Call) -> Reply:
     incident_id, timeline = call.path["incident_id"], call.services.timeline
     await timeline.acknowledge(incident_id, request.note, who=call.who)
     with after_it_was_done():
-        return Reply(200, _detail(await timeline.incident(incident_id, call.content)))
+        return Reply(200, _detail(await _story(call)))
 
 
 @search
@@ -51,8 +54,16 @@ async def list_marks(call: Call) -> Reply:
         since_ms = (until_ms or await call.services.store_time_ms()) - _DAY_MS
     if until_ms is not None and until_ms < since_ms:
         raise query_error("until", "an instant that is not before since")
-    found = await call.services.timeline.marks(since_ms, until_ms, call.content)
+    found = await call.services.timeline.marks(
+        since_ms, until_ms, call.content, sees_acts=call.may(Scope.OPERATE)
+    )
     return Reply(200, {"marks": [_mark_view(mark) for mark in found.marks], "is_whole": found.is_whole})
+
+
+async def _story(call: Call) -> IncidentStory:
+    return await call.services.timeline.incident(
+        call.path["incident_id"], call.content, sees_acts=call.may(Scope.OPERATE)
+    )
 
 
 def _detail(story: IncidentStory) -> dict[str, Any]:

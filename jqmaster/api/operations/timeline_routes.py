@@ -15,7 +15,8 @@ _LIST_TEXT: Final = (
 )
 _MARKS_TEXT: Final = (
     "Lists deploys, pauses, changes of constraints and settings, changes of leader and incidents: what may explain a "
-    "bend in a chart. At most the newest 200 of the period are listed."
+    "bend in a chart. At most the newest 200 of the period are listed. Callers without the scope operate, "
+    "who may not read the audit log, do not see who made a change, why, and which jobs a pause is about."
 )
 _ACKNOWLEDGE_TEXT: Final = "Tells everybody who looks at the incident that somebody takes care of it."
 

@@ -26,7 +26,7 @@ class IncidentEntryView(Answer):
         "the person."
     )
     before: str = Field(description="Machine and process of the former leader. Empty for other kinds.")
-    by: str = Field(description="Author of the act. Empty if nobody acted.")
+    by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
     count: Count = Field(description="Jobs that the worker held, that were taken back, or that waited.")
     cause: LeaderCause | Literal[""] = Field(description="Why the former leader leads no longer.")
 
@@ -67,9 +67,14 @@ class MarkView(Answer):
     )
     text: str = Field(description="The mark as an English sentence.")
     subject: str = Field(description="The version, the master, or the name of what was changed.")
-    by: str = Field(description="Author of the act. Empty if nobody acted.")
-    reason: str = Field(description="Reason of the pause or constraint. Empty if none was given.")
-    matcher: Any = Field(description="The jobs that a pause is about, as a matcher. Null for other marks.")
+    by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")
+    reason: str = Field(
+        description="Reason of the pause or constraint. Empty if none was given, or the caller may not see it."
+    )
+    matcher: Any = Field(
+        description="The jobs that a pause is about, as a matcher. Null for other marks, and if the caller may not "
+        "see it."
+    )
     incident_id: str | None
     entry: IncidentEntryView | None = Field(
         description="The entry of the timeline, of marks that are not from the audit log; of an incident, its first "

@@ -1,7 +1,7 @@
 """Incidents, and marks for charts, from the timeline and the audit log."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
@@ -40,7 +40,8 @@ _MARKED: Final[Mapping[str, tuple[str, str]]] = {
 class Mark:
     """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
     if it has one. `matcher`, `reason`: of a pause, as far as the caller may see them. `incident_id`: empty for other
-    kinds. `action`: of the audit log; empty for marks from the timeline, which have an `entry`."""
+    kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline, which have an
+    `entry`."""
 
     at_ms: int
     kind: str
@@ -53,6 +54,7 @@ class Mark:
     incident_id: str = ""
     entry: TimelineEntry | None = None
     action: str = ""
+    did: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +105,30 @@ class TimelineService:
                 return LeaderCause.SILENT, ""
         return LeaderCause.ENDED, ""
 
-    async def incidents(self, limit: int) -> tuple[list[TimelineIncident], int | None]:
+    async def incidents(self, limit: int, *, sees_acts: bool) -> tuple[list[TimelineIncident], int | None]:
         """Return the newest incidents, and the time since which the timeline is kept; None: it is empty."""
         entries = await self._timeline.entries()
-        return incidents_of(entries)[:limit], entries[0].at_ms if entries else None
+        happened = [one for one in entries if one.kind is not TimelineKind.ACKNOWLEDGED]
+        incidents = incidents_of(entries)[:limit]
+        if not sees_acts:
+            incidents = list(map(_without_demoter, incidents))
+        return incidents, happened[0].at_ms if happened else None
 
-    async def incident(self, incident_id: str, access: ContentAccess) -> IncidentStory:
-        """Return one incident. Raise NotFoundError."""
+    async def incident(self, incident_id: str, access: ContentAccess, *, sees_acts: bool) -> IncidentStory:
+        """Return one incident. `sees_acts`: the caller may read the audit log. Raise NotFoundError."""
         entries = await self._timeline.entries()
         incident = _named(incidents_of(entries), incident_id)
         now_ms = await self._history.now_ms()
         until_ms = incident.ended_ms or now_ms
-        nearby = await self._marks(entries, incident.began_ms - BEFORE_MS, until_ms, access)
+        nearby = await self._marks(
+            entries, incident.began_ms - BEFORE_MS, until_ms, access, sees_acts=sees_acts
+        )
         # The story tells its own entries.
         others = [mark for mark in nearby.marks if mark.entry not in incident.entries]
         others = [mark for mark in others if mark.kind != "incident"]
         peaks = await self._peaks(incident.began_ms, until_ms, now_ms)
+        if not sees_acts:
+            incident = _without_demoter(incident)
         return IncidentStory(incident, Marks(others, nearby.is_whole), peaks)
 
     async def acknowledge(self, incident_id: str, note: str, *, who: str) -> None:
@@ -132,13 +142,23 @@ class TimelineService:
         if not await self._timeline.acknowledge(incident.id, entry, audit_entry):
             raise _unknown(incident_id)
 
-    async def marks(self, since_ms: int, until_ms: int | None, access: ContentAccess) -> Marks:
-        """Return the marks between these instants, at most the newest MAX_MARKS."""
+    async def marks(
+        self, since_ms: int, until_ms: int | None, access: ContentAccess, *, sees_acts: bool
+    ) -> Marks:
+        """Return the marks between these instants, at most the newest MAX_MARKS. `sees_acts`: the caller may read the
+        audit log. Others see what was changed, without who did it, why, and for which jobs."""
         entries = await self._timeline.entries()
-        return await self._marks(entries, since_ms, until_ms or await self._history.now_ms(), access)
+        until_ms = until_ms or await self._history.now_ms()
+        return await self._marks(entries, since_ms, until_ms, access, sees_acts=sees_acts)
 
     async def _marks(
-        self, entries: Sequence[TimelineEntry], since_ms: int, until_ms: int, access: ContentAccess
+        self,
+        entries: Sequence[TimelineEntry],
+        since_ms: int,
+        until_ms: int,
+        access: ContentAccess,
+        *,
+        sees_acts: bool,
     ) -> Marks:
         found = [
             mark
@@ -147,6 +167,8 @@ class TimelineService:
         ]
         changes, is_whole = await self._changes(since_ms, until_ms, access)
         found = sorted([*found, *changes], key=lambda mark: mark.at_ms)
+        if not sees_acts:
+            found = list(map(_without_author, found))
         return Marks(found[-MAX_MARKS:], is_whole and len(found) <= MAX_MARKS)
 
     async def _changes(self, since_ms: int, until_ms: int, access: ContentAccess) -> tuple[list[Mark], bool]:
@@ -205,6 +227,21 @@ def _of_entries(entries: Sequence[TimelineEntry]) -> list[Mark]:
     ]
 
 
+def _without_author(mark: Mark) -> Mark:
+    """Return the mark as callers see it who may not read the audit log."""
+    if mark.entry is not None:
+        entry = replace(mark.entry, by="")
+        return replace(
+            mark, by="", text=entry_text(entry) if mark.kind == "leader" else mark.text, entry=entry
+        )
+    return replace(mark, by="", text=f"Somebody {mark.did} {mark.subject}.", reason="", matcher=None)
+
+
+def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
+    """Return the incident as callers see it who may not read the audit log. Those who take care of it stay named."""
+    return replace(incident, entries=tuple(replace(entry, by="") for entry in incident.entries))
+
+
 def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
     before, after = access.audited(entry.action, entry.before), access.audited(entry.action, entry.after)
     kind, did = _MARKED[entry.action]
@@ -221,6 +258,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
         kind,
         f"{entry.who.removeprefix('user:')} {did} {entry.target}.",
         entry.target,
+        did=did,
         by=entry.who,
         reason=reason if isinstance(reason, str) else "",
         matcher=shown.get("matcher") if is_pause else None,

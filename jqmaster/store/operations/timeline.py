@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
+from jqmaster.domain.operations.incidents import position_of
 from jqmaster.domain.operations.timeline import (
     LostWorker,
     TimelineEntry,
@@ -19,7 +20,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The number of entries that are kept, give or take a few.
+# The number of entries that are kept, give or take a few; of what people acknowledge, as many again.
 MAX_TIMELINE: Final = 2_000
 _OPTIONAL: Final = tuple(
     one.name for one in fields(TimelineEntry) if one.name not in ("kind", "at_ms", "subject", "id")
@@ -62,20 +63,31 @@ class TimelineStore:
         )
 
     async def entries(self) -> list[TimelineEntry]:
-        """Return all kept entries, the oldest first. Entries of a newer release, or damaged ones, are left out."""
-        # The script keeps about MAX_TIMELINE, and at most a node of the stream more.
-        found = await self._client.command(
-            "XREVRANGE", self._keys.timeline, "+", "-", "COUNT", 2 * MAX_TIMELINE
+        """Return all kept entries, with those of people, the oldest first. Entries of a newer release and damaged ones
+        are left out."""
+        # The scripts keep about MAX_TIMELINE, and at most a node of the stream more.
+        k = self._keys
+        happened, acknowledged = await self._client.pipeline(
+            [
+                ("XREVRANGE", key, "+", "-", "COUNT", 2 * MAX_TIMELINE)
+                for key in (k.timeline, k.timeline_acknowledged)
+            ],
+            skip_damaged=True,
         )
-        entries = (_decode(position.decode(), flat) for position, flat in reversed(found))
-        return [entry for entry in entries if entry is not None]
+        read = (
+            _decode(position.decode(), flat)
+            for found in (happened, acknowledged)
+            for position, flat in reversed(found or ())
+        )
+        entries = [entry for entry in read if entry is not None]
+        return sorted(entries, key=lambda entry: position_of(entry.id))
 
     async def acknowledge(self, entry_id: str, entry: TimelineEntry, audit_entry: bytes) -> bool:
         """Add that somebody takes care of the incident with this entry. Return False if it is no longer kept."""
         k = self._keys
         word, _ = await self._client.run(
             "acknowledge_incident",
-            (k.timeline, k.audit),
+            (k.timeline, k.timeline_acknowledged, k.audit),
             (self._shard.now_arg, entry_id, _encode(entry), MAX_TIMELINE, audit_entry, MAX_ENTRIES),
         )
         return word == "ok"

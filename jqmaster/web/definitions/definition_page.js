@@ -22,6 +22,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 import { Changes } from "../identity/changes.js";
+import { verdictText } from "../jobs/verdicts.js";
 import { RunbookLink } from "../operations/runbook_link.js";
 import { whoText } from "../identity/value_words.js";
 
@@ -128,10 +129,18 @@ function Skips({ one }) {
     [one.name, isSkipped, one.last_run?.due_at],
     { events: ["jobs"], leastMs: 3000 },
   );
+  const waits = data?.job_id && data.job_state !== "running" ? data.job_id : null;
+  const why = useResource(
+    (signal) =>
+      waits ? get(`api/jobs/${encodeURIComponent(waits)}/why`, {}, signal) : Promise.resolve(null),
+    [waits],
+    { events: ["jobs", "workers", "constraints"], leastMs: 3000 },
+  );
   if (!data || data.skipped_in_a_row === 0) return null;
+  const verdict = why.data?.verdicts[0];
   return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
     <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` · <${Text} value=${data.job_why} max=${300} />`}
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
       ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 

@@ -109,8 +109,8 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
       const marks = `${broken.has(job.id) ? "is-broken" : ""} ${isCritical ? "is-critical" : ""} ${job.id === current ? "is-current" : ""} ${job.id === failure ? "is-failure" : ""}`;
       return html`<li key=${job.id} class=${marks}>
         ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : undefined} ...${common}>${name}</a>`}
-        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`}${start !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`}${job.error && html`<span class="waterfall-error">${visible(job.error)}</span>`}</span>
-        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span></li>`;
+        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`}${start !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`}</span>
+        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}</li>`;
     });
   };
   return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>

@@ -1,6 +1,7 @@
 /** English: incidents, and marks on charts. */
 export default {
   "nav.incidents": "Incidents",
+  "mark.somebody": "Somebody",
   "incident.one": "Incident",
   "incident.none": "No incidents so far.",
   "incident.kept": "Recorded since",

@@ -1,6 +1,7 @@
 /** Japanese: incidents, and marks on charts. */
 export default {
   "nav.incidents": "インシデント",
+  "mark.somebody": "誰か",
   "incident.one": "インシデント",
   "incident.none": "インシデントの記録はありません。",
   "incident.kept": "記録の保存開始:",

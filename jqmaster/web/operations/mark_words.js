@@ -10,6 +10,9 @@ import { durationText, steadyMs } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["MarkView"]} Mark */
 /** @typedef {{id: string, entries: IncidentEntry[]}} Incident */
 
+/** @param {string} by Empty: the reader may not see who it was. */
+const authorText = (by) => (by ? visible(whoText(by)) : t("mark.somebody"));
+
 /** @param {IncidentEntry} entry @returns {string} */
 export function entryText(entry) {
   const kind = entry.kind === "leader_changed" ? `leader_changed.${entry.cause || "ended"}` : entry.kind;
@@ -19,7 +22,7 @@ export function entryText(entry) {
     subject: visible(entry.subject),
     label: visible(entry.label),
     before: visible(entry.before || "–"),
-    who: visible(whoText(entry.by)),
+    who: authorText(entry.by),
     count: entry.count,
     duration: durationText(steadyMs(Math.max(1000, Date.parse(entry.at) - Date.parse(entry.since)))),
   });
@@ -61,7 +64,7 @@ export function markText(mark) {
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
     subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
-    who: visible(whoText(mark.by)),
+    who: authorText(mark.by),
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
 }

@@ -1,6 +1,8 @@
 /** An earlier period beside the present one, hour by hour. */
+import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
+import { useResource } from "../core/live.js";
 
 /** @typedef {import("../../answers").Schemas["StatsHistory"]} History */
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
@@ -15,6 +17,31 @@ const NOT_WITH = ["30d"];
 /** @param {string | undefined} word Of the address. @param {string} span @returns {string} "" compares with nothing. */
 export const comparedPeriod = (word, span) =>
   word !== undefined && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
+
+// An earlier period hardly changes.
+const POLL_MS = 300_000;
+
+/**
+ * @param {string} word "" compares with nothing.
+ * @param {string} span
+ * @param {string} [name] Of jobs; all names by default.
+ * @returns {History | null} The earlier period, once it is there.
+ */
+export function useEarlier(word, span, name) {
+  const { data } = useResource(
+    (signal) =>
+      word
+        ? get("api/stats/history", { span, before: word, ...(name && { name }) }, signal)
+        : Promise.resolve(null),
+    [span, word, name],
+    { everyMs: POLL_MS, pollMs: POLL_MS },
+  );
+  return data;
+}
+
+/** @param {StatsPoint} point @param {number} stepS All ends of jobs, per second. */
+export const endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }, stepS) =>
+  (succeeded + discarded + failed + canceled + skipped) / stepS;
 
 /**
  * @param {History | null} history The earlier period.

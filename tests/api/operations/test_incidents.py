@@ -1,10 +1,13 @@
 """Incidents and marks over HTTP, from a real leader that saw them."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from jqmaster.app import Master
+from jqmaster.domain.content.content import full_access
+from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, TimelineKind
 from tests.api.operations.test_masters import follower_of
 from tests.support import real_time
 from tests.support.each import for_each
@@ -127,3 +130,45 @@ async def test_only_operators_acknowledge(store_server: StoreServer) -> None:
         assert (status, problem["code"]) == (404, "unknown_incident")
         for one in (viewer, operator):
             await one.http.aclose()
+
+
+async def test_readers_without_the_right_to_the_audit_log_see_what_was_changed_and_not_by_whom(
+    store_server: StoreServer,
+) -> None:
+    tokens = ["push+work+read+operate+admin:everything", "read:viewer"]
+    async with master_on(store_server.url, tokens=tokens) as (master, _):
+        admin, viewer = Api(master.server.url, "everything"), Api(master.server.url, "viewer")
+        pause = {"tag": "acme", "reason": "GDPR request of José", "duration_s": 3600}
+        assert (await admin.call("POST", "/api/pauses", pause))[0] == 201
+        (told,), (seen,) = [await marks(api, "pause") for api in (admin, viewer)]
+        assert told["by"]
+        assert (told["reason"], told["matcher"] is None) == (pause["reason"], False)
+        assert seen["text"] == f"Somebody began the pause {told['subject']}."
+        assert (seen["by"], seen["reason"], seen["matcher"]) == ("", "", None)
+        assert {**seen, "by": told["by"], "text": told["text"]} == {**told, "reason": "", "matcher": None}
+        await asyncio.gather(admin.http.aclose(), viewer.http.aclose())
+
+
+async def test_readers_see_that_a_leader_was_demoted_and_not_by_whom(store_server: StoreServer) -> None:
+    async with master_on(store_server.url) as (master, _):
+        await watched(master)
+        timeline, leadership = master.shard.services.timeline, master.shard.leader.leadership
+        assert leadership
+        store = master.shard.services.timeline_store
+        known = await store.marks()
+        assert known
+        at_ms = await master.shard.services.store_time_ms()
+        entries = [
+            TimelineEntry(TimelineKind.WORKER_LOST, at_ms, "w1", label="node-1:7"),
+            TimelineEntry(TimelineKind.LEADER_CHANGED, at_ms, "m2", label="rack-2:7", before="rack-1:7", by="ada",
+                          cause=LeaderCause.DEMOTED),
+        ]  # fmt: skip
+        await store.note(leadership.epoch, known, entries)
+        for sees_acts, by in ((True, "ada"), (False, "")):
+            (incident, *_), _ = await timeline.incidents(1, sees_acts=sees_acts)
+            assert [one.by for one in incident.entries] == ["", by]
+            story = await timeline.incident(incident.id, full_access([]), sees_acts=sees_acts)
+            assert [one.by for one in story.incident.entries] == ["", by]
+            found = await timeline.marks(at_ms - 1, None, full_access([]), sees_acts=sees_acts)
+            (leader,) = [mark for mark in found.marks if mark.kind == "leader"]
+            assert (leader.by, "ada" in leader.text) == (by, sees_acts)

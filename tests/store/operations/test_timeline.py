@@ -14,6 +14,7 @@ from jqmaster.domain.operations.timeline import (
 from jqmaster.errors import StaleEpochError
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.operations import timeline as timeline_store
 from jqmaster.store.operations.timeline import TimelineStore
 from tests.support.store import StoreWorld
 
@@ -56,6 +57,35 @@ async def test_an_incident_is_acknowledged_with_its_audit_entry(world: StoreWorl
     assert [one.action for one in page.entries] == ["incident.acknowledge"]
     async with world.unchanged():
         assert not await timeline.acknowledge("1-1", person, ENTRY)
+
+
+async def test_people_who_acknowledge_much_push_out_nothing_that_happened(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_store, "MAX_TIMELINE", 1)
+    timeline, k = TimelineStore(world.shard), world.shard.keys
+    await timeline.note(world.epoch, MARKS, [LOST])
+    (lost,) = await timeline.entries()
+    person = TimelineEntry(TimelineKind.ACKNOWLEDGED, 3_000, lost.id, label="on it", by="ada")
+    for _ in range(300):
+        assert await timeline.acknowledge(lost.id, person, ENTRY)
+    assert await world.redis.xlen(k.timeline) == 1
+    # A stream is cut by whole nodes.
+    assert await world.redis.xlen(k.timeline_acknowledged) < 300
+    monkeypatch.undo()
+    entries = await timeline.entries()
+    assert (entries[0], entries[1].kind) == (lost, TimelineKind.ACKNOWLEDGED)
+
+
+async def test_what_an_earlier_master_acknowledged_is_read_too(world: StoreWorld) -> None:
+    timeline, k = TimelineStore(world.shard), world.shard.keys
+    await timeline.note(world.epoch, MARKS, [LOST])
+    (lost,) = await timeline.entries()
+    person = TimelineEntry(TimelineKind.ACKNOWLEDGED, 3_000, lost.id, label="on it", by="ada")
+    assert await timeline.acknowledge(lost.id, person, ENTRY)
+    ((_, fields),) = await world.redis.xrange(k.timeline_acknowledged)
+    await world.redis.xadd(k.timeline, fields)
+    assert [one.kind for one in await timeline.entries()].count(TimelineKind.ACKNOWLEDGED) == 2
 
 
 async def test_entries_of_a_newer_release_and_damaged_ones_are_left_out(world: StoreWorld) -> None:

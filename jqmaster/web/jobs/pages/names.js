@@ -11,6 +11,7 @@ import { go, href } from "../../core/router.js";
 import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
 import { Chart, completePoints } from "../../ui/charts.js";
+import { CompareWith, comparedPeriod, comparedWith, endsPerS, useEarlier } from "../../ui/comparison.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
 import { Sure } from "../../ui/dialogs.js";
 import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../../ui/formats.js";
@@ -208,6 +209,9 @@ function One({ name, query, session }) {
     leastMs: 10_000,
     everyMs: 30_000,
   });
+  const compared = comparedPeriod(query["compare"], span ?? "");
+  const earlier = useEarlier(compared, span ?? "", name);
+  const compareLink = (/** @type {string} */ word) => href("names", { ...query, compare: word });
   const data = found.data?.name === name ? found.data : null;
   return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
     <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
@@ -220,14 +224,16 @@ function One({ name, query, session }) {
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
-      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
+      <section class="card" aria-labelledby="course"><div class="page-head"><h2 id="course">${t("overview.throughput")}</h2><${CompareWith} word=${compared} span=${span} link=${compareLink} /></div><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} earlier=${earlier} compared=${compared} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
       <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`
     }`;
 }
 
-/** @param {{history: any, name: string}} props */
-function Course({ history, name }) {
+/** @typedef {import("../../../answers").Schemas["StatsHistory"]} History */
+
+/** @param {{history: History, name: string, earlier: History | null, compared: string}} props */
+function Course({ history, name, earlier, compared }) {
   const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, times } = useMemo(() => {
     const points = completePoints(history);
@@ -252,8 +258,15 @@ function Course({ history, name }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} marks=${marks} height=${140} format=${durationText} />`;
+  const before = useMemo(
+    () => ({
+      ends: comparedWith(earlier, compared, xs, endsPerS),
+      times: comparedWith(earlier, compared, xs, (point) => point.wait?.p95_ms ?? null),
+    }),
+    [earlier, compared, xs],
+  );
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks} height=${140} format=${durationText} />`;
 }
 
 // More bars could not be read at a glance.

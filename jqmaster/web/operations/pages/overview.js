@@ -8,7 +8,7 @@ import { go, href } from "../../core/router.js";
 import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
 import { Chart, completePoints } from "../../ui/charts.js";
-import { CompareWith, comparedPeriod, comparedWith } from "../../ui/comparison.js";
+import { CompareWith, comparedPeriod, comparedWith, endsPerS, useEarlier } from "../../ui/comparison.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { BacklogWhy } from "../../jobs/backlog_why.js";
 import { withIgnored } from "../../jobs/failure_groups.js";
@@ -152,12 +152,7 @@ export function Page({ query, session }) {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
   const compared = comparedPeriod(query["compare"], span ?? "");
-  const earlier = useResource(
-    (signal) =>
-      compared ? get("api/stats/history", { span, before: compared }, signal) : Promise.resolve(null),
-    [span, compared],
-    { everyMs: 300_000, pollMs: 300_000 },
-  );
+  const earlier = useEarlier(compared, span ?? "");
   const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 10_000 : 60_000,
@@ -255,7 +250,7 @@ export function Page({ query, session }) {
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(/** @type {string} */ word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
-      ${history.data ? html`<${Course} history=${history.data} earlier=${earlier.data} compared=${compared} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
+      ${history.data ? html`<${Course} history=${history.data} earlier=${earlier} compared=${compared} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -383,10 +378,7 @@ function Course({ history, earlier, compared }) {
     /** @param {(point: StatsPoint, stepS: number) => number | null} valueOf */
     const by = (valueOf) => comparedWith(earlier, compared, xs, valueOf);
     return {
-      outcomes: by((point, stepS) => {
-        const { succeeded, discarded = 0, failed, canceled, skipped } = point;
-        return (succeeded + discarded + failed + canceled + skipped) / stepS;
-      }),
+      outcomes: by(endsPerS),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null),
