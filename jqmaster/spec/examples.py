@@ -1313,6 +1313,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         "examined": 15,
         "without": 0,
         "is_complete": True,
+        "distinct": 2,
+        "paths": ["argument.tenant", "argument.yen"],
     },
     "IgnoreRequest": {"duration_s": 86400, "reason": "the provider is down until Monday"},
     "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},

@@ -47,6 +47,8 @@ async def list_values(call: Call) -> Reply:
             "examined": found.examined,
             "without": found.without,
             "is_complete": found.is_complete,
+            "distinct": found.distinct,
+            "paths": list(found.paths),
         },
     )
 

@@ -298,7 +298,9 @@ class RaisedAt(Answer):
 class AffectedValue(Answer):
     """A value that jobs of a group have."""
 
-    value: str = Field(description="As JSON, cut after 200 characters.")
+    value: str = Field(
+        description="As JSON; of more than 200 characters, the beginning and the end, with `…` between them."
+    )
     count: Count = Field(description="Number of examined jobs with this value.")
 
 
@@ -309,6 +311,10 @@ class AffectedValues(Answer):
     examined: Count = Field(description="Number of jobs that were examined.")
     without: Count = Field(description="Number of examined jobs that have no such value.")
     is_complete: bool = Field(description="False: there may be further jobs or values.")
+    distinct: Count = Field(
+        description="Number of different values in the examined jobs. Long values are told apart whole."
+    )
+    paths: list[str] = Field(description="Paths at which the examined jobs have values, at most 30.")
 
 
 class FailureIgnored(Answer):

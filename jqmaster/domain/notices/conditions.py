@@ -11,6 +11,7 @@ class When(StrEnum):
 
     JOB_FAILED = "job_failed"
     NEW_FAILURE_GROUP = "new_failure_group"
+    FAILURE_REOPENED = "failure_reopened"
     CHALLENGE_WAITING = "challenge_waiting"
     CHALLENGE_EXPIRED = "challenge_expired"
     DEFINITION_MISSED = "definition_missed"
@@ -56,6 +57,11 @@ _ALL: Final = (
     ),
     NoticeCondition(
         when=When.NEW_FAILURE_GROUP, texts=("new kind of failure", "new kinds of failures"), page="failures",
+        matched=_OF_JOBS, has_failure_groups=True,
+    ),
+    NoticeCondition(
+        when=When.FAILURE_REOPENED,
+        texts=("resolved kind of failure came back", "resolved kinds of failures came back"), page="failures",
         matched=_OF_JOBS, has_failure_groups=True,
     ),
     NoticeCondition(

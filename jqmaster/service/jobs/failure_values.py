@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,7 +10,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
-from jqmaster.domain.matching.fields import MISSING
+from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.paths import Path
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.reader import JobReader
@@ -22,18 +23,25 @@ MOST_JOBS: Final = 500
 MAX_RECORD_BYTES: Final = 16_384
 # At most this many values are given.
 MOST_VALUES: Final = 50
+MOST_PATHS: Final = 30
+_MAX_DEPTH: Final = 4
 _MAX_TEXT: Final = 200
+_HEAD: Final = 140
 
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
     """Counts of jobs by value, as JSON, the most frequent first. `examined`: the number of jobs that were read;
-    `without`: how many of them have no such value; `is_complete`: False if there may be further jobs or values."""
+    `without`: how many of them have no such value; `is_complete`: False if there may be further jobs or values.
+    `distinct`: the number of different values in these jobs, of which `values` has the most frequent; `paths`: paths at
+    which these jobs have values."""
 
     values: list[tuple[str, int]]
     examined: int
     without: int
     is_complete: bool
+    distinct: int
+    paths: Sequence[str] = ()
 
 
 class FailureValues:
@@ -54,13 +62,19 @@ class FailureValues:
         found = (await self._jobs.page(wanted, limit=MOST_JOBS, cursor=None, order="newest")).page
         whole = await self._records.get_short([job.id for job in found.jobs], MAX_RECORD_BYTES)
         read, counts = path.reader(), Counter[str]()
+        paths: dict[str, None] = {}
         for job in whole.values():
-            value = read(fields_of(_shown(job, access)))
+            fields = fields_of(_shown(job, access))
+            if len(paths) < MOST_PATHS:
+                paths |= dict.fromkeys(_paths_of(fields))
+            value = read(fields)
             if value is not MISSING:
                 counts[_text(value)] += 1
         is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MOST_VALUES
         without = len(whole) - counts.total()
-        return ValueCounts(counts.most_common(MOST_VALUES), len(whole), without, is_complete)
+        # Long values are told apart whole, and are cut only where they are shown.
+        most = [(_cut(text), count) for text, count in counts.most_common(MOST_VALUES)]
+        return ValueCounts(most, len(whole), without, is_complete, len(counts), sorted(paths)[:MOST_PATHS])
 
 
 def _shown(job: Job, access: ContentAccess) -> Job:
@@ -69,10 +83,26 @@ def _shown(job: Job, access: ContentAccess) -> Job:
     return replace(job, argument=content.argument() or b"", headers=content.headers())
 
 
+def _paths_of(fields: JobFields) -> Iterator[str]:
+    """Yield the paths of all values in the argument and the headers. A map has the paths of its members instead."""
+    rest: list[tuple[tuple[str | int, ...], object]] = [((), fields.argument)]
+    while rest:
+        parts, value = rest.pop()
+        if isinstance(value, dict) and len(parts) < _MAX_DEPTH:
+            rest += [((*parts, key), inner) for key, inner in value.items() if isinstance(key, str)]
+        else:
+            yield str(Path("argument", parts))
+    yield from (str(Path("headers", (key,))) for key in fields.headers)
+
+
 def _text(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = json.dumps(f"<{type(value).__name__}>")
-    text = text.encode("utf-8", "replace").decode()
-    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _cut(text: str) -> str:
+    """Return the beginning and the end of a long text: values of one path often begin alike."""
+    return text if len(text) <= _MAX_TEXT else f"{text[:_HEAD]}…{text[_HEAD + 1 - _MAX_TEXT :]}"

@@ -1,6 +1,6 @@
 """Conditions with single occurrences. Each check starts at the mark where the last one ended."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
+from jqmaster.domain.jobs.failures import GroupedFailures
 from jqmaster.domain.jobs.job import Cause
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.jobs.stack_frame import kind_of
@@ -73,6 +74,7 @@ class MomentaryConditions:
             When.CHALLENGE_WAITING: self._waiting_challenges,
             When.CHALLENGE_EXPIRED: self._expired_challenges,
             When.NEW_FAILURE_GROUP: self._new_groups,
+            When.FAILURE_REOPENED: self._reopened_groups,
             When.DEFINITION_MISSED: self._missed_instants,
             When.WORKER_LOST: self._lost_workers,
             When.LEADER_CHANGED: self._changed_leader,
@@ -157,14 +159,37 @@ class MomentaryConditions:
             and not group.name.startswith(RESERVED_PREFIX)
         ]
         newest_ms = max((at_ms for at_ms, _ in found), default=mark)
+        return HappeningsPage(await self._of_groups(found), newest_ms)
+
+    async def _reopened_groups(self, mark: Mark, now_ms: int) -> HappeningsPage:
+        reopened = {
+            (group.id, group.resolution.at_ms): group
+            for group in await self._history.failure_groups()
+            if group.resolution is not None
+            and group.reopened_by() is not None
+            and not group.is_ignored(now_ms)
+            and not group.name.startswith(RESERVED_PREFIX)
+        }
+        # A group that is resolved again, and comes back again, counts again.
+        now_reopened = sorted(map(list, reopened))
+        if not isinstance(mark, list):
+            return HappeningsPage([], now_reopened)
+        told = {tuple(one) for one in mark}
+        new = [(group.last_seen_ms, group) for key, group in reopened.items() if key not in told]
+        return HappeningsPage(await self._of_groups(new), now_reopened)
+
+    async def _of_groups(self, found: Sequence[tuple[int, GroupedFailures]]) -> list[MatchableFinding]:
+        """Return a finding for each group, with its instant."""
         jobs = await self._records.get_without_argument([group.example_job_id for _, group in found])
         seen = []
         for at_ms, group in found:
             line = self._line(group.name, group.cause, group.message)
+            if version := group.reopened_by():
+                line = f"{line}, resolved, and back in version {version}"
             job = jobs.get(group.example_job_id)
             finding = IncidentItem(group.name, line, at_ms, group.example_job_id, group.id)
             seen.append(MatchableFinding(finding, fields_of(job) if job else of_name(group.name)))
-        return HappeningsPage(seen, newest_ms)
+        return seen
 
     async def _missed_instants(self, mark: Mark, now_ms: int) -> HappeningsPage:
         if not isinstance(mark, int):

@@ -5752,6 +5752,16 @@ var DAY_S = 86400;
 var PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
 var NOT_WITH = ["30d"];
 var comparedPeriod = (word, span) => word !== void 0 && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
+var POLL_MS2 = 3e5;
+function useEarlier(word, span, name) {
+  const { data } = useResource(
+    (signal) => word ? get("api/stats/history", { span, before: word, ...name && { name } }, signal) : Promise.resolve(null),
+    [span, word, name],
+    { everyMs: POLL_MS2, pollMs: POLL_MS2 }
+  );
+  return data;
+}
+var endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }, stepS) => (succeeded + discarded + failed + canceled + skipped) / stepS;
 function comparedWith(history2, word, xs, valueOf3) {
   const back = PERIODS_S[word];
   if (!history2 || !back) return null;
@@ -5858,6 +5868,7 @@ function FilterInstant({ label, value, onChange }) {
 }
 
 // jobs/failure_dialogs.js
+var CUT_AT = 200;
 var pathOf2 = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
 function FailureDialog({ question, ...props }) {
   const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
@@ -5932,13 +5943,32 @@ function Affected({ group, onClose }) {
     );
     return () => aborter.abort();
   }, [group.id, path]);
-  const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
   return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(text) => text && setPath(text)} />
+    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} list="failure-paths" onChange=${(text) => text && setPath(text)} />
+    <datalist id="failure-paths">${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}</datalist>
     <${ErrorBox} problem=${problem} />
-    ${!found ? html`<${Loading} isLoading=${!problem} />` : html`${found.values.length === 0 ? html`<p class="muted">${t("failures.values.none")}</p>` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${70 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>`}
-    <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`}
+    ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
     <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+function Values({ found, path, group }) {
+  const most = Math.max(1, ...found.values.map((one) => one.count));
+  const share = (count2) => number(count2 / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
+  const notes = [
+    t("failures.values.examined", { count: found.examined }),
+    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
+    !found.is_complete && t("failures.values.more")
+  ].filter(Boolean);
+  if (found.values.length === 0)
+    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
+  return html`<p><strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">${notes.join(" · ")}</span></p>
+    <table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th><th scope="col" class="num">${t("failures.values.share")}</th></tr></thead>
+    <tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th><td class="num"><i class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td><td class="num">${share(one.count)}</td></tr>`)}</tbody></table>`;
+}
+function ValueLink({ value, path, group }) {
+  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
+  const isCut2 = value.length === CUT_AT;
+  if (isCut2 || /^[[{]/.test(value)) return text;
+  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
 }
 
 // jobs/failure_groups.js
@@ -6363,6 +6393,7 @@ function growthOf(points) {
 }
 
 // operations/mark_words.js
+var authorText = (by) => by ? visible(whoText(by)) : t("mark.somebody");
 function entryText(entry2) {
   const kind = entry2.kind === "leader_changed" ? `leader_changed.${entry2.cause || "ended"}` : entry2.kind;
   const key = `incident.entry.${kind}`;
@@ -6371,7 +6402,7 @@ function entryText(entry2) {
     subject: visible(entry2.subject),
     label: visible(entry2.label),
     before: visible(entry2.before || "–"),
-    who: visible(whoText(entry2.by)),
+    who: authorText(entry2.by),
     count: entry2.count,
     duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry2.at) - Date.parse(entry2.since))))
   });
@@ -6403,7 +6434,7 @@ function markText(mark) {
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
     subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
-    who: visible(whoText(mark.by))
+    who: authorText(mark.by)
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
 }
@@ -6430,12 +6461,12 @@ function markLink({ kind, subject, entry: entry2, incident_id }) {
 
 // operations/marks.js
 var LEAST_MS = 1e4;
-var POLL_MS2 = 3e4;
+var POLL_MS3 = 3e4;
 function useMarks(since) {
   const { data } = useResource(
     (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
     [since === void 0],
-    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS2 }
+    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS3 }
   );
   return y(
     () => (data?.marks ?? []).map((mark) => ({
@@ -6699,11 +6730,7 @@ function Page({ query, session: session2 }) {
     if (stats) tellTime(stats.at);
   }, [stats?.at]);
   const compared = comparedPeriod(query["compare"], span ?? "");
-  const earlier = useResource(
-    (signal) => compared ? get("api/stats/history", { span, before: compared }, signal) : Promise.resolve(null),
-    [span, compared],
-    { everyMs: 3e5, pollMs: 3e5 }
-  );
+  const earlier = useEarlier(compared, span ?? "");
   const history2 = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
     events: ["stats"],
     leastMs: span === "1h" ? 1e4 : 6e4,
@@ -6787,7 +6814,7 @@ function Page({ query, session: session2 }) {
     <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
-      ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier.data} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
+      ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -6886,10 +6913,7 @@ function Course({ history: history2, earlier, compared }) {
   const before = y(() => {
     const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
     return {
-      outcomes: by((point, stepS) => {
-        const { succeeded, discarded = 0, failed, canceled, skipped } = point;
-        return (succeeded + discarded + failed + canceled + skipped) / stepS;
-      }),
+      outcomes: by(endsPerS),
       bad: by((point, stepS) => point.failed / stepS),
       backlog: by((point) => point.backlog),
       waits: by((point) => point.wait?.p95_ms ?? null)
@@ -8207,8 +8231,8 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
       const marks = `${broken.has(job.id) ? "is-broken" : ""} ${isCritical ? "is-critical" : ""} ${job.id === current ? "is-current" : ""} ${job.id === failure ? "is-failure" : ""}`;
       return html`<li key=${job.id} class=${marks}>
         ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : void 0} ...${common}>${name}</a>`}
-        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}${job.error && html`<span class="waterfall-error">${visible(job.error)}</span>`}</span>
-        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span></li>`;
+        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}</span>
+        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}</li>`;
     });
   };
   return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
@@ -9246,6 +9270,9 @@ function One({ name, query, session: session2 }) {
     leastMs: 1e4,
     everyMs: 3e4
   });
+  const compared = comparedPeriod(query["compare"], span ?? "");
+  const earlier = useEarlier(compared, span ?? "", name);
+  const compareLink = (word) => href("names", { ...query, compare: word });
   const data = found.data?.name === name ? found.data : null;
   return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
     <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
@@ -9255,11 +9282,11 @@ function One({ name, query, session: session2 }) {
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
-      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course2} history=${history2.data} name=${name} />`}</section>
+      <section class="card" aria-labelledby="course"><div class="page-head"><h2 id="course">${t("overview.throughput")}</h2><${CompareWith} word=${compared} span=${span} link=${compareLink} /></div><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course2} history=${history2.data} name=${name} earlier=${earlier} compared=${compared} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
       <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
-function Course2({ history: history2, name }) {
+function Course2({ history: history2, name, earlier, compared }) {
   const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, times } = y(() => {
     const points = completePoints(history2);
@@ -9284,8 +9311,15 @@ function Course2({ history: history2, name }) {
       ]
     };
   }, [history2]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} marks=${marks} height=${140} format=${durationText} />`;
+  const before = y(
+    () => ({
+      ends: comparedWith(earlier, compared, xs, endsPerS),
+      times: comparedWith(earlier, compared, xs, (point) => point.wait?.p95_ms ?? null)
+    }),
+    [earlier, compared, xs]
+  );
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks} height=${140} format=${durationText} />`;
 }
 var MOST_BARS = 12;
 function joined(buckets) {
@@ -11074,10 +11108,17 @@ function Skips({ one }) {
     [one.name, isSkipped, one.last_run?.due_at],
     { events: ["jobs"], leastMs: 3e3 }
   );
+  const waits = data?.job_id && data.job_state !== "running" ? data.job_id : null;
+  const why = useResource(
+    (signal) => waits ? get(`api/jobs/${encodeURIComponent(waits)}/why`, {}, signal) : Promise.resolve(null),
+    [waits],
+    { events: ["jobs", "workers", "constraints"], leastMs: 3e3 }
+  );
   if (!data || data.skipped_in_a_row === 0) return null;
+  const verdict = why.data?.verdicts[0];
   return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
     <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText2(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${data.job_why && html` · <${Text} value=${data.job_why} max=${300} />`}
+      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
       ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
 }
 function Facts3({ one, mayOperate }) {
@@ -11960,7 +12001,7 @@ function Payload({ event }) {
 
 // workers/drains.js
 var MOST_ASKED = 10;
-var POLL_MS3 = 2e3;
+var POLL_MS4 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
   const answer = await post("api/workers/resume", selection);
   toast(t("workers.resumed.set", { count: answer.count }));
@@ -12007,7 +12048,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],
-    { events: ["workers"], leastMs: POLL_MS3, pollMs: POLL_MS3 }
+    { events: ["workers"], leastMs: POLL_MS4, pollMs: POLL_MS4 }
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
@@ -12182,7 +12223,7 @@ var BREAKERS = (
   /** @type {const} */
   { closed: "ok", half_open: "warn", open: "bad" }
 );
-var POLL_MS4 = 2e3;
+var POLL_MS5 = 2e3;
 var ORDER = (
   /** @type {const} */
   ["stale", "detached", "draining", "fresh"]
@@ -12239,7 +12280,7 @@ function All({ query, go: go3, session: session2 }) {
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
@@ -12259,7 +12300,7 @@ function Groups({ by, query, go: go3, onDrain }) {
   const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const sort = query["sort"] ?? "";
   const address = (group) => ({ [by]: groupValue(group) });
@@ -12423,7 +12464,7 @@ function One5({ id, session: session2 }) {
   } = useResource((signal) => get(path, {}, signal), [id], {
     events: ["workers", "jobs"],
     leastMs: 1e3,
-    pollMs: POLL_MS4
+    pollMs: POLL_MS5
   });
   const [asked, setAsked] = E2(
     /** @type {"slots" | "detach" | null} */
@@ -12493,14 +12534,14 @@ function Detach({ worker, onConfirm, onClose }) {
 }
 
 // operations/pages/masters.js
-var POLL_MS5 = 2e3;
+var POLL_MS6 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
 function Page12({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
-    pollMs: POLL_MS5
+    pollMs: POLL_MS6
   });
   const [leaving, setLeaving] = E2(
     /** @type {any} */
@@ -13007,7 +13048,7 @@ function Deletion2({ name, go: go3, onClose }) {
 }
 
 // operations/pages/incidents.js
-var POLL_MS6 = 3e3;
+var POLL_MS7 = 3e3;
 var DAY_MS3 = 864e5;
 var AROUND_MS = 6e4;
 function Page14({ query, session: session2 }) {
@@ -13017,12 +13058,12 @@ function Page14({ query, session: session2 }) {
 function All2() {
   const { data, problem, reload } = useResource((signal) => get("api/incidents", {}, signal), [], {
     events: ["masters", "workers"],
-    pollMs: POLL_MS6
+    pollMs: POLL_MS7
   });
   const marks = useResource(
     (signal) => get("api/marks", { since: new Date(nowMs() - DAY_MS3).toISOString() }, signal),
     [],
-    { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS6 }
+    { events: ["masters", "workers", "constraints"], leastMs: 2e3, pollMs: POLL_MS7 }
   );
   const incidents = (
     /** @type {Incident[]} */
@@ -13047,7 +13088,7 @@ function One7({ id, mayOperate }) {
   const { data, problem, reload } = useResource(
     (signal) => get(`api/incidents/${encodeURIComponent(id)}`, {}, signal),
     [id],
-    { events: ["masters", "workers", "constraints"], pollMs: POLL_MS6 }
+    { events: ["masters", "workers", "constraints"], pollMs: POLL_MS7 }
   );
   const [isAsking, setAsking] = E2(false);
   const one = (
@@ -13950,6 +13991,7 @@ function DeleteNotice({ name, onClose }) {
 var WHENS = [
   "job_failed",
   "new_failure_group",
+  "failure_reopened",
   "challenge_waiting",
   "challenge_expired",
   "definition_missed",

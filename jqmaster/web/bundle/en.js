@@ -1183,6 +1183,7 @@ var en_forms_default = {
 // lang/en_incidents.js
 var en_incidents_default = {
   "nav.incidents": "Incidents",
+  "mark.somebody": "Somebody",
   "incident.one": "Incident",
   "incident.none": "No incidents so far.",
   "incident.kept": "Recorded since",
@@ -1581,6 +1582,7 @@ var en_notices_default = {
   "notices.form.description": "Description",
   "notices.when.job_failed": "Jobs that failed for good",
   "notices.when.new_failure_group": "New kinds of failures",
+  "notices.when.failure_reopened": "Resolved failures that come back",
   "notices.when.challenge_waiting": "Questions that wait for an answer",
   "notices.when.challenge_expired": "Callbacks that did not come",
   "notices.when.definition_missed": "Missed instants of definitions",
@@ -2014,6 +2016,8 @@ var en_statistics_default = {
   "failures.values.title": "Whom it affects",
   "failures.values.path": "Path of the value",
   "failures.values.hint": "A path in the argument or the headers, such as argument.tenant or headers.region.",
+  "failures.values.distinct": "{count} value is affected||{count} different values are affected",
+  "failures.values.share": "Share",
   "failures.values.value": "Value",
   "failures.values.jobs": "Jobs",
   "failures.values.none": "No examined job has a value at this path.",

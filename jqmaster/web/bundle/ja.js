@@ -1134,6 +1134,7 @@ var ja_forms_default = {
 // lang/ja_incidents.js
 var ja_incidents_default = {
   "nav.incidents": "インシデント",
+  "mark.somebody": "誰か",
   "incident.one": "インシデント",
   "incident.none": "インシデントの記録はありません。",
   "incident.kept": "記録の保存開始:",
@@ -1532,6 +1533,7 @@ var ja_notices_default = {
   "notices.form.description": "説明",
   "notices.when.job_failed": "失敗が確定したジョブ",
   "notices.when.new_failure_group": "新しい種類の失敗",
+  "notices.when.failure_reopened": "解決済みの失敗の再発",
   "notices.when.challenge_waiting": "回答を待っている質問",
   "notices.when.challenge_expired": "届かなかったコールバック",
   "notices.when.definition_missed": "実行されなかった定義の時刻",
@@ -2422,6 +2424,8 @@ var ja_statistics_default = {
   "failures.values.title": "影響を受けた値",
   "failures.values.path": "値の場所",
   "failures.values.hint": "argument.tenant や headers.region のような、引数またはヘッダー内のパスです。",
+  "failures.values.distinct": "{count} 種類の値が影響を受けています",
+  "failures.values.share": "割合",
   "failures.values.value": "値",
   "failures.values.jobs": "ジョブ",
   "failures.values.none": "このパスに値を持つジョブはありません。",

@@ -3,6 +3,7 @@ import { del, get, post } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
+import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { Button, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, attempt } from "../ui/dialogs.js";
@@ -16,6 +17,9 @@ import { FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../../answers").Schemas["AffectedValues"]} AffectedValues */
 /** @typedef {import("../core/api.js").Problem} Problem */
 /** @typedef {import("../ui/forms.js").Values} Values */
+
+// The master shows the ends of longer values.
+const CUT_AT = 200;
 
 /** @typedef {"ignore" | "assign" | "resolve" | "values"} Question */
 /** @typedef {{question: Question, group: FailureGroup}} Asked */
@@ -103,15 +107,35 @@ function Affected({ group, onClose }) {
     );
     return () => aborter.abort();
   }, [group.id, path]);
-  const most = Math.max(1, ...(found?.values ?? []).map((one) => one.count));
   return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} onChange=${(/** @type {string} */ text) => text && setPath(text)} />
+    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} list="failure-paths" onChange=${(/** @type {string} */ text) => text && setPath(text)} />
+    <datalist id="failure-paths">${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}</datalist>
     <${ErrorBox} problem=${problem} />
-    ${
-      !found
-        ? html`<${Loading} isLoading=${!problem} />`
-        : html`${found.values.length === 0 ? html`<p class="muted">${t("failures.values.none")}</p>` : html`<table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th></tr></thead><tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><code><${Text} value=${one.value} max=${120} /></code></th><td class="num"><i class="affected-bar" style=${{ width: `${(70 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td></tr>`)}</tbody></table>`}
-    <p class="muted small">${t("failures.values.examined", { count: found.examined })}${found.without > 0 && ` · ${t("failures.values.without", { without: number(found.without) })}`}${!found.is_complete && ` · ${t("failures.values.more")}`}</p>`
-    }
+    ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
     <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+
+/** @param {{found: AffectedValues, path: string, group: FailureGroup}} props */
+function Values({ found, path, group }) {
+  const most = Math.max(1, ...found.values.map((one) => one.count));
+  const share = (/** @type {number} */ count) =>
+    number(count / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
+  const notes = [
+    t("failures.values.examined", { count: found.examined }),
+    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
+    !found.is_complete && t("failures.values.more"),
+  ].filter(Boolean);
+  if (found.values.length === 0)
+    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
+  return html`<p><strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">${notes.join(" · ")}</span></p>
+    <table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th><th scope="col" class="num">${t("failures.values.share")}</th></tr></thead>
+    <tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th><td class="num"><i class="affected-bar" style=${{ width: `${(60 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td><td class="num">${share(one.count)}</td></tr>`)}</tbody></table>`;
+}
+
+/** @param {{value: string, path: string, group: FailureGroup}} props The jobs of the group that have the value, where a filter can name it. */
+function ValueLink({ value, path, group }) {
+  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
+  const isCut = value.length === CUT_AT;
+  if (isCut || /^[[{]/.test(value)) return text;
+  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
 }

@@ -76,6 +76,7 @@ export default {
   "notices.form.description": "Description",
   "notices.when.job_failed": "Jobs that failed for good",
   "notices.when.new_failure_group": "New kinds of failures",
+  "notices.when.failure_reopened": "Resolved failures that come back",
   "notices.when.challenge_waiting": "Questions that wait for an answer",
   "notices.when.challenge_expired": "Callbacks that did not come",
   "notices.when.definition_missed": "Missed instants of definitions",

@@ -87,6 +87,8 @@ export default {
   "failures.values.title": "Whom it affects",
   "failures.values.path": "Path of the value",
   "failures.values.hint": "A path in the argument or the headers, such as argument.tenant or headers.region.",
+  "failures.values.distinct": "{count} value is affected||{count} different values are affected",
+  "failures.values.share": "Share",
   "failures.values.value": "Value",
   "failures.values.jobs": "Jobs",
   "failures.values.none": "No examined job has a value at this path.",

@@ -75,6 +75,7 @@ export default {
   "notices.form.description": "説明",
   "notices.when.job_failed": "失敗が確定したジョブ",
   "notices.when.new_failure_group": "新しい種類の失敗",
+  "notices.when.failure_reopened": "解決済みの失敗の再発",
   "notices.when.challenge_waiting": "回答を待っている質問",
   "notices.when.challenge_expired": "届かなかったコールバック",
   "notices.when.definition_missed": "実行されなかった定義の時刻",

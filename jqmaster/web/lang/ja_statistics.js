@@ -87,6 +87,8 @@ export default {
   "failures.values.title": "影響を受けた値",
   "failures.values.path": "値の場所",
   "failures.values.hint": "argument.tenant や headers.region のような、引数またはヘッダー内のパスです。",
+  "failures.values.distinct": "{count} 種類の値が影響を受けています",
+  "failures.values.share": "割合",
   "failures.values.value": "値",
   "failures.values.jobs": "ジョブ",
   "failures.values.none": "このパスに値を持つジョブはありません。",

@@ -3,6 +3,7 @@
 export const WHENS = [
   "job_failed",
   "new_failure_group",
+  "failure_reopened",
   "challenge_waiting",
   "challenge_expired",
   "definition_missed",

@@ -128,8 +128,18 @@ async def test_failures_of_one_place_are_one_group_and_show_whom_they_affect(api
                 "examined": 4,
                 "without": 1,
                 "is_complete": True,
+                "distinct": 2,
+                "paths": ["argument.tenant"],
             },
         )
+        # Values that begin alike are told apart, and shown with their ends.
+        for end in ("first", "second", "second"):
+            await declined(api, worker, "Zoë", url=300 * "x" + end)
+        found = (await api.call("GET", path + "argument.url"))[1]
+        assert [(one["value"][-8:], one["count"], len(one["value"])) for one in found["values"]] == [
+            ('xsecond"', 2, 200), ('xxfirst"', 1, 200),
+        ]  # fmt: skip
+        assert (found["distinct"], found["paths"]) == (2, ["argument.tenant", "argument.url"])
         for wrong in ("", "tenant", "argument..x"):
             status, problem = await api.call("GET", path + wrong)
             assert (status, problem["errors"][0]["loc"]) == (422, ["query", "path"])

@@ -9,11 +9,14 @@ import pytest
 from jqmaster.domain.challenges.challenge import Callback
 from jqmaster.domain.challenges.challenge_form import Form
 from jqmaster.domain.content.content import full_access
+from jqmaster.domain.jobs.triage import Resolution
 from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
 from jqmaster.service.calendars.sources import SourceAnswer
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
+from jqmaster.store.operations.failure_triage import FailureTriageStore
+from jqmaster.store.operations.history import CountedFailures
 from tests.support import long
 from tests.support.calendars import NO_FIELDS, Calendars
 from tests.support.notices import FIELDS, Notices
@@ -194,8 +197,6 @@ async def test_a_clock_of_the_store_that_is_set_back_silences_nothing(notices: N
 
 
 async def test_new_failure_groups_are_told_once(notices: Notices) -> None:
-    from jqmaster.store.operations.history import CountedFailures
-
     await begun(notices, when="new_failure_group", at_most_every_s=10)
     (job_id,) = await notices.fail(1)
     group = CountedFailures("a" * 16, "work", "error", "no", 1, job_id)
@@ -205,6 +206,38 @@ async def test_new_failure_groups_are_told_once(notices: Notices) -> None:
     await notices.history.add_failures(2, [group])
     await notices.rounds(60)
     assert len(await notices.told()) == 1
+
+
+@pytest.mark.req("P8")
+async def test_a_resolved_failure_that_comes_back_is_told_once_for_each_time(notices: Notices) -> None:
+    triage = FailureTriageStore(notices.world.shard)
+    group_id = "a" * 16
+    (job_id,) = await notices.fail(1)
+
+    async def fail(number: int) -> None:
+        await notices.history.add_failures(
+            number, [CountedFailures(group_id, "work", "error", "no", 1, job_id)]
+        )
+
+    async def resolve() -> None:
+        resolution = Resolution("ada", notices.world.now_ms, "", ())
+        assert await triage.put(group_id, "resolution", resolution, b"")
+
+    await fail(1)
+    await begun(notices, when="failure_reopened", at_most_every_s=10)
+    await resolve()
+    await notices.rounds(14)
+    assert await notices.subjects() == []
+    for number in (2, 3):
+        await fail(number)
+        await notices.rounds(40)
+    # A second failure is not told again.
+    assert await notices.subjects() == ["1 resolved kind of failure came back"]
+    await resolve()
+    await notices.rounds(14)
+    await fail(4)
+    await notices.rounds(40)
+    assert await notices.subjects() == ["1 resolved kind of failure came back"] * 2
 
 
 async def test_an_old_backlog_is_told_and_its_end_too(notices: Notices) -> None:
