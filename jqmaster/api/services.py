@@ -31,6 +31,7 @@ from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.failure_triage import FailureTriage
 from jqmaster.service.jobs.failure_values import FailureValues
+from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.flow_texts import FlowTextReader
 from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.intake import Intake
@@ -94,6 +95,7 @@ class FailureServices:
     actions: FailureActions
     triage: FailureTriage
     values: FailureValues
+    reader: FailureReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,7 @@ class RequestServices:
             FailureActions(stores.history, reader),
             FailureTriage(FailureTriageStore(services.link), reader),
             FailureValues(reader, services.jobs, stores.records),
+            reader,
         )
 
     def _make_personal_data(self) -> PersonalDataServices:

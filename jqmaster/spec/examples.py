@@ -539,6 +539,7 @@ _FAILURE_GROUP: Final[dict[str, Any]] = {
     "raised_at": {"file": "shop/payments.py", "function": "capture", "code": "raise CardDeclined(customer)"},
     "assigned": {"assignee": "grace", "by": "ada", "at": "2026-11-21T04:30:00.123Z"},
     "resolved": None,
+    "merged": [],
 }
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
 
@@ -1307,6 +1308,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "FailureList": {"groups": [_FAILURE_GROUP], "next_cursor": None},
     "FailureGroup": _FAILURE_GROUP,
     "AssignRequest": {"assignee": "grace"},
+    "MergeRequest": {"into": "9f86d081884c7d65"},
     "ResolveRequest": {"version": "1.12.0"},
     "AffectedValues": {
         "values": [{"value": '"acme"', "count": 12}, {"value": '"globex"', "count": 3}],

@@ -51,6 +51,8 @@ CODES = {
     "constraints plan": 6,
     "masters demote": 4,
     "remove-contracts": 3,
+    # No group has this ID.
+    "failures merge": 3,
     "erase-log": 3,
     "targets test": 1,
 }
@@ -201,6 +203,7 @@ MAKES: dict[str, Callable[[World], Awaitable[str]]] = {
     "take": lambda world: world.api.enqueue("report.nightly"), "done": World.taken,
     "failures ignore": World.group, "failures unignore": World.group, "failures assign": World.group,
     "failures unassign": World.group, "failures resolve": World.group, "failures reopen": World.group,
+    "failures merge": World.group, "failures split": World.group,
     "batches show": World.batch,
     "batches seal": World.batch, "batches retry": World.failed_batch, "batches cancel": World.batch,
     "events show": World.event, "events replay": World.event, "challenges show": World.challenge,

@@ -1,5 +1,7 @@
 """Actions on many jobs over HTTP."""
 
+from dataclasses import replace
+
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.jobs.action_schemas import JobActionRequest
 from jqmaster.api.jobs.action_views import action_view
@@ -13,6 +15,9 @@ async def begin(call: Call) -> Reply:
         call.content.check_error_text(("filter", "text"))
     if requested.filter is not None and requested.filter.matcher is not None:
         call.content.check_matcher(requested.filter.matcher.document, ("filter", "matcher"))
+    if requested.filter is not None:
+        wanted = await call.services.failures.reader.of_group(requested.filter)
+        requested = replace(requested, filter=wanted)
     if request.dry_run:
         counted = await call.services.bulk_actions.preview(requested)
         examples = [job_summary(job) for job in counted.examples]

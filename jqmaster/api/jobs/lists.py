@@ -36,7 +36,10 @@ async def list_jobs(call: Call) -> Reply:
     query = call.query(*FILTERS, "order", "include", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
     found = await call.services.jobs.page(
-        job_filter(call, query), limit=limit, cursor=query.get("cursor"), order=_order(query)
+        await _with_merged(call, job_filter(call, query)),
+        limit=limit,
+        cursor=query.get("cursor"),
+        order=_order(query),
     )
     excerpts = await call.services.excerpts.of(found.page.jobs, _included(query), call.content)
     return Reply(
@@ -53,7 +56,8 @@ async def list_jobs(call: Call) -> Reply:
 
 @search
 async def count_jobs(call: Call) -> Reply:
-    counted = await call.services.jobs.count(job_filter(call, call.query(*FILTERS)))
+    wanted = await _with_merged(call, job_filter(call, call.query(*FILTERS)))
+    counted = await call.services.jobs.count(wanted)
     return Reply(
         200,
         {
@@ -64,6 +68,10 @@ async def count_jobs(call: Call) -> Reply:
             },
         },
     )
+
+
+async def _with_merged(call: Call, wanted: JobFilter) -> JobFilter:
+    return await call.services.failures.reader.of_group(wanted)
 
 
 def _order(query: dict[str, str]) -> ListOrder | None:

@@ -3,7 +3,7 @@
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error
 from jqmaster.api.http.searches import search
-from jqmaster.api.operations.stats_schemas import AssignRequest, ResolveRequest
+from jqmaster.api.operations.stats_schemas import AssignRequest, MergeRequest, ResolveRequest
 from jqmaster.domain.matching.checks import MatcherError
 from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import after_it_was_done
@@ -32,6 +32,21 @@ async def resolve(call: Call) -> Reply:
 
 async def reopen(call: Call) -> Reply:
     shown = await call.services.failures.triage.reopen(
+        call.path["group_id"], who=call.who, access=call.content
+    )
+    return await _group(call, shown)
+
+
+async def merge(call: Call) -> Reply:
+    request = await call.read(MergeRequest)
+    shown = await call.services.failures.triage.merge(
+        call.path["group_id"], request.into, who=call.who, access=call.content
+    )
+    return await _group(call, shown)
+
+
+async def split(call: Call) -> Reply:
+    shown = await call.services.failures.triage.split(
         call.path["group_id"], who=call.who, access=call.content
     )
     return await _group(call, shown)

@@ -7,6 +7,10 @@ from jqmaster.api.operations import failures, stats, stats_schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
+_MERGE_TEXT: Final = (
+    "From now on, the group counts in the other one: in lists, in the filter `failure_group`, and for decisions. The "
+    "answer is the other group. Failures keep their own group in the store, so that a split restores it."
+)
 _SPAN: Final[dict[str, Any]] = {
     "schema": {"$ref": stats_schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
     "description": "Period up to now. It consists of whole steps, the current one included.",
@@ -129,6 +133,13 @@ OPERATIONS: Final = [
               text=_RESOLVE_TEXT),
     Operation("DELETE", "/api/failures/{group_id}/resolve", failures.reopen, Scope.OPERATE,
               "Reopen a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
+    Operation("POST", "/api/failures/{group_id}/merge", failures.merge, Scope.OPERATE,
+              "Merge a failure group into another", "statistics",
+              {200: stats_schemas.FailureGroup}, stats_schemas.MergeRequest, problems=(404, *_STORE),
+              text=_MERGE_TEXT),
+    Operation("DELETE", "/api/failures/{group_id}/merge", failures.split, Scope.OPERATE,
+              "Split a merged failure group off", "statistics",
               {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
     Operation("GET", "/api/failures/{group_id}/values", failures.list_values, Scope.READ,
               "List the values of a failure group", "statistics",

@@ -256,6 +256,23 @@ class AssignRequest(Request):
     )
 
 
+class MergeRequest(Request):
+    """Merges a group of failures into another."""
+
+    into: str = Field(
+        pattern="^[0-9a-f]{16}$",
+        description="ID of the group in which it counts. Both have the same job name.",
+    )
+
+
+class MergedGroup(Answer):
+    """A group that people merged into another."""
+
+    id: str
+    message: str = Field(description="Its message. Empty if the caller may not see it.")
+    count: Count = Field(description="Number of its failures, which also count in the other group.")
+
+
 class ResolveRequest(Request):
     """Says that a group of failures is resolved."""
 
@@ -390,6 +407,9 @@ class FailureGroup(Answer):
         description="Null: nobody looks after it.", json_schema_extra=SINCE
     )
     resolved: FailureResolved | None = Field(description="Null: nobody resolved it.", json_schema_extra=SINCE)
+    merged: list[MergedGroup] = Field(
+        description="Groups that people merged into this one.", json_schema_extra=SINCE
+    )
 
 
 class FailureList(Answer):

@@ -1,4 +1,4 @@
-"""Groups of final failures: listed, ignored, assigned, and resolved."""
+"""Groups of final failures: listed, ignored, assigned, resolved, and merged."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -135,6 +135,27 @@ def reopen(http: MasterSession, groups: GroupsArgument) -> None:
     for group in groups:
         _, shown = http.call("DELETE", _path_to(group, "resolve"))
         _say(http, shown, "open again")
+
+
+@app.command()
+def merge(
+    http: MasterSession,
+    groups: GroupsArgument,
+    *,
+    into: Annotated[str, typer.Option("--into", metavar="GROUP", help="The group in which they count.")],
+) -> None:
+    """Merge groups of failures into another one of the same job name."""
+    for group in groups:
+        shown = http.post(_path_to(group, "merge"), {"into": into})
+        _say(http, shown, f"has {group} merged into it")
+
+
+@app.command()
+def split(http: MasterSession, groups: GroupsArgument) -> None:
+    """Split merged groups of failures off again."""
+    for group in groups:
+        _, shown = http.call("DELETE", _path_to(group, "merge"))
+        _say(http, shown, "counts by itself")
 
 
 def _path_to(group: str, call: str) -> str:

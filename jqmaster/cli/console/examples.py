@@ -56,6 +56,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "failures unassign": ("jqmaster failures unassign ID",),
     "failures resolve": ("jqmaster failures resolve ID --in 1.12.0",),
     "failures reopen": ("jqmaster failures reopen ID",),
+    "failures merge": ("jqmaster failures merge ID --into 9f86d081884c7d65",),
+    "failures split": ("jqmaster failures split ID",),
     "batches list": ("jqmaster batches list --state open", "jqmaster batches --tag import"),
     "batches show": ("jqmaster batches show ID",),
     "batches seal": ("jqmaster batches seal ID",),

@@ -47,7 +47,8 @@ class Ignore:
 @dataclass(frozen=True, slots=True)
 class GroupedFailures:
     """Final failures of one kind. `message` is normalised. `hours`: failures by hour since 1970, of the last day at
-    least. `versions`: the last seen first. `regressed_ms`: when it last came back after a day; 0: never.
+    least. `versions`: the last seen first. `regressed_ms`: when it last came back after a day; 0: never. `merged`: the
+    groups that people merged into this one, which count in it.
     """
 
     id: str
@@ -64,6 +65,7 @@ class GroupedFailures:
     ignore: Ignore | None = None
     assignment: AssignedPerson | None = None
     resolution: Resolution | None = None
+    merged: tuple["GroupedFailures", ...] = ()
 
     def trend(self, now_ms: int) -> list[int]:
         """Return the failures of each of the last `TREND_HOURS`, the current hour last."""

@@ -16,8 +16,9 @@ GroupsOf = Callable[[str, str, str, str], tuple[str, ...]]
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """A filter; all given conditions must hold. `batch`: the ID of a batch, which selects its members. `q`: a text in
-    the ID or the name; `text`: a text in the message of the last error. Ranges of store milliseconds include both ends.
-    A duration is the run time of the last attempt of a finished job."""
+    the ID or the name; `text`: a text in the message of the last error; `merged_groups`: groups that count in
+    `failure_group`. Ranges of store milliseconds include both ends. A duration is the run time of the last attempt of a
+    finished job."""
 
     state: JobState | None = None
     group: StateGroup | None = None
@@ -33,6 +34,7 @@ class JobFilter:
     finished_before_ms: int | None = None
     text: str | None = None
     failure_group: str | None = None
+    merged_groups: tuple[str, ...] | None = None
     matcher: Matcher | None = None
     min_attempt: int | None = None
     min_duration_ms: int | None = None
@@ -115,7 +117,8 @@ class JobFilter:
         if self.failure_group is None:
             return True
         frame = kind_of(last.error) if last else ""
-        return self.failure_group in groups_of(job.name, job.cause.name.lower(), message, frame)
+        wanted = {self.failure_group, *(self.merged_groups or ())}
+        return not wanted.isdisjoint(groups_of(job.name, job.cause.name.lower(), message, frame))
 
     def document(self) -> dict[str, Any]:
         """Return the filter as a document for `of_document`, which has only the given fields, as texts and numbers."""
@@ -136,6 +139,8 @@ class JobFilter:
             values["cause"] = Cause[values["cause"].upper()]
         if "matcher" in values:
             values["matcher"] = parse_matcher(values["matcher"])
+        if "merged_groups" in values:
+            values["merged_groups"] = tuple(values["merged_groups"])
         return cls(**values)
 
 

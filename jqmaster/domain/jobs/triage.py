@@ -1,4 +1,5 @@
-"""Decisions of people about a group of failures: who looks after it, and in which version it is resolved."""
+"""Decisions of people about a group of failures: who looks after it, in which version it is resolved, and in which
+other group it counts."""
 
 import re
 from collections.abc import Sequence
@@ -16,6 +17,15 @@ class AssignedPerson:
     """The person who looks after a group, and who decided so."""
 
     assignee: str
+    who: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The decision that a group counts in another one, `into`."""
+
+    into: str
     who: str
     at_ms: int
 

@@ -29,6 +29,7 @@ class FailureActions:
     ) -> ShownFailures:
         """Ignore the group for `duration_s`, or until it changes."""
         group = await self._reader.existing(group_id)
+        group_id = group.id
         now_ms = await self._history.now_ms()
         until_ms = 0 if duration_s is None else now_ms + round(duration_s * 1000)
         ignore = group.ignored(who=who, now_ms=now_ms, until_ms=until_ms, reason=reason)
@@ -47,6 +48,7 @@ class FailureActions:
     async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
         """Stop ignoring the group."""
         group = await self._reader.existing(group_id)
+        group_id = group.id
         entry = encode_entry(
             who=who,
             action="failure.unignore",

@@ -1,11 +1,13 @@
-"""Decisions of operators about groups of failures: who looks after one, and in which version it is resolved."""
+"""Decisions of operators about groups of failures: who looks after one, in which version it is resolved, and which ones
+count as one."""
 
 import logging
 from typing import Any
 
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.failures import GroupedFailures
-from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Merge, Resolution
+from jqmaster.errors import FieldError, invalid
 from jqmaster.service.jobs.failures import FailureReader, ShownFailures, unknown_group
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.failure_triage import FailureTriageStore, TriagePart
@@ -47,6 +49,32 @@ class FailureTriage:
         entry = _entry(group, who, "failure.reopen", _resolved(group), {"resolved": False, "version": None})
         return await self._put(group, "resolution", None, entry, access)
 
+    async def merge(self, group_id: str, into: str, *, who: str, access: ContentAccess) -> ShownFailures:
+        """Let the group count in another one of the same name, and return that one. Raise InvalidError if it cannot."""
+        group, target = await self._reader.existing(group_id), await self._reader.existing(into)
+        if group.id == target.id:
+            raise invalid([FieldError(("into",), "must be another group")])
+        if group.name != target.name:
+            raise invalid([FieldError(("into",), "must be a group of the same job name")])
+        merge = Merge(target.id, who, await self._store.now_ms())
+        entry = _entry(group, who, "failure.merge", {"into": None}, {"into": target.id})
+        if not await self._store.put(group.id, "merge", merge, entry):
+            raise unknown_group(group.id)
+        return await self._shown(target.id, access)
+
+    async def split(self, group_id: str, *, who: str, access: ContentAccess) -> ShownFailures:
+        """Let a merged group count by itself again, and return it."""
+        target = await self._reader.existing(group_id)
+        group = next((one for one in target.merged if one.id == group_id), target)
+        entry = _entry(group, who, "failure.split", {"into": target.id}, {"into": None})
+        if not await self._store.put(group_id, "merge", None, entry):
+            raise unknown_group(group_id)
+        return await self._shown(group_id, access)
+
+    async def _shown(self, group_id: str, access: ContentAccess) -> ShownFailures:
+        (shown,) = await self._reader.shown([await self._reader.existing(group_id)], access)
+        return shown
+
     async def _put(
         self,
         group: GroupedFailures,
@@ -57,8 +85,7 @@ class FailureTriage:
     ) -> ShownFailures:
         if not await self._store.put(group.id, part, decision, entry):
             raise unknown_group(group.id)
-        (shown,) = await self._reader.shown([await self._reader.existing(group.id)], access)
-        return shown
+        return await self._shown(group.id, access)
 
 
 def _entry(

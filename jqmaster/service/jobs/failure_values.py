@@ -58,7 +58,8 @@ class FailureValues:
         access.check_failure_group(("path", "group_id"))
         access.check_path(path, ("query", "path"))
         group = await self._reader.existing(group_id)
-        wanted = JobFilter(state=JobState.FAILED, name=group.name, failure_group=group_id)
+        of_group = JobFilter(state=JobState.FAILED, name=group.name, failure_group=group_id)
+        wanted = await self._reader.of_group(of_group)
         found = (await self._jobs.page(wanted, limit=MOST_JOBS, cursor=None, order="newest")).page
         whole = await self._records.get_short([job.id for job in found.jobs], MAX_RECORD_BYTES)
         read, counts = path.reader(), Counter[str]()

@@ -1,6 +1,5 @@
 """Groups of failures, as one caller may see them."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,8 +9,10 @@ from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.content.redact import REDACTED
 from jqmaster.domain.jobs.error_type import error_type_of
 from jqmaster.domain.jobs.failure_group import failure_group_id
-from jqmaster.domain.jobs.failures import MAX_VERSIONS, GroupedFailures, Ignore
+from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.domain.jobs.job import Attempt
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.jobs.merged_failures import joined
 from jqmaster.domain.jobs.stack_frame import StackFrame, frame_of
 from jqmaster.errors import NotFoundError
 from jqmaster.store.jobs.records import RecordStore
@@ -25,13 +26,15 @@ _JOBS_PER_READ: Final = 20
 @dataclass(frozen=True, slots=True)
 class ShownFailures:
     """A group with its text. `is_hidden`: the text is replaced, because the caller may not see it. `frame`: the place
-    in the code at which the example failed; None: it is unknown, or the caller may not see it."""
+    in the code at which the example failed; None: it is unknown, or the caller may not see it.
+    `shows_merged`: the caller may see the texts of groups that were merged into it."""
 
     group: GroupedFailures
     message: str
     is_hidden: bool
     error_type: str | None
     frame: StackFrame | None = None
+    shows_merged: bool = False
 
 
 class FailureReader:
@@ -58,10 +61,24 @@ class FailureReader:
 
     async def existing(self, group_id: str) -> GroupedFailures:
         """Return the group, whoever asks. Raise NotFoundError if no group has the ID."""
-        group = next((one for one in await self._history.failure_groups() if one.id == group_id), None)
+        groups = await self._history.failure_groups()
+        # The ID of a merged group, which an older message may name, leads to the one in which it counts.
+        group = next((g for g in groups if any(one.id == group_id for one in (g, *g.merged))), None)
         if group is None:
             raise unknown_group(group_id)
         return group
+
+    async def of_group(self, wanted: JobFilter) -> JobFilter:
+        """Return the filter with the groups that people merged into its group of failures."""
+        if wanted.failure_group is None:
+            return wanted
+        try:
+            group = await self.existing(wanted.failure_group)
+        except NotFoundError:
+            return wanted
+        if not group.merged:
+            return wanted
+        return replace(wanted, failure_group=group.id, merged_groups=tuple(one.id for one in group.merged))
 
     async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownFailures]:
         """Return these groups, each with the text that the caller may see."""
@@ -70,11 +87,15 @@ class FailureReader:
         shows_frames = access.is_granted and not access.redactor.meets("error", ("traceback",))
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)
+        # Nobody knows which redacted values their texts contain.
+        shows_merged = not cover and not access.redactor.has("argument", "headers", "error")
         found = []
         for group in groups:
             text = texts.get(group.id, cover or REDACTED)
             frame = self._frames.get(_key(group)) if shows_frames else None
-            found.append(ShownFailures(group, text, group.id not in texts, types.get(_key(group)), frame))
+            found.append(
+                ShownFailures(group, text, group.id not in texts, types.get(_key(group)), frame, shows_merged)
+            )
         return found
 
     async def _types_of(self, groups: Sequence[GroupedFailures]) -> Mapping[tuple[str, int], str | None]:
@@ -130,29 +151,15 @@ def _merged(
 
 
 def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
-    """Merge two groups. The result is ignored as long as both are. `first`: the one that was seen last."""
-    versions = {seen.version: seen for seen in other.versions}
-    for seen in first.versions:
-        if same := versions.get(seen.version):
-            seen = replace(
-                seen,
-                count=seen.count + same.count,
-                first_seen_ms=min(seen.first_seen_ms, same.first_seen_ms),
-                last_seen_ms=max(seen.last_seen_ms, same.last_seen_ms),
-            )
-        versions[seen.version] = seen
-    latest = sorted(versions.values(), key=lambda seen: -seen.last_seen_ms)
+    """Merge two groups that the caller may not tell apart. The result is ignored as long as both are. `first`: the one
+    that was seen last."""
+    # People decide about a group, and not about what is merged here.
     return replace(
-        first,
-        count=first.count + other.count,
-        first_seen_ms=min(first.first_seen_ms, other.first_seen_ms),
-        hours=Counter(first.hours) + Counter(other.hours),
-        versions=tuple(latest[:MAX_VERSIONS]),
-        regressed_ms=max(first.regressed_ms, other.regressed_ms),
+        joined(first, other),
         ignore=_ignore_of_both(first, other),
-        # People decide about a group, and not about what is merged here.
         assignment=None,
         resolution=None,
+        merged=(),
     )
 
 

@@ -386,6 +386,10 @@ def failure_group_view(shown: ShownFailures, now_ms: int) -> dict[str, Any]:
         "raised_at": _raised_at(shown.frame) if shown.frame else None,
         "assigned": _assigned(group.assignment) if group.assignment else None,
         "resolved": _resolved(group.resolution, group.reopened_by()) if group.resolution else None,
+        "merged": [
+            {"id": one.id, "message": one.message if shown.shows_merged else "", "count": one.count}
+            for one in group.merged
+        ],
     }
 
 

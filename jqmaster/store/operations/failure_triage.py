@@ -1,16 +1,18 @@
 """Decisions of people about groups of failures."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgpack
 
-from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Merge, Resolution
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
 
-TriagePart = Literal["assignment", "resolution"]
-_FIELDS: Final[dict[TriagePart, str]] = {"assignment": "a", "resolution": "r"}
+TriagePart = Literal["assignment", "resolution", "merge"]
+_FIELDS: Final[dict[TriagePart, str]] = {"assignment": "a", "resolution": "r", "merge": "m"}
+_MERGE: Final = b"m:"
 _UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
 
 
@@ -30,7 +32,7 @@ class FailureTriageStore:
         self,
         group_id: str,
         part: TriagePart,
-        decision: AssignedPerson | Resolution | None,
+        decision: AssignedPerson | Resolution | Merge | None,
         audit_entry: bytes,
     ) -> bool:
         """Store a decision; None removes it. False if there is no group of this ID."""
@@ -50,7 +52,9 @@ class FailureTriageStore:
         return word != "unknown"
 
 
-def encode_decision(decision: AssignedPerson | Resolution) -> bytes:
+def encode_decision(decision: AssignedPerson | Resolution | Merge) -> bytes:
+    if isinstance(decision, Merge):
+        return codec.pack([decision.into, decision.who, decision.at_ms])
     if isinstance(decision, AssignedPerson):
         return codec.pack([decision.assignee, decision.who, decision.at_ms])
     return codec.pack([decision.who, decision.at_ms, decision.version, decision.known])
@@ -65,6 +69,19 @@ def decode_assignment(packed: bytes | None) -> AssignedPerson | None:
         return AssignedPerson(str(assignee), str(who), int(at_ms))
     except _UNREADABLE:
         return None
+
+
+def merges_in(triage: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return, by ID of a group, the ID of the one into which it was merged. Decisions that cannot be read are left
+    out."""
+    found = {}
+    for field, packed in triage.items():
+        if field.startswith(_MERGE):
+            try:
+                found[field[len(_MERGE) :].decode()] = str(msgpack.unpackb(packed)[0])
+            except _UNREADABLE:
+                continue
+    return found
 
 
 def decode_resolution(packed: bytes | None) -> Resolution | None:

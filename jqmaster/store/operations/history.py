@@ -13,6 +13,7 @@ import msgpack
 
 from jqmaster.domain.histogram import BUCKETS
 from jqmaster.domain.jobs.failures import MAX_VERSIONS, QUIET_MS, GroupedFailures, Ignore
+from jqmaster.domain.jobs.merged_failures import with_merged
 from jqmaster.domain.operations.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
@@ -20,7 +21,7 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.failure_records import decode_group, decode_ignore, encode_ignore
-from jqmaster.store.operations.failure_triage import decode_assignment, decode_resolution
+from jqmaster.store.operations.failure_triage import decode_assignment, decode_resolution, merges_in
 
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
@@ -258,7 +259,7 @@ class HistoryStore:
         return found
 
     async def failure_groups(self) -> list[GroupedFailures]:
-        """Return all kept groups, latest first."""
+        """Return all kept groups as people merged them, latest first."""
         k = self._keys
         flat, flat_ignores, flat_triage = await self._client.pipeline(
             [("HGETALL", key) for key in (k.failure_groups, k.failure_ignores, k.failure_triage)],
@@ -276,11 +277,17 @@ class HistoryStore:
             )
             for group_id, value in _pairs(flat or ())
         )
-        return sorted((g for g in found if g is not None), key=lambda g: (-g.last_seen_ms, g.id))
+        groups = with_merged([g for g in found if g is not None], merges_in(triage))
+        return sorted(groups, key=lambda g: (-g.last_seen_ms, g.id))
 
     async def forget_failures(self, job_ids: Collection[str]) -> None:
         """Remove the groups whose example is one of these jobs."""
-        groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
+        groups = [
+            one.id
+            for g in await self.failure_groups()
+            for one in (g, *g.merged)
+            if one.example_job_id in job_ids
+        ]
         k = self._keys
         if groups:
             await self._client.run(

@@ -5868,10 +5868,11 @@ function FilterInstant({ label, value, onChange }) {
 }
 
 // jobs/failure_dialogs.js
+var MOST_OTHERS = 500;
 var CUT_AT = 200;
 var pathOf2 = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
 function FailureDialog({ question, ...props }) {
-  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
   return html`<${dialogs[question]} ...${props} />`;
 }
 var What = ({ group }) => html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
@@ -5913,6 +5914,34 @@ function Resolve({ group, onClose, onDone }) {
   return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
     <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
     <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+}
+function Merge({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ into: "" }));
+  const [others, setOthers] = E2(
+    /** @type {FailureGroup[] | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
+      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
+      (error) => {
+        if (!aborter.signal.aborted) form.setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id]);
+  const save = async ({ into = "" }) => {
+    await post(pathOf2(group, "merge"), { into });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf2(group, "merge")), t("failures.split.done")).then(onDone);
+    return { text: t("failures.merge.done"), undo };
+  };
+  if (others?.length === 0)
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}><${What} group=${group} /><p>${t("failures.merge.none")}</p><footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${FormDialog} title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.merge")}>
+    <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+    <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}><option value="">${t("failures.merge.choose")}</option>${(others ?? []).map((one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`)}<//><//>`;
 }
 function Affected({ group, onClose }) {
   const [path, setPath] = usePref("failures.path", "argument");
@@ -5998,11 +6027,12 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
     <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
       ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
       <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
-      <${Ignored} group=${group} /></div>
+      <${Ignored} group=${group} /><${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} /></div>
     <p class="group-acts"><a class="button small as-link" href=${href("jobs", isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>${t("failures.values")}<//>
         <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
         ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
         <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>${t("failures.assign")}<//>
+        <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>${t("failures.merge.open")}<//>
         ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
         <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`}</p></li>`;
 }
@@ -6021,6 +6051,13 @@ function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
   return html`<span> · ${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
+}
+function Merged({ group, mayOperate, onChange }) {
+  if (group.merged.length === 0) return null;
+  const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
+    onChange
+  );
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>${group.merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split")}</button>`}</li>`)}</ul>`;
 }
 function Ignored({ group }) {
   const { ignored } = group;

@@ -18,19 +18,21 @@ import { FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../core/api.js").Problem} Problem */
 /** @typedef {import("../ui/forms.js").Values} Values */
 
+// As many as the master keeps.
+const MOST_OTHERS = 500;
 // The master shows the ends of longer values.
 const CUT_AT = 200;
 
-/** @typedef {"ignore" | "assign" | "resolve" | "values"} Question */
+/** @typedef {"ignore" | "assign" | "resolve" | "merge" | "values"} Question */
 /** @typedef {{question: Question, group: FailureGroup}} Asked */
 /** @typedef {{group: FailureGroup, who: string, onClose: () => void, onDone: () => unknown}} Props `who`: the reader. */
 
-/** @param {FailureGroup} group @param {"ignore" | "assign" | "resolve"} call */
+/** @param {FailureGroup} group @param {"ignore" | "assign" | "resolve" | "merge"} call */
 export const pathOf = (group, call) => `api/failures/${encodeURIComponent(group.id)}/${call}`;
 
 /** @param {Props & {question: Question}} props */
 export function FailureDialog({ question, ...props }) {
-  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, values: Affected };
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
   return html`<${dialogs[question]} ...${props} />`;
 }
 
@@ -81,6 +83,33 @@ function Resolve({ group, onClose, onDone }) {
   return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
     <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
     <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+}
+
+/** @param {Props} props */
+function Merge({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ into: "" }));
+  const [others, setOthers] = useState(/** @type {FailureGroup[] | null} */ (null));
+  useEffect(() => {
+    const aborter = new AbortController();
+    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
+      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
+      (error) => {
+        if (!aborter.signal.aborted) form.setProblem(error);
+      },
+    );
+    return () => aborter.abort();
+  }, [group.id]);
+  const save = async (/** @type {Values} */ { into = "" }) => {
+    await post(pathOf(group, "merge"), { into });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group, "merge")), t("failures.split.done")).then(onDone);
+    return { text: t("failures.merge.done"), undo };
+  };
+  if (others?.length === 0)
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}><${What} group=${group} /><p>${t("failures.merge.none")}</p><footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${FormDialog} title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.merge")}>
+    <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+    <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}><option value="">${t("failures.merge.choose")}</option>${(others ?? []).map((one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`)}<//><//>`;
 }
 
 /** @param {Props} props */

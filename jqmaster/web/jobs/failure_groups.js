@@ -59,13 +59,14 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
     <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
       ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
       <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
-      <${Ignored} group=${group} /></div>
+      <${Ignored} group=${group} /><${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} /></div>
     <p class="group-acts"><a class="button small as-link" href=${href("jobs", isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>${
       mayOperate &&
       html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>${t("failures.values")}<//>
         <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
         ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
         <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>${t("failures.assign")}<//>
+        <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>${t("failures.merge.open")}<//>
         ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
         <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`
     }</p></li>`;
@@ -100,6 +101,17 @@ function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
   return html`<span> · ${t("failures.versions")} ${versions.map((seen, at) => html`${at > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
+}
+
+/** @param {{group: FailureGroup, mayOperate: boolean, onChange: () => unknown}} props The groups that count in it. */
+function Merged({ group, mayOperate, onChange }) {
+  const merged = group.merged ?? [];
+  if (merged.length === 0) return null;
+  const split = (/** @type {string} */ id) =>
+    attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
+      onChange,
+    );
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>${merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split(one.id)}>${t("failures.split_off")}</button>`}</li>`)}</ul>`;
 }
 
 /** @param {{group: FailureGroup}} props Who ignores it, until when and why; or why that is over. */

@@ -190,3 +190,69 @@ async def test_a_group_is_assigned_resolved_and_open_again_with_a_later_version(
             "POST", f"/api/failures/{'0' * 16}/{call}", {"assignee": "x"} if call == "assign" else {}
         )
         assert (status, problem["code"]) == (404, "unknown_failure_group")
+
+
+async def test_groups_are_merged_by_hand_and_split_off_again(api: Api) -> None:
+    async with worker_at(api) as worker:
+        for message in ("disk full on a", "no room on b", "no room on b"):
+            await fail(api, worker, message)
+        found = {one["message"]: one for one in await until_seen(api, 3)}
+        room, disk = found["no room on b"], found["disk full on a"]
+        path = f"/api/failures/{room['id']}/merge"
+        status, whole = await api.call("POST", path, {"into": disk["id"]})
+        assert status == 200, whole
+        assert (whole["id"], whole["count"], whole["message"]) == (disk["id"], 3, "disk full on a")
+        assert whole["merged"] == [{"id": room["id"], "message": "no room on b", "count": 2}]
+        assert [one["id"] for one in await groups(api)] == [disk["id"]]
+        # The filter, the counts, the values and actions on many jobs take all of them, by either ID.
+        for group_id in (disk["id"], room["id"]):
+            query = f"?state=failed&failure_group={group_id}"
+            assert len((await api.call("GET", f"/api/jobs{query}"))[1]["jobs"]) == 3
+            assert (await api.call("GET", f"/api/jobs/count{query}"))[1]["count"] == 3
+            values = f"/api/failures/{group_id}/values?path=argument"
+            assert (await api.call("GET", values))[1]["examined"] == 3
+            action = {
+                "action": "retry",
+                "filter": {"state": "failed", "failure_group": group_id},
+                "dry_run": True,
+            }
+            assert (await api.call("POST", "/api/jobs/actions", action))[1]["count"] == 3
+        # A decision about either is one about the whole.
+        await api.call("POST", f"/api/failures/{room['id']}/ignore", {"reason": "known"})
+        assert (await groups(api, "?ignored=true"))[0]["id"] == disk["id"]
+        status, alone = await api.call("DELETE", path)
+        assert (status, alone["id"], alone["count"], alone["merged"]) == (200, room["id"], 2, [])
+        assert {one["id"]: one["count"] for one in await groups(api)} == {room["id"]: 2, disk["id"]: 1}
+        audit = (await api.call("GET", "/api/audit"))[1]["entries"]
+        assert [one["action"] for one in audit[:3]] == ["failure.split", "failure.ignore", "failure.merge"]
+
+
+async def test_only_another_group_of_the_same_name_can_take_a_group(api: Api) -> None:
+    async with worker_at(api, "work", "other") as worker:
+        await fail(api, worker, "boom")
+        await api.enqueue("other", max_retry=0)
+        await worker.end(await worker.next_job(), "failure", message="boom")
+        one, other = await until_seen(api, 2)
+        path = f"/api/failures/{one['id']}/merge"
+        for into, status in ((one["id"], 422), (other["id"], 422), ("0" * 16, 404), ("x", 422)):
+            assert (await api.call("POST", path, {"into": into}))[0] == status, into
+        assert (await api.call("DELETE", f"/api/failures/{'0' * 16}/merge"))[0] == 404
+
+
+async def test_a_new_version_ends_the_ignoring_of_the_group_into_which_its_failures_were_merged(
+    api: Api,
+) -> None:
+    async with worker_at(api) as worker:
+        for message in ("disk full on a", "no room on b"):
+            await fail(api, worker, message)
+        found = {one["message"]: one["id"] for one in await until_seen(api, 2)}
+        into = found["disk full on a"]
+        await api.call("POST", f"/api/failures/{found['no room on b']}/merge", {"into": into})
+        await api.call("POST", f"/api/failures/{into}/ignore", {"reason": "known"})
+    async with worker_at(api, version="2.0") as worker:
+        await fail(api, worker, "no room on b")
+
+        async def is_over() -> bool:
+            return (await groups(api))[0]["ignored"]["ended_by"] == "version"
+
+        await wait_until(is_over, what="the new version is seen")

@@ -76,6 +76,14 @@ local function tell_ignore(id, hours, told)
   end
 end
 
+-- Returns the ID of the group into which people merged this one, or its own ID.
+local function counted_in(id)
+  local packed = redis.call('HGET', triage_key, 'm:' .. id)
+  local ok, merge = pcall(cmsgpack.unpack, packed or '')
+  if packed and ok and type(merge) == 'table' and type(merge[1]) == 'string' then return merge[1] end
+  return id
+end
+
 for i = FIRST, #ARGV, WIDTH do
   local id, more, example_job_id, name, cause, message, told = unpack(ARGV, i, i + WIDTH - 1)
   local count, first_ms, regressed_ms, hours, versions = tonumber(more), now_ms, 0, {}, {}
@@ -95,7 +103,7 @@ for i = FIRST, #ARGV, WIDTH do
   })
   redis.call('HSET', groups_key, id, packed)
   redis.call('ZADD', seen_key, now_ms, id)
-  tell_ignore(id, hours, told)
+  tell_ignore(counted_in(id), hours, told)
 end
 local gone = redis.call('ZRANGEBYSCORE', seen_key, '-inf', now_ms - lives_ms)
 local surplus = redis.call('ZCARD', seen_key) - #gone - max_groups
@@ -106,6 +114,6 @@ for _, id in ipairs(gone) do
   redis.call('ZREM', seen_key, id)
   redis.call('HDEL', groups_key, id)
   redis.call('HDEL', ignores_key, id)
-  redis.call('HDEL', triage_key, 'a:' .. id, 'r:' .. id)
+  redis.call('HDEL', triage_key, 'a:' .. id, 'r:' .. id, 'm:' .. id)
 end
 return {'ok', now_ms}

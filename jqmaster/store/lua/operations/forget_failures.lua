@@ -10,6 +10,6 @@ for i = 1, #ARGV do
   redis.call('HDEL', groups_key, ARGV[i])
   redis.call('ZREM', seen_key, ARGV[i])
   redis.call('HDEL', ignores_key, ARGV[i])
-  redis.call('HDEL', triage_key, 'a:' .. ARGV[i], 'r:' .. ARGV[i])
+  redis.call('HDEL', triage_key, 'a:' .. ARGV[i], 'r:' .. ARGV[i], 'm:' .. ARGV[i])
 end
 return {'ok'}
