@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 from playwright.async_api import TimeoutError as TooLate
 
+from jqmaster.domain.operations.timeline import TimelineKind
 from tests.api.challenges.test_forms import FORM
 from tests.support import real_time
 from tests.support.master import Api, master_on
@@ -23,6 +24,7 @@ from tests.support.waiting import wait_until
 from tests.support.web_sources import web_sources
 from tests.ui.conftest import Screens, worker_on
 from tests.ui.test_challenge_page import asked
+from tests.ui.test_incidents import Timeline
 
 pytestmark = [
     pytest.mark.req("J15"),
@@ -38,6 +40,7 @@ KEY_MS = 150
 # How many pages are typed into at once, like several people: most of the time goes into waiting for the next key and
 # for news of the queue.
 AT_ONCE = 6
+PERSON = "jose@example.com"
 LATER = {"delay": 3600.0}
 # The list of names refreshes after five seconds; every other page is faster.
 NEWS_MS = 6_000
@@ -253,6 +256,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
         waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
         batch = (await api.call("POST", "/api/batches", {"description": "Album 7"}))[1]["id"]
         await api.enqueue("ui.fail", "x", batch=batch, max_retry=0)
+        await api.enqueue("ui.fail", PERSON, max_retry=0)
+        incident = await Timeline(master).add(TimelineKind.STORE_AWAY, 60, "store", lasted_s=20)
         forms: set[frozenset[str]] = set()
         inputs: list[str] = []
 
@@ -280,7 +285,11 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.
             one_each = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
-            one_each += [f"#/batches?id={batch}", "#/challenges?name=people.asked"]
+            one_each += [
+                f"#/batches?id={batch}",
+                "#/challenges?name=people.asked",
+                f"#/incidents?id={incident}",
+            ]
             addresses = [*one_each, "#/notices?name=trouble", *addresses]
             async with asyncio.TaskGroup() as people:
                 for _ in range(AT_ONCE):
@@ -299,6 +308,11 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
 
 async def walk_page(walk: Walk) -> None:
     page = walk.page
+    if "#/personal_data" in page.url:
+        # Only what a search has found can be erased.
+        await page.get_by_label("Texts that identify the person").fill(PERSON)
+        await page.get_by_role("button", name="Search", exact=True).click()
+        await expect(page.get_by_role("button", name="Erase…").first).to_be_visible()
     choose = page.get_by_role("button", name="select all that match")
     if await choose.count():
         await choose.click()
