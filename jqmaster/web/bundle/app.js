@@ -6053,11 +6053,12 @@ function Versions({ group }) {
   return html`<span> · ${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
 }
 function Merged({ group, mayOperate, onChange }) {
-  if (group.merged.length === 0) return null;
+  const merged = group.merged ?? [];
+  if (merged.length === 0) return null;
   const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
     onChange
   );
-  return html`<ul class="plain" aria-label=${t("failures.merged")}>${group.merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split")}</button>`}</li>`)}</ul>`;
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>${merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}</li>`)}</ul>`;
 }
 function Ignored({ group }) {
   const { ignored } = group;

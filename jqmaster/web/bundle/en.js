@@ -2021,7 +2021,7 @@ var en_statistics_default = {
   "failures.merge.none": "There is no other group of this job name.",
   "failures.merge.done": "Groups merged",
   "failures.merged": "Includes",
-  "failures.split": "Split off",
+  "failures.split_off": "Split off",
   "failures.split.done": "Group split off",
   "act.failure.merge": "Failure groups merged",
   "act.failure.split": "Failure group split off",

@@ -2429,7 +2429,7 @@ var ja_statistics_default = {
   "failures.merge.none": "このジョブ名のグループはほかにありません。",
   "failures.merge.done": "統合しました",
   "failures.merged": "統合済み:",
-  "failures.split": "分離",
+  "failures.split_off": "分離",
   "failures.split.done": "分離しました",
   "act.failure.merge": "失敗グループの統合",
   "act.failure.split": "失敗グループの分離",
