@@ -64,7 +64,7 @@ async def test_an_incident_shows_what_was_changed_before_it_and_who_takes_care(t
     await told.change("job.cancel", "some job")
     world.pass_ms(60_000)
     lost = await told.add(TimelineKind.WORKER_LOST, "w1", label="node-1:7", count=2)
-    story = await told.service.incident(lost.id, ACCESS)
+    story = await told.service.incident(lost.id, ACCESS, sees_acts=True)
     assert [(mark.kind, mark.subject, mark.by, mark.reason) for mark in story.nearby.marks] == [
         ("deploy", "2.1", "", ""), ("pause", "pause-1", "user:ada", "GDPR"),
     ]  # fmt: skip
@@ -73,7 +73,7 @@ async def test_an_incident_shows_what_was_changed_before_it_and_who_takes_care(t
     assert story.nearby.is_whole
     assert story.incident.ended_ms is None
     await told.service.acknowledge(lost.id, "on it", who="user:bob")
-    (found,), kept_since_ms = await told.service.incidents(10)
+    (found,), kept_since_ms = await told.service.incidents(10, sees_acts=True)
     assert [(one.by, one.label) for one in found.acknowledged] == [("user:bob", "on it")]
     assert kept_since_ms == world.now_ms - 60_000
     assert [one.action for one in (await told.audit.page(limit=1, cursor=None)).entries] == [
@@ -82,9 +82,9 @@ async def test_an_incident_shows_what_was_changed_before_it_and_who_takes_care(t
 
 
 async def test_an_unknown_incident_is_not_found(told: Told) -> None:
-    assert await told.service.incidents(10) == ([], None)
+    assert await told.service.incidents(10, sees_acts=True) == ([], None)
     with pytest.raises(NotFoundError, match="no incident 1-0"):
-        await told.service.incident("1-0", ACCESS)
+        await told.service.incident("1-0", ACCESS, sees_acts=True)
     with pytest.raises(NotFoundError, match="no incident 1-0"):
         await told.service.acknowledge("1-0", "", who="ada")
 
@@ -99,9 +99,11 @@ async def test_the_counts_of_an_incident_are_those_of_its_minutes_as_long_as_the
     tally.sampled(TOTAL, 40, 61_000)
     await keeper.flush()
     away = await told.add(TimelineKind.STORE_AWAY, "store")
-    assert (await told.service.incident(away.id, ACCESS)).peaks == IncidentPeaks(2, 7, 40, 61_000)
+    assert (await told.service.incident(away.id, ACCESS, sees_acts=True)).peaks == IncidentPeaks(
+        2, 7, 40, 61_000
+    )
     world.pass_ms(KEEP_MS["minute"] + 1)
-    assert (await told.service.incident(away.id, ACCESS)).peaks is None
+    assert (await told.service.incident(away.id, ACCESS, sees_acts=True)).peaks is None
 
 
 async def test_marks_are_deploys_leaders_incidents_and_changes_of_the_period(told: Told) -> None:
@@ -118,13 +120,15 @@ async def test_marks_are_deploys_leaders_incidents_and_changes_of_the_period(tol
         ("settings.change", None, None),
     ):
         await told.change(action, "c1", before, after)
-    marks = (await told.service.marks(began_ms + 50, None, ACCESS)).marks
+    marks = (await told.service.marks(began_ms + 50, None, ACCESS, sees_acts=True)).marks
     assert sorted(mark.kind for mark in marks) == [
         "constraint", "incident", "leader", "pause", "resume", "resume", "settings",
     ]  # fmt: skip
     (incident,) = [mark for mark in marks if mark.kind == "incident"]
     assert (incident.until_ms, bool(incident.incident_id)) == (world.now_ms, True)
-    assert [mark.kind for mark in (await told.service.marks(began_ms, began_ms, ACCESS)).marks] == ["deploy"]
+    assert [
+        mark.kind for mark in (await told.service.marks(began_ms, began_ms, ACCESS, sees_acts=True)).marks
+    ] == ["deploy"]
 
 
 async def test_marks_that_are_too_many_are_the_newest_and_say_so(
@@ -134,7 +138,7 @@ async def test_marks_that_are_too_many_are_the_newest_and_say_so(
     for number in range(4):
         await told.change("constraint.delete", f"c{number}", before={})
         told.world.pass_ms(1)
-    found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS)
+    found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=True)
     assert [mark.subject for mark in found.marks] == ["c1", "c2", "c3"]
     assert not found.is_whole
 
