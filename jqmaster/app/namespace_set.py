@@ -13,6 +13,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import NamespaceUnavailableError, unknown_namespace
 from jqmaster.lifecycle import Component
+from jqmaster.runtime.leadership.hand_over import LedNamespace
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,10 @@ class NamespaceSet:
     def is_serving(self, name: str) -> bool:
         """Return whether this process serves a namespace, or is just closing it."""
         return name in self._served or name in self._closings
+
+    def led(self) -> dict[str, LedNamespace]:
+        """Return the namespaces that this process leads, by name."""
+        return {name: led for name, one in self._served.items() if (led := one.led)}
 
     def faults(self) -> dict[str, str]:
         """Return why namespaces are not served, by `namespace.NAME`."""

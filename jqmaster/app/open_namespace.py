@@ -53,7 +53,7 @@ class OpenNamespace:
         policy: AccessPolicy,
         limits: LimitsInForce,
     ) -> None:
-        self._shard = shard
+        self.shard = shard
         self._make_requests = make_requests
         self._feed = _LateFeed()
         self._follows = follows
@@ -71,8 +71,8 @@ class OpenNamespace:
         """Return the components of a stage in the order of need."""
         match stage:
             case "requests":
-                return [*self._follows, *self._shard.lower_components()]
+                return [*self._follows, *self.shard.lower_components()]
             case "polls":
-                return [self._feed, *self._shard.asking_components()]
+                return [self._feed, *self.shard.asking_components()]
             case "lead":
-                return self._shard.leading_components()
+                return self.shard.leading_components()

@@ -37,6 +37,9 @@ from jqmaster.lifecycle import Component
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
+from jqmaster.runtime.leadership.hand_over import HandOver, LedNamespace
+from jqmaster.runtime.leadership.lead_preference import LeadPreference
+from jqmaster.runtime.leadership.live_masters import LiveMasters
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
@@ -127,6 +130,14 @@ class Master:
             others=lambda: {**self.registry.faults(), **self.namespaces.faults()},
             namespaces=namespace_services(self.registry, self.stores, self.shard, self.shared),
         )
+        self._hand_over = HandOver(
+            self.shard.services.stores.masters,
+            self.shared.leads,
+            clock,
+            master_id=self.id,
+            led=self._led,
+        )
+        self.registry.follow(lambda namespaces: self._hand_over.wake())
         self._proxy_login = proxy_login(settings, clock)
         self._policy = self._make_policy(self.identity.directory)
         self._limits = limits_in_force(self.live)
@@ -168,6 +179,7 @@ class Master:
             ),
             mail=mail_client(settings),
             registry=self.registry,
+            leads=LeadPreference(lambda: self.registry.current, LiveMasters(clock, policies.pace)),
             base=self._base,
             versions=self.live,
             bounds=bounds,
@@ -195,8 +207,14 @@ class Master:
             self.services.feed,
             *self.shard.asking_components(),
             self.namespaces.ending("polls"),
-            *self.shared.departure.around([*self.shard.leading_components(), self.namespaces, self._moves]),
+            *self.shared.departure.around(
+                [*self.shard.leading_components(), self._hand_over, self.namespaces, self._moves]
+            ),
         ]
+
+    def _led(self) -> dict[str, LedNamespace]:
+        default = self.shard.led
+        return {**({DEFAULT: default} if default else {}), **self.namespaces.led()}
 
     def _app_of(self, namespace: str) -> Application:
         """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""

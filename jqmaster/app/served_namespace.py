@@ -20,6 +20,7 @@ from jqmaster.errors import (
     StoreUnavailableError,
 )
 from jqmaster.lifecycle import running
+from jqmaster.runtime.leadership.hand_over import LedNamespace
 from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,11 @@ class ServedNamespace:
         if self._open is None:
             raise self._refusal
         return self._open.app
+
+    @property
+    def led(self) -> LedNamespace | None:
+        """See `ServedShard.led`."""
+        return self._open.shard.led if self._open else None
 
     @property
     def fault(self) -> str | None:

@@ -94,7 +94,9 @@ class RequestServices:
         self._namespaces = namespaces
         self._readiness = ReadinessCheck(shared, shard, others)
         self.waiting = WaitingPlaces(shared.portions.waiting)
-        self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
+        self.masters = MasterService(
+            self._stores.masters, self._stores.leadership, shared.policies.pace, order=shard.order.of
+        )
         why_store = WhyStore(self._services.link, self._stores.records)
         self.why = WhyService(
             why_store,

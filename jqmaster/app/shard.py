@@ -10,6 +10,8 @@ from jqmaster.app.shared import Shared
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.leadership.hand_over import LedNamespace
+from jqmaster.runtime.leadership.lead_preference import NamespacePreference
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.membership import Membership
@@ -51,6 +53,7 @@ class ServedShard:
             services.tally, services.stores.history, shared.clock, rests=shared.rests
         )
         self._duties: LeaderDuties | None = None
+        self.order = NamespacePreference(shared.leads, shared.namespace)
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
         self._membership = Membership(
@@ -122,6 +125,11 @@ class ServedShard:
         return {**self._sub_leader.leader_faults, **self.services.duty_faults()}
 
     @property
+    def led(self) -> LedNamespace | None:
+        """The lead that this master may hand over; None: it does not lead."""
+        return LedNamespace(self.leader, self.services.stores.masters) if self.leader.leadership else None
+
+    @property
     def duties(self) -> LeaderDuties | None:
         """The duties of the present leadership; None: this master does not lead."""
         return self._duties if self.leader.leadership else None
@@ -156,6 +164,7 @@ class ServedShard:
             pace=self._shared.policies.pace,
             make_duties=self.make_duties,
             goes_first=lambda: self._sub_leader.is_standby,
+            may_stand=lambda: self._sub_leader.may_stand,
         )
 
     def _make_sub_leader(self) -> SubLeader:
@@ -167,6 +176,7 @@ class ServedShard:
             pace=self._shared.policies.pace,
             answers=self._shared.masters.answers,
             rests=self._shared.rests,
+            order=self.order,
         )
 
     def _make_watchdog(self, store: ServedStore, faults: ShardFaults) -> Watchdog:

@@ -9,6 +9,7 @@ from jqmaster.app.process_bounds import NamespacePortions, ProcessBounds
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT
+from jqmaster.runtime.leadership.lead_preference import LeadPreference
 from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.runtime.outbound.target_client import TargetClient
@@ -30,7 +31,7 @@ class Shared:
 
     `rests`: where loops wait that have nothing to do.
 
-    `registry`: the namespaces of the installation.
+    `registry`: the namespaces of the installation. `leads`: in which order masters should lead them.
 
     `base`: returns the address at which outside systems reach this process; None: it is unknown.
 
@@ -50,6 +51,7 @@ class Shared:
     targets: TargetClient
     mail: MailClient | None
     registry: NamespaceRegistry
+    leads: LeadPreference
     base: Callable[[], str | None]
     departure: Departure
     versions: LiveSettings

@@ -406,7 +406,7 @@ async def test_a_quiet_namespace_costs_its_process_and_its_store_little(
                 await installation.put(name)
 
             def are_quiet() -> bool:
-                shards = [one._open._shard for one in master.namespaces._served.values() if one._open]
+                shards = [one._open.shard for one in master.namespaces._served.values() if one._open]
                 led = [shard.duties for shard in shards if shard.duties]
                 return len(led) == QUIET_NAMESPACES and all(one.look.is_quiet for one in led)
 

@@ -89,9 +89,14 @@ def sub_leader(
     *,
     fresh_since_ms: int,
     demoted_id: str | None = None,
+    order: Sequence[str] = (),
 ) -> str | None:
     """Return the ID of the master that takes over next: the one that has run longest, preferably on another node than
-    the leader. A recently demoted master is not chosen. None if there is no leader, or no other master."""
+    the leader. A recently demoted master is not chosen. None if there is no leader, or no other master.
+
+    `order`: the IDs of masters in the order in which they should lead. The first of them is chosen even on the leader's
+    node, and the others in this order instead of the longest running one.
+    """
     leader = next((m.record for m in masters if m.record.id == leader_id), None)
     others = [
         m.record
@@ -102,7 +107,13 @@ def sub_leader(
         return None
     # If the leader is not registered, its node is unknown, so the node of the others does not matter.
     node_id = leader.node_id if leader else None
-    return min(others, key=lambda m: (m.node_id == node_id, m.started_at_ms, m.id)).id
+    ranks = {master_id: rank for rank, master_id in enumerate(order)}
+
+    def key(master: MasterRecord) -> tuple[bool, bool, int, int, str]:
+        rank = ranks.get(master.id, len(ranks))
+        return rank > 0, master.node_id == node_id, rank, master.started_at_ms, master.id
+
+    return min(others, key=key).id
 
 
 def role_of(master_id: str, leader_id: str | None, sub_leader_id: str | None) -> MasterRole:

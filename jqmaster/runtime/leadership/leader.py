@@ -27,7 +27,8 @@ STOP_WITHIN_S: Final = 15.0
 
 class Leader:
     """Component. `make_duties`: builds the components of one leadership, which stop before the lock is given back.
-    `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns.
+    `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns. `may_stand`:
+    whether this master stands for election although nobody has told it that the lock is free.
 
     Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
     """
@@ -41,6 +42,7 @@ class Leader:
         pace: LiveValue[Pace],
         make_duties: Callable[[Leadership], Sequence[Component]],
         goes_first: Callable[[], bool] = lambda: True,
+        may_stand: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -48,6 +50,7 @@ class Leader:
         self._pace = pace
         self._make_duties = make_duties
         self._goes_first = goes_first
+        self._may_stand = may_stand
         self._has_resigned = False
         self._silent: tuple[Leadership, int] | None = None
         self._trusted_until_s = 0.0
@@ -99,29 +102,34 @@ class Leader:
         return self.leadership is not None and self._clock.monotonic_s() < self._trusted_until_s
 
     async def _run(self) -> None:
+        is_called = False
         while not self._stopping.is_set():
             self._elect_now.clear()
-            sent_at_s, ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
-            try:
-                leadership = await self._campaign(secrets.token_hex(8), ttl_s)
-                self.refusal = ""
-            except JqmasterError as exc:
-                logger.warning("cannot stand for election: %s", exc.detail)
-                self._note_refusal(exc)
-                leadership = None
-            if leadership:
-                await self._lead(leadership, sent_at_s, ttl_s)
-                # Messages from the time of this leadership must not make this master stand for election before all
-                # others.
-                self._elect_now.clear()
-                self._has_resigned = False
+            if is_called or self._may_stand():
+                await self._stand()
             if self._stopping.is_set():
                 return
-            await wait_for_event(self._elect_now, self._pace.current.ttl_s / RENEWALS_PER_TTL)
+            is_called = await wait_for_event(self._elect_now, self._pace.current.ttl_s / RENEWALS_PER_TTL)
             if self._has_resigned:
                 self._has_resigned = False
                 if not self._goes_first():
                     await self._clock.sleep(self._pace.current.head_start_s)
+
+    async def _stand(self) -> None:
+        """Stand for election, and lead if this master is elected, until the lead is lost."""
+        sent_at_s, ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
+        try:
+            leadership = await self._campaign(secrets.token_hex(8), ttl_s)
+            self.refusal = ""
+        except JqmasterError as exc:
+            logger.warning("cannot stand for election: %s", exc.detail)
+            self._note_refusal(exc)
+            return
+        if leadership:
+            await self._lead(leadership, sent_at_s, ttl_s)
+            # Messages from the time of this leadership must not make this master stand for election before all others.
+            self._elect_now.clear()
+            self._has_resigned = False
 
     def _note_refusal(self, exc: JqmasterError) -> None:
         self.refusal = exc.detail if isinstance(exc, StoreUnavailableError) else ""

@@ -7,6 +7,7 @@ from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.operations.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.leadership.lead_preference import NamespacePreference
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.leadership.masters import MasterRegistry, MasterStore
@@ -22,6 +23,9 @@ class SubLeader(PeriodicLoop):
     cut off. The silence in the store is the time, by this process's clock, for which the leader's record has not
     changed. So neither a step of the store's clock nor an outage of the store makes a live leader look dead.
 
+    `order`: in which masters should lead, if the installation has several namespaces. Then the first of them takes a
+    free lock at once, the second at its next check, and the others when the lock has been free for its lifetime.
+
     `leader_faults`: by name, the faults of the leader's side duties; empty if this master leads.
     """
 
@@ -36,6 +40,7 @@ class SubLeader(PeriodicLoop):
         master_id: str,
         pace: LiveValue[Pace],
         answers: Callable[[MasterRecord], Awaitable[bool]],
+        order: NamespacePreference,
         rests: SharedRests | None = None,
     ) -> None:
         super().__init__("sub-leader", clock, complaint="cannot look at the leader")
@@ -45,9 +50,10 @@ class SubLeader(PeriodicLoop):
         self._pace = pace
         self._answers = answers
         self._rests = rests or SharedRests()
+        self._order = order
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
-        self._was_free = False
+        self._free_since_s: float | None = None
         self.is_standby = False
         self.leader_faults: Mapping[str, str] = {}
 
@@ -73,25 +79,50 @@ class SubLeader(PeriodicLoop):
 
     async def _look(self) -> None:
         if self._leader.leadership:
-            self._known, self.is_standby, self.leader_faults = None, False, {}
+            self._known, self.is_standby, self.leader_faults, self._free_since_s = None, False, {}, None
             return
         masters = await self._store.look()
-        was_free, self._was_free = self._was_free, masters.leadership is None
         if masters.leadership is None:
             self._known, self.leader_faults = None, {}
-            # If there was no sub-leader, or it is gone too, the other masters stand for election after their second
-            # check.
-            if self.is_standby or was_free:
-                self._leader.campaign_now()
+            self._look_at_free_lock(masters)
             return
-        standby_id = sub_leader(
+        self._free_since_s = None
+        self.is_standby = self._master_id == sub_leader(
             masters.seen,
             masters.leadership.master_id,
-            fresh_since_ms=masters.now_ms - self._pace.current.fresh_ms,
+            fresh_since_ms=self._fresh_since_ms(masters),
             demoted_id=masters.demoted_id,
+            order=self._order.of(self._alive_here(masters)),
         )
-        self.is_standby = standby_id == self._master_id
         await self._judge(masters)
+
+    def _look_at_free_lock(self, masters: MasterRegistry) -> None:
+        now_s, was_free = self._clock.monotonic_s(), self._free_since_s is not None
+        if self._free_since_s is None:
+            self._free_since_s = now_s
+        # If there was no sub-leader, or it is gone too, the other masters stand for election after their second check.
+        rank = 0 if self.is_standby else 1
+        # After the shard's start, or an outage of its store, other masters may not have sent a heartbeat yet.
+        ids = self._alive_here(masters) | self._order.living | {self._master_id}
+        order = self._order.of(ids - {masters.demoted_id})
+        if rank and self._master_id in order:
+            rank = order.index(self._master_id)
+        if rank == 0 or (rank == 1 and was_free) or now_s - self._free_since_s >= self._pace.current.ttl_s:
+            self._leader.campaign_now()
+
+    @property
+    def may_stand(self) -> bool:
+        """Return whether this master stands for election although no check has found the lock free: all do, if there is
+        no order, and otherwise the first."""
+        order = self._order.of(self._order.living | {self._master_id})
+        return not order or order[0] == self._master_id
+
+    def _alive_here(self, masters: MasterRegistry) -> set[str]:
+        since_ms = self._fresh_since_ms(masters)
+        return {one.record.id for one in masters.seen if one.last_seen_ms >= since_ms}
+
+    def _fresh_since_ms(self, masters: MasterRegistry) -> int:
+        return masters.now_ms - self._pace.current.fresh_ms
 
     async def _judge(self, masters: MasterRegistry) -> None:
         assert masters.leadership

@@ -1,5 +1,6 @@
 """The masters of a store: lists, and operators' commands."""
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from jqmaster.domain.operations.master import MasterRole, Pace, SeenMaster, role_of, sub_leader
@@ -20,12 +21,21 @@ class ListedMaster:
 
 
 class MasterService:
-    """Raises what `StoreClient.run` raises."""
+    """Raises what `StoreClient.run` raises. `order`: puts the IDs of masters in the order in which they should lead;
+    empty: there is no order."""
 
-    def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: LiveValue[Pace]) -> None:
+    def __init__(
+        self,
+        store: MasterStore,
+        leadership: LeadershipStore,
+        pace: LiveValue[Pace],
+        *,
+        order: Callable[[Collection[str]], Sequence[str]] = lambda master_ids: (),
+    ) -> None:
         self._store = store
         self._leadership = leadership
         self._pace = pace
+        self._order = order
 
     async def all(self) -> tuple[list[ListedMaster], int]:
         """Return every registered master, the longest running first, and the number of the newest epoch."""
@@ -33,7 +43,11 @@ class MasterService:
         fresh_since_ms = masters.now_ms - self._pace.current.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None
         next_id = sub_leader(
-            masters.seen, leader_id, fresh_since_ms=fresh_since_ms, demoted_id=masters.demoted_id
+            masters.seen,
+            leader_id,
+            fresh_since_ms=fresh_since_ms,
+            demoted_id=masters.demoted_id,
+            order=self._order([m.record.id for m in masters.seen if m.last_seen_ms >= fresh_since_ms]),
         )
         listed = [
             ListedMaster(m, role_of(m.record.id, leader_id, next_id), m.last_seen_ms >= fresh_since_ms)

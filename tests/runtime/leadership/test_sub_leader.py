@@ -4,10 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.leadership.lead_preference import LeadPreference, NamespacePreference
 from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.live_masters import LiveMasters
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.leadership.masters import MasterStore
@@ -45,13 +48,22 @@ class Watching:
         self.candidate = Candidate()
         self.asked: list[str] = []
         self.does_answer = False
+        self.namespaces = {DEFAULT: Namespace(DEFAULT, world.shard.keys.shard)}
+        living = LiveMasters(self.clock, LiveValue(PACE))
+        self.order = NamespacePreference(LeadPreference(lambda: self.namespaces, living))
 
         async def answers(master: MasterRecord) -> bool:
             self.asked.append(master.id)
             return self.does_answer
 
         self.sub_leader = SubLeader(
-            self.masters, self.candidate, self.clock, master_id="me", pace=LiveValue(PACE), answers=answers
+            self.masters,
+            self.candidate,
+            self.clock,
+            master_id="me",
+            pace=LiveValue(PACE),
+            answers=answers,
+            order=self.order,
         )
 
     async def beat(
@@ -60,6 +72,14 @@ class Watching:
         url = f"http://{master_id}:1"
         record = MasterRecord(master_id, node_id, 1, url, "1", started_at_ms, duty_faults=faults)
         await self.masters.beat(record)
+
+    def add_namespace(self) -> None:
+        """Add another namespace, so that the masters have an order."""
+        self.namespaces = {**self.namespaces, "shop": Namespace("shop", "shop")}
+
+    def in_order(self, *others: str) -> list[str]:
+        """Return these masters and `me` in the order in which they should lead."""
+        return list(self.order.of({"me", *others}))
 
     async def pass_s(self, seconds: float, *alive: str) -> None:
         """Pass time in which these masters beat as often as they should."""
@@ -212,3 +232,64 @@ async def test_it_knows_what_fails_at_the_leader_alone(watching: Watching) -> No
     watching.candidate.leadership = Leadership("1-me", "me")
     await watching.sub_leader._round()
     assert watching.sub_leader.leader_faults == {}
+
+
+@pytest.mark.req("D29")
+async def test_of_several_namespaces_the_first_in_order_stands_by(watching: Watching) -> None:
+    watching.add_namespace()
+    for number in range(20):
+        # The longest running would stand by in an installation with one namespace.
+        await watching.beat(f"m{number}", started_at_ms=-number)
+        await watching.pass_s(1, "master-1", "me")
+        alive = [f"m{number}", "master-1"]
+        is_first = next(one for one in watching.in_order(*alive) if one != "master-1") == "me"
+        assert watching.sub_leader.is_standby is is_first
+        await watching.masters.forget(f"m{number}")
+
+
+@pytest.mark.req("D29")
+async def test_a_free_lock_is_taken_in_order(watching: Watching) -> None:
+    """The first takes it at once, the second at its next check, and all others when it was free for its lifetime."""
+    watching.add_namespace()
+    waits_s: dict[int, float] = {}
+    for number in range(60):
+        others = [f"a{number}", f"b{number}"]
+        rank = watching.in_order(*others).index("me")
+        if rank in waits_s:
+            continue
+        # The leader is the only other one until the lock is free, so nobody stands by.
+        await watching.pass_s(PACE.fresh_ms / 1000 + 1, "master-1")
+        for one in others:
+            await watching.beat(one)
+        watching.sub_leader.is_standby = False
+        await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+        watching.candidate.stood = 0
+        for checks in range(1, 30):
+            for one in others:
+                await watching.beat(one)
+            await watching.clock.pass_s(PACE.look_s)
+            if watching.candidate.stood:
+                waits_s[rank] = (checks - 1) * PACE.look_s
+                break
+        for one in others:
+            await watching.masters.forget(one)
+        elected = await watching.world.leadership.elect("master-1", "n", ttl_ms=600_000)
+        assert elected
+        watching.world.epoch = elected.epoch
+        if len(waits_s) == 3:
+            break
+    assert waits_s[0] == 0
+    assert waits_s[1] == PACE.look_s
+    assert PACE.ttl_s <= waits_s[2] <= PACE.ttl_s + PACE.beat_s
+
+
+@pytest.mark.req("D29")
+async def test_only_the_first_stands_for_election_unasked(watching: Watching) -> None:
+    assert watching.sub_leader.may_stand
+    watching.add_namespace()
+    # Nobody else is known.
+    assert watching.sub_leader.may_stand
+    await watching.beat("other")
+    watching.order._order.living.take(await watching.masters.look())
+    first, *_ = watching.in_order("master-1", "other")
+    assert watching.sub_leader.may_stand is (first == "me")
