@@ -19,6 +19,7 @@ from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
@@ -62,7 +63,7 @@ def namespace_services(
 ) -> NamespaceServices:
     """Return the services for requests. `shard`: that of the default namespace, which has the registry."""
     places = NamespacePlaces(stores, shared.settings)
-    tools = move_tools(places, shard, shared)
+    tools = move_tools(places, shard.services.link, shared)
     editor = NamespaceEditor(
         tools.namespaces,
         registry,
@@ -80,13 +81,12 @@ def namespace_services(
     )
 
 
-def move_tools(places: NamespacePlaces, shard: ServedShard, shared: Shared) -> MoveTools:
-    """Return the stores and services of movers. `shard`: that of the default namespace."""
-    link = shard.services.link
+def move_tools(places: NamespacePlaces, link: Shard, shared: Shared) -> MoveTools:
+    """Return the stores and services of movers. `link`: the shard of the default namespace."""
     return MoveTools(
         MoveStore(link),
         NamespaceStore(link),
-        shard.services.stores.masters,
+        MasterStore(link),
         places,
         shared.clock,
         shared.policies.pace,
@@ -97,11 +97,12 @@ def move_tools(places: NamespacePlaces, shard: ServedShard, shared: Shared) -> M
 def move_loop(
     registry: NamespaceRegistry,
     stores: StoreSet,
-    shard: ServedShard,
+    link: Shard,
     shared: Shared,
     *,
     is_served: Callable[[str], bool],
 ) -> MoveLoop:
-    """Return the component with which this process takes part in moves. `is_served`: see `MoveLoop`."""
-    tools = move_tools(NamespacePlaces(stores, shared.settings), shard, shared)
+    """Return the component with which this process takes part in moves. `link`: the shard of the default namespace.
+    `is_served`: see `MoveLoop`."""
+    tools = move_tools(NamespacePlaces(stores, shared.settings), link, shared)
     return MoveLoop(registry, tools, shared.clock, master_id=shared.master_id, is_served=is_served)

@@ -34,13 +34,25 @@ class NamespaceSource(Protocol):
 
 class NamespaceSet:
     """Component. Serves the namespaces that the registry has open, each by itself: all open at the same time, and one
-    that fails does not concern the others. It starts after the server; its stages stop as those of the process do."""
+    that fails does not concern the others. It starts after the server; its stages stop as those of the process do.
 
-    def __init__(self, registry: NamespaceSource, stores: StoreSet, build: Build, clock: Clock) -> None:
+    `serves_default`: it serves the default namespace, too.
+    """
+
+    def __init__(
+        self,
+        registry: NamespaceSource,
+        stores: StoreSet,
+        build: Build,
+        clock: Clock,
+        *,
+        serves_default: bool = False,
+    ) -> None:
         self._registry = registry
         self._stores = stores
         self._build = build
         self._clock = clock
+        self._serves_default = serves_default
         self._served: dict[str, ServedNamespace] = {}
         self._closings: dict[str, asyncio.Task[None]] = {}
         self._is_started = False
@@ -101,6 +113,15 @@ class NamespaceSet:
         """Return whether this process serves a namespace, or is just closing it."""
         return name in self._served or name in self._closings
 
+    def is_open(self, name: str) -> bool:
+        """Return whether this namespace is open here, whether or not its store answers."""
+        return name in self._served and self._served[name].is_open
+
+    @property
+    def is_useful(self) -> bool:
+        """Return whether a namespace is open here, and its store answers."""
+        return any(one.is_useful for one in self._served.values())
+
     def led(self) -> dict[str, LedNamespace]:
         """Return the namespaces that this process leads, by name."""
         return {name: led for name, one in self._served.items() if (led := one.led)}
@@ -112,7 +133,11 @@ class NamespaceSet:
     def _obey(self, namespaces: Mapping[str, Namespace]) -> None:
         if not self._is_started:
             return
-        wanted = {name: one for name, one in namespaces.items() if one.state == "open" and not one.is_default}
+        wanted = {
+            name: one
+            for name, one in namespaces.items()
+            if one.state == "open" and (self._serves_default or not one.is_default)
+        }
         for name, served in list(self._served.items()):
             now = wanted.get(name)
             if now is None or (now.tag, now.store) != (served.namespace.tag, served.namespace.store):

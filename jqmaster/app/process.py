@@ -7,13 +7,13 @@ import socket
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app, limits_in_force
 from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens, is_loopback
-from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths
+from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths, RootPaths
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
 from jqmaster.app.namespace_services import move_loop, namespace_services
@@ -33,7 +33,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.namespaces.quotas import quotas_of
 from jqmaster.domain.operations.master import MasterRecord
-from jqmaster.lifecycle import Component
+from jqmaster.lifecycle import Component, LoopFailures
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
@@ -51,6 +51,7 @@ from jqmaster.service.identity.identity import Identity
 from jqmaster.service.identity.namespace_identity import NamespaceIdentity
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
@@ -67,12 +68,19 @@ class Master:
 
     It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
     end, for the reason in `failure`.
+
+    `store` None: the store of the default namespace is away, and other namespaces can be served. Then `link` has a
+    client of its own and no mark, for what all namespaces need of that store, and the default namespace is opened like
+    the others; `shard` and `services` exist from then on.
     """
+
+    shard: ServedShard
+    services: RequestServices
 
     def __init__(
         self,
         settings: Settings,
-        store: ServedStore,
+        store: ServedStore | None,
         link: Shard,
         clock: Clock,
         *,
@@ -81,15 +89,19 @@ class Master:
         self.settings = settings
         self.id = str(uuid.uuid4())
         self.failed = asyncio.Event()
+        self._own_failures = LoopFailures(clock)
         local_leader = LocalLeader()
-        link = replace(link, leader=local_leader)
+        if store:
+            link = replace(link, leader=local_leader)
+        self._link = link
         self._rests = SharedRests()
         self.live = LiveSettings(settings, SettingsStore(link), rests=self._rests)
-        self.store = store
+        self._store = store
+        self._url = store.url if store else _configured_url(settings)
         self._guards: list[EgressGuard] = []
         self.registry = NamespaceRegistry(
             NamespaceStore(link),
-            RegistryCopy(settings.data_dir, store.url, settings.shard),
+            RegistryCopy(settings.data_dir, self._url, settings.shard),
             clock,
             shard=settings.shard,
             defaults=self.live.derive(lambda s: quotas_of(s.namespace_quotas)),
@@ -108,16 +120,39 @@ class Master:
             rests=self._rests,
             provider=oidc_provider(settings, clock),
             provider_policy=provider_policy(settings),
+            starts_blind=store is None,
         )
         self.live.follow_namespaces(self.registry.wake)
-        self.stores = StoreSet(store, settings, clock, on_opened=self._forbid)
-        self.namespaces = NamespaceSet(self.registry, self.stores, self._build_namespace, clock)
+        self.stores = StoreSet(store, settings, clock, url=self._url, on_opened=self._take_opened)
+        self.namespaces = NamespaceSet(
+            self.registry, self.stores, self._build_namespace, clock, serves_default=store is None
+        )
+        self._hand_over = HandOver(
+            MasterStore(link), self.shared.leads, clock, master_id=self.id, led=self._led
+        )
+        self.registry.follow(lambda namespaces: self._hand_over.wake())
+        self._proxy_login = proxy_login(settings, clock)
+        self._policy = self._make_policy(self.identity.directory)
+        self._limits = limits_in_force(self.live)
+        if store:
+            self._serve_default(store, link, local_leader, ShardFaults(clock, on_fail=self._end))
+        self.server = MasterServer(
+            self._make_app(),
+            settings,
+            policies.server,
+            is_leaving=self.shared.departure.is_begun,
+        )
+
+    def _serve_default(
+        self, store: ServedStore, link: Shard, local_leader: LocalLeader, faults: ShardFaults
+    ) -> None:
+        """Build the parts of the default namespace."""
         self.shard = ServedShard(
             self.shared,
             link,
             local_leader,
             store,
-            ShardFaults(clock, on_fail=self._end),
+            faults,
             identity=self.identity.directory,
             describe=partial(self._describe, link.client),
         )
@@ -128,34 +163,27 @@ class Master:
             admit_url=self._admit_url,
             connections=lambda: self.server.connections,
             others=lambda: {**self.registry.faults(), **self.namespaces.faults()},
+            serves_others=lambda: self.namespaces.is_useful,
             namespaces=namespace_services(self.registry, self.stores, self.shard, self.shared),
         )
-        self._hand_over = HandOver(
-            self.shard.services.stores.masters,
-            self.shared.leads,
-            clock,
-            master_id=self.id,
-            led=self._led,
-        )
-        self.registry.follow(lambda namespaces: self._hand_over.wake())
-        self._proxy_login = proxy_login(settings, clock)
-        self._policy = self._make_policy(self.identity.directory)
-        self._limits = limits_in_force(self.live)
+
+    def _make_app(self) -> Application:
         paths = NamespacePaths(self._app_of, self._policy)
         self._moves = move_loop(
             self.registry,
             self.stores,
-            self.shard,
+            self._link,
             self.shared,
             is_served=lambda name: self.namespaces.is_serving(name) or paths.is_busy(name),
         )
-        self._app = build_app(self.services.bundle(), self._policy, limits=self._limits, namespaces=paths)
-        self.server = MasterServer(
-            self._app,
-            settings,
-            policies.server,
-            is_leaving=self.shared.departure.is_begun,
-        )
+        if self._store is None:
+            return RootPaths(
+                paths,
+                is_default_served=lambda: self.namespaces.is_open(DEFAULT),
+                is_useful=lambda: self.namespaces.is_useful and not self.shared.departure.is_begun.current,
+                master_id=self.id,
+            )
+        return build_app(self.services.bundle(), self._policy, limits=self._limits, namespaces=paths)
 
     def _make_shared(self, policies: Policies, clock: Clock) -> Shared:
         settings = self.settings
@@ -198,33 +226,59 @@ class Master:
             self.shared.targets,
             self.shared.masters,
             self.live,
-            *self.store.components(),
-            *self.shard.lower_components(),
+            *([*self._store.components(), *self.shard.lower_components()] if self._store else []),
             self.registry,
             self.namespaces.ending("requests"),
             *self.identity.components(),
             self.server,
-            self.services.feed,
-            *self.shard.asking_components(),
+            *([self.services.feed, *self.shard.asking_components()] if self._store else []),
             self.namespaces.ending("polls"),
             *self.shared.departure.around(
-                [*self.shard.leading_components(), self._hand_over, self.namespaces, self._moves]
+                [
+                    *(self.shard.leading_components() if self._store else []),
+                    self._hand_over,
+                    self.namespaces,
+                    self._moves,
+                ]
             ),
         ]
 
+    @property
+    def store(self) -> ServedStore:
+        """The store of the default namespace, once that namespace is served."""
+        return self.shard.services.store
+
+    @property
+    def failures(self) -> LoopFailures:
+        """The failures of the loops of this process."""
+        return self.shard.services.faults.loops if self._store else self._own_failures
+
     def _led(self) -> dict[str, LedNamespace]:
-        default = self.shard.led
+        default = self.shard.led if self._store else None
         return {**({DEFAULT: default} if default else {}), **self.namespaces.led()}
 
     def _app_of(self, namespace: str) -> Application:
         """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""
-        return self._app if namespace == DEFAULT else self.namespaces.app_of(namespace)
+        return (
+            self._default_app if namespace == DEFAULT and self._store else self.namespaces.app_of(namespace)
+        )
+
+    @cached_property
+    def _default_app(self) -> Application:
+        """The application for `/ns/default`, whose `/readyz` speaks for this namespace and not for the process."""
+        return build_app(self.services.bundle(is_alone=True), self._policy, limits=self._limits)
 
     def _build_namespace(
         self, namespace: Namespace, store: ServedStore, link: Shard, faults: ShardFaults
     ) -> OpenNamespace:
         local_leader = LocalLeader()
         link = replace(link, leader=local_leader)
+        if namespace.is_default:
+            self._serve_default(store, link, local_leader, faults)
+            services = self.services
+            return OpenNamespace(
+                self.shard, lambda: services, follows=[], policy=self._policy, limits=self._limits
+            )
         versions = LiveSettings(self.settings, SettingsStore(link), rests=self._rests)
         identity = NamespaceIdentity.on(
             link,
@@ -271,16 +325,18 @@ class Master:
             namespace=namespace,
         )
 
-    def _forbid(self, store: ServedStore) -> None:
+    def _take_opened(self, store: ServedStore) -> None:
         """Let no call to a worker or webhook reach a server of this store, wherever its primary is."""
         for guard in self._guards:
             store.client.on_located(guard.forbid)
+        if store.url == self._url and self._store is None:
+            self._link.client.quorum_replicas = store.client.quorum_replicas
 
     async def _describe(self, client: StoreClient, started_at_ms: int) -> MasterRecord:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            url = await asyncio.to_thread(own_url, server.own_url, self.store.url)
+            url = await asyncio.to_thread(own_url, server.own_url, self._url)
         elif server.own_port != server.port:
             # A check whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
@@ -306,10 +362,10 @@ class Master:
     def _make_guard(self, networks: Sequence[str], *, allows_public: bool = False) -> EgressGuard:
         """Return a guard that also refuses each address of a store."""
         others = [one.redis_url.get_secret_value() for one in self.settings.stores.values()]
-        endpoints = [one for url in (self.store.url, *others) for one in StoreUrl.parse(url).endpoints]
+        endpoints = [one for url in (self._url, *others) for one in StoreUrl.parse(url).endpoints]
         guard = EgressGuard(networks, endpoints, allows_public=allows_public)
         self._guards.append(guard)
-        self.store.client.on_located(guard.forbid)
+        self._link.client.on_located(guard.forbid)
         return guard
 
     async def _admit_url(self, url: str) -> str:
@@ -322,9 +378,14 @@ class Master:
     @property
     def failure(self) -> str | None:
         """Return why the process must end; None: it goes on."""
-        return self.shard.services.faults.reason
+        return self.shard.services.faults.reason if self._store else None
 
     def _end(self, reason: str) -> None:
         logger.critical("%s", reason)
         self.failed.set()
         self.shard.services.judge_admission()
+
+
+def _configured_url(settings: Settings) -> str:
+    assert settings.redis_url  # an embedded store is never away while its master starts
+    return settings.redis_url.get_secret_value()

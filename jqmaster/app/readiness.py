@@ -4,6 +4,7 @@ import asyncio
 import math
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +12,7 @@ from jqmaster import __version__
 from jqmaster.api.services import MasterCondition
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
+from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.errors import JqmasterError
 from jqmaster.net.certificate_ends import certificate_ends_s
 from jqmaster.service.operations.metrics import OwnFacts
@@ -22,15 +24,24 @@ STALLED_S: Final = 5.0
 # ready.
 CHANGE_OF_LEADERS_TTLS: Final = 2
 
+# The checks that concern the whole process.
+_OF_PROCESS: Final = frozenset({"process", "stopping"})
+
 
 class ReadinessCheck:
     """Answers from facts of this process. Only `condition` reads the store. `others`: returns why other namespaces are
-    not served, by name; that does not keep this master from its work."""
+    not served, by name; that does not keep this master from its work. `serves_others`: returns whether this process
+    serves another namespace."""
 
     def __init__(
-        self, shared: Shared, shard: ServedShard, others: Callable[[], dict[str, str]] = dict
+        self,
+        shared: Shared,
+        shard: ServedShard,
+        others: Callable[[], dict[str, str]] = dict,
+        serves_others: Callable[[], bool] = lambda: False,
     ) -> None:
         self._others = others
+        self._serves_others = serves_others
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
@@ -38,7 +49,25 @@ class ReadinessCheck:
         # once.
         self._leaderless_since_s: float | None = -math.inf
 
+    async def of_process(self) -> MasterCondition:
+        """Return the condition for callers who ask whether this process is of use: while it serves other namespaces,
+        it is, whatever keeps the default one from its work."""
+        condition = await self.condition()
+        faults = condition.faults
+        own = {name: fault for name, fault in faults.items() if name not in _OF_PROCESS}
+        if not own or not self._serves_others():
+            return condition
+        return replace(
+            condition,
+            faults={name: faults[name] for name in faults if name in _OF_PROCESS},
+            duty_faults={
+                **{f"{DEFAULT}.{name}": f"{DEFAULT}: {own[name]}" for name in own},
+                **condition.duty_faults,
+            },
+        )
+
     async def condition(self) -> MasterCondition:
+        """Return the condition of this namespace."""
         reason = self._shard.services.faults.reason
         faults = {**({"process": reason} if reason else {}), **self._health.faults}
         if self._shared.departure.is_begun.current:

@@ -74,6 +74,15 @@ class ServedNamespace:
         return self._open.app
 
     @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    @property
+    def is_useful(self) -> bool:
+        """Return whether the namespace is served, and its store answers."""
+        return self._open is not None and not self._open.shard.services.health.is_away
+
+    @property
     def led(self) -> LedNamespace | None:
         """See `ServedShard.led`."""
         return self._open.shard.led if self._open else None

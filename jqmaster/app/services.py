@@ -69,8 +69,9 @@ from jqmaster.store.personal_data.holdings import HoldingStore
 
 class RequestServices:
     """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
-    clients' connections to the server; `others` returns why other namespaces are not served, by name. `namespaces`:
-    the services for all namespaces, which only the default one has."""
+    clients' connections to the server; `others` returns why other namespaces are not served, by name; `serves_others`,
+    whether this process serves another one. `namespaces`: the services for all namespaces, which only the default one
+    has."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class RequestServices:
         admit_url: Callable[[str], Awaitable[str]],
         connections: Callable[[], int],
         others: Callable[[], dict[str, str]] = dict,
+        serves_others: Callable[[], bool] = lambda: False,
         namespaces: NamespaceServices | None = None,
     ) -> None:
         self._shared = shared
@@ -92,7 +94,7 @@ class RequestServices:
         self._admit_url = admit_url
         self._connections = connections
         self._namespaces = namespaces
-        self._readiness = ReadinessCheck(shared, shard, others)
+        self._readiness = ReadinessCheck(shared, shard, others, serves_others)
         self.waiting = WaitingPlaces(shared.portions.waiting)
         self.masters = MasterService(
             self._stores.masters, self._stores.leadership, shared.policies.pace, order=shard.order.of
@@ -122,8 +124,9 @@ class RequestServices:
         self._definitions = DefinitionReader(self._stores.definitions, self._services.store_time_ms)
         self.feed = self._make_feed()
 
-    def bundle(self) -> Services:
-        """Return all services for the handlers."""
+    def bundle(self, *, is_alone: bool = False) -> Services:
+        """Return all services for the handlers. `is_alone`: `/readyz` speaks for this namespace, although it is the
+        default one."""
         services, stores, clock = self._services, self._stores, self._shared.clock
         audit, traffic, turns = (
             AuditStore(services.link),
@@ -131,7 +134,7 @@ class RequestServices:
             PreviewTurns(clock, self._shared.portions.previews),
         )
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
-        return self._of_process()(
+        return self._of_process(is_alone=is_alone)(
             enqueue=services.enqueue,
             reach=services.reach,
             jobs=services.jobs,
@@ -193,7 +196,7 @@ class RequestServices:
             metrics=self._make_metrics(constraints, traffic),
         )
 
-    def _of_process(self) -> partial[Services]:
+    def _of_process(self, *, is_alone: bool) -> partial[Services]:
         """Return the bundle with the parts that say which process and which namespace serve."""
         shared = self._shared
         return partial(
@@ -208,7 +211,7 @@ class RequestServices:
             store_id=self._services.link.mark,
             prefix=shared.prefix,
             admit_url=self._admit_url,
-            condition=self._readiness.condition,
+            condition=self._readiness.condition if is_alone else self._readiness.of_process,
             openapi=PublishedDocument(_openapi_document),
         )
 

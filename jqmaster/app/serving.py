@@ -11,9 +11,15 @@ from jqmaster.app.store_opening import open_shard, opened_store
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Settings
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.errors import StoreUnfitError
+from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import running
 from jqmaster.store.keys import Keys
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.disk_copy import RegistryCopy
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
@@ -22,17 +28,64 @@ async def running_master(
 ) -> AsyncIterator[Master]:
     """Run a master, with its own Valkey if no store is configured. `own_tokens`: see `AccessPolicy.from_settings`.
 
+    If the default store is away, and the copy of the registry on the disk names namespaces in other stores, the master
+    serves these, and the others when the store comes.
+
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
     clock = clock or SystemClock()
-    async with serving_store(settings, clock) as store:
-        link = await open_shard(store, settings.shard)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            store, link = await stack.enter_async_context(_serving_shard(settings, clock))
+        except (StoreUnavailableError, OutcomeUnknownError) as exc:
+            if not await asyncio.to_thread(_knows_others, settings):
+                raise
+            logger.warning(
+                "the default store is away: %s; the master serves the namespaces of other stores", exc.detail
+            )
+            store, link = None, await stack.enter_async_context(_distant_shard(settings))
         master = Master(settings, store, link, clock, own_tokens=own_tokens)
-        async with running(master.components(), failures=master.shard.services.faults.loops):
+        async with running(master.components(), failures=master.failures):
             # The port is known only now, because the system may have chosen it.
             master.guard.forbid(settings.host, master.server.port)
             master.guard.forbid(settings.host, master.server.own_port)
             yield master
+
+
+@contextlib.asynccontextmanager
+async def _serving_shard(settings: Settings, clock: Clock) -> AsyncIterator[tuple[ServedStore, Shard]]:
+    async with serving_store(settings, clock) as store:
+        yield store, await open_shard(store, settings.shard)
+
+
+@contextlib.asynccontextmanager
+async def _distant_shard(settings: Settings) -> AsyncIterator[Shard]:
+    """Return the shard of the default namespace without asking its store."""
+    assert settings.redis_url
+    client = StoreClient(
+        settings.redis_url.get_secret_value(),
+        timeout_s=settings.store_timeout_s,
+        connections=settings.store_connections,
+        access=StoreAccess.of(settings),
+    )
+    try:
+        yield Shard.bound(client, Keys(settings.shard))
+    finally:
+        await client.close()
+
+
+def _knows_others(settings: Settings) -> bool:
+    """Return whether the copy of the registry names an open namespace in another configured store. Blocks."""
+    if settings.redis_url is None or not settings.stores:
+        return False
+    copy = RegistryCopy(settings.data_dir, settings.redis_url.get_secret_value(), settings.shard)
+    try:
+        known = copy.read()
+    except (DamagedError, OSError):
+        return False
+    return known is not None and any(
+        one.state == "open" and one.store in settings.stores for one in known.namespaces.values()
+    )
 
 
 @contextlib.asynccontextmanager

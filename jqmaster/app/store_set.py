@@ -19,18 +19,21 @@ class StoreSet:
     """Opens each store when a namespace first needs it, and keeps it open. All namespaces on a store share it, except
     on a Cluster, where each has connections of its own to the node that holds it.
 
-    `default` is open from the start. `on_opened` is called with every other store.
+    `default` is open from the start; None: it was away then, and is opened like the others. `url`: its address.
+    `on_opened` is called with every store that is opened.
     """
 
     def __init__(
         self,
-        default: ServedStore,
+        default: ServedStore | None,
         settings: Settings,
         clock: Clock,
         *,
+        url: str,
         on_opened: Callable[[ServedStore], None],
     ) -> None:
         self._default = default
+        self._default_url = url
         self._settings = settings
         self._clock = clock
         self._on_opened = on_opened
@@ -48,7 +51,7 @@ class StoreSet:
             )
         url = self.url_of(name)
         is_on_cluster = StoreUrl.parse(url).topology == "cluster"
-        if name == DEFAULT_STORE and not is_on_cluster:
+        if name == DEFAULT_STORE and not is_on_cluster and self._default:
             return self._default
         key = name, shard if is_on_cluster else ""
         attempt = self._attempts.get(key)
@@ -76,7 +79,7 @@ class StoreSet:
     def url_of(self, name: str) -> str:
         """Return the address of a configured store."""
         return (
-            self._default.url
+            self._default_url
             if name == DEFAULT_STORE
             else self._settings.stores[name].redis_url.get_secret_value()
         )

@@ -14,6 +14,7 @@ from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.domain.identity.access import Scope as AccessScope
+from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.errors import (
     JqmasterError,
     NamespaceUnavailableError,
@@ -84,6 +85,51 @@ class NamespacePaths:
         response = Response(encode(_not_ready(fault), encoding), 503, headers, encoding.value)
         response.raw_headers += DATA_HEADERS
         return response
+
+
+class RootPaths:
+    """ASGI application of a master that serves the default namespace like the others, because its store was away when
+    the master started. As long as that namespace is not served, `/healthz` and `/readyz` speak for the process:
+    `is_useful` returns whether it serves another one."""
+
+    def __init__(
+        self,
+        namespaces: NamespacePaths,
+        *,
+        is_default_served: Callable[[], bool],
+        is_useful: Callable[[], bool],
+        master_id: str,
+    ) -> None:
+        self._namespaces = namespaces
+        self._is_default_served = is_default_served
+        self._is_useful = is_useful
+        self._master_id = master_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if path.startswith(NAMESPACES):
+            await self._namespaces(scope, receive, send)
+            return
+        answer: dict[str, Any] | None = None
+        if not self._is_default_served():
+            if path == "/healthz":
+                answer = {"status": "ok", "id": self._master_id}
+            elif path == "/readyz" and self._is_useful():
+                answer = {**_not_ready(""), "status": "ready", "faults": [], "duty_faults": [_DEFAULT_AWAY]}
+        if answer is None:
+            prefix = f"{NAMESPACES}{DEFAULT}"
+            below = {"path": f"{prefix}{path}", "raw_path": prefix.encode() + scope["raw_path"]}
+            await self._namespaces({**scope, **below}, receive, send)
+            return
+        encoding = negotiate(join_fields(scope["headers"]), strict=False)
+        response = Response(encode(answer, encoding), 200, media_type=encoding.value)
+        response.raw_headers += DATA_HEADERS
+        await response(scope, receive, send)
+
+
+_DEFAULT_AWAY: Final = (
+    f"the namespace {DEFAULT} is not served: its store has been away since the master started"
+)
 
 
 def _shown(exc: JqmasterError, *, may_read: bool) -> JqmasterError:

@@ -25,7 +25,7 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 class StoreHealth(PeriodicLoop):
     """Component. `report`: the probe's result at the start. `quorum_of`: the clients whose writes wait for replicas, if
     that is configured. `faults`: why new jobs are refused at present, by failed check: `space`, `fitness` (the store
-    must not get any data), `durability` (less than configured)."""
+    must not get any data), `durability` (less than configured). `is_away`: the store did not answer the last look."""
 
     is_vital = True
 
@@ -49,7 +49,7 @@ class StoreHealth(PeriodicLoop):
         # The last times without an answer, from the last answer before to the first after, in monotonic seconds.
         self.outages: deque[tuple[float, float]] = deque(maxlen=MAX_OUTAGES)
         self._answered_s = clock.monotonic_s()
-        self._is_away = False
+        self.is_away = False
         self._take(report)
 
     @property
@@ -87,9 +87,9 @@ class StoreHealth(PeriodicLoop):
     async def _round(self) -> float:
         report = await look_again(self._client, self._settings, self._report)
         now_s = self._clock.monotonic_s()
-        if self._is_away:
+        if self.is_away:
             self.outages.append((self._answered_s, now_s))
-        self._answered_s, self._is_away = now_s, False
+        self._answered_s, self.is_away = now_s, False
         # While the store loads its data, it refuses everything by itself, and its report does not show the later state.
         if not report.is_loading:
             self._take(report)
@@ -97,7 +97,7 @@ class StoreHealth(PeriodicLoop):
 
     def _failed(self, error: Exception, complaint: str) -> None:
         """Log nothing: every caller notices that the store is away."""
-        self._is_away = True
+        self.is_away = True
 
     def _take(self, report: StoreReport) -> None:
         self._report = report

@@ -31,7 +31,11 @@ _PUSHERS: Final = frozenset({Scope.PUSH, Scope.WORK})
 
 class IdentityDirectory:
     """Component. Checks tokens against a copy of the store's tokens that is never older than `TRUSTED_S`. `has_any`:
-    there is a token or user, as far as is known. All methods but `find` raise what the store raises."""
+    there is a token or user, as far as is known. All methods but `find` raise what the store raises.
+
+    `starts_blind`: it starts although the store is away. Until it has read the store, it assumes that there are tokens,
+    so that nobody is let in without one.
+    """
 
     def __init__(
         self,
@@ -41,13 +45,15 @@ class IdentityDirectory:
         configured: ConfiguredTokens,
         *,
         rests: SharedRests | None = None,
+        starts_blind: bool = False,
     ) -> None:
         self._store = store
         self._logins = logins
         self._clock = clock
         self._configured = configured
+        self._starts_blind = starts_blind
         self._directory = Directory(0, 0, {}, 0)
-        self.has_any = False
+        self.has_any = starts_blind
         self._principals: dict[str, Principal] = {}
         self._read_at_s = float("-inf")
         self._used_ms: dict[str, int] = {}
@@ -57,7 +63,11 @@ class IdentityDirectory:
 
     async def start(self) -> None:
         """Read the tokens before the first request is served."""
-        await self.reload()
+        try:
+            await self.reload()
+        except JqmasterError:
+            if not self._starts_blind:
+                raise
         self._loops.spawn("follow", self._follow)
         self._loops.spawn("note_uses", self._note_uses)
 

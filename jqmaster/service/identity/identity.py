@@ -48,11 +48,14 @@ class Identity:
         rests: SharedRests | None = None,
         provider: "OidcProvider | None" = None,
         provider_policy: ProviderPolicy | None = None,
+        starts_blind: bool = False,
     ) -> "Identity":
         """`is_exposed`: callers from this machine are not trusted without a token. `provider`: logs people in by the
-        rules of `provider_policy`."""
+        rules of `provider_policy`. `starts_blind`: see `IdentityDirectory`."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
-        directory = IdentityDirectory(store, logins, clock, configured, rests=rests)
+        directory = IdentityDirectory(
+            store, logins, clock, configured, rests=rests, starts_blind=starts_blind
+        )
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
         passwords = Passwords()
         users = UserService(store, directory, admins, passwords)

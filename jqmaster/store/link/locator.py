@@ -30,7 +30,7 @@ class Locator(ABC):
     """Keeps the primary's address until `doubt` is called, and checks once a second whether the primary has moved."""
 
     def __init__(self) -> None:
-        self._tell: Callable[[str, int], None] | None = None
+        self._told: list[Callable[[str, int], None]] = []
         self._is_closed = False
         self._address: Endpoint | None = None
         self._last: Endpoint | None = None
@@ -59,7 +59,7 @@ class Locator(ABC):
 
     def on_located(self, tell: Callable[[str, int], None]) -> None:
         """Call `tell` with the present primary, and with each new one from now on."""
-        self._tell = tell
+        self._told.append(tell)
         if self._last:
             tell(*self._last)
 
@@ -98,8 +98,8 @@ class Locator(ABC):
         """Remember and announce a new primary."""
         logger.info("the store's primary is %s:%d", *found)
         self._last = found
-        if self._tell:
-            self._tell(*found)
+        for tell in self._told:
+            tell(*found)
 
     async def _keep_watching(self) -> None:
         while True:

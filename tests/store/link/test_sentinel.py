@@ -189,6 +189,23 @@ async def test_an_old_configuration_loses_against_a_newer_one(monkeypatch: pytes
     await locator.close()
 
 
+async def test_all_that_follow_the_primary_are_told_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    locator = SentinelLocator(
+        StoreUrl.parse(f"redis+sentinel://a/{SERVICE}"), lambda at: Redis(host=at[0], port=at[1])
+    )
+
+    async def ask(_: object) -> tuple[int, str, int]:
+        return 1, "primary", 1
+
+    monkeypatch.setattr(locator, "_ask", ask)
+    told: list[str] = []
+    locator.on_located(lambda host, port: told.append(f"workers {host}:{port}"))
+    locator.on_located(lambda host, port: told.append(f"webhooks {host}:{port}"))
+    assert await locator.address() == ("primary", 1)
+    assert told == ["workers primary:1", "webhooks primary:1"]
+    await locator.close()
+
+
 async def test_a_search_that_nobody_waits_for_any_more_ends_with_its_locator() -> None:
     locator = SentinelLocator(
         StoreUrl.parse(f"redis+sentinel://a,b,c/{SERVICE}"), lambda at: Redis(host=at[0], port=at[1])
