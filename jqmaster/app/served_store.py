@@ -76,10 +76,11 @@ class ServedStore:
             raise StoreUnavailableError(status.detail, retry_after_s=1)
         return self.health.admit(durability)
 
-    async def rebuild(self) -> None:
-        """Drop every connection to the store. Callers that use one learn that the outcome is unknown."""
-        for client in (self.client, self.reserve, self.events):
-            await client.reset()
+    def rebuild(self, tag: str) -> None:
+        """Drop every connection to the store that a shard uses alone, and check the idle ones. Callers that use one
+        learn that the outcome is unknown. Other shards on the store notice nothing."""
+        for client in (self.client, self.reserve):
+            client.reset_those_of(tag)
 
     def _count_shards(self) -> None:
         for client in (self.client, self.reserve):

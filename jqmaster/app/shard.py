@@ -48,6 +48,7 @@ class ServedShard:
     ) -> None:
         self._shared = shared
         self._local_leader = local_leader
+        self._store = store
         self.services = services = ShardServices(shared, link, store, faults)
         self._history_keeper = HistoryKeeper(
             services.tally, services.stores.history, shared.clock, rests=shared.rests
@@ -179,6 +180,10 @@ class ServedShard:
             order=self.order,
         )
 
+    async def _rebuild(self) -> None:
+        """Replace the connections that only this shard uses."""
+        self._store.rebuild(self.services.link.keys.tag)
+
     def _make_watchdog(self, store: ServedStore, faults: ShardFaults) -> Watchdog:
         return Watchdog(
             self.services.link,
@@ -186,7 +191,7 @@ class ServedShard:
             mark=self.services.link.mark,
             stall=self.progress.stall,
             failures=faults.loops,
-            rebuild=store.rebuild,
+            rebuild=self._rebuild,
             fail=faults.fail,
             is_calm=self.progress.is_calm,
             rests=self._shared.rests,

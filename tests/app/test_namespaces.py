@@ -1,7 +1,9 @@
 """One process serves several namespaces on two stores, each by its address alone; a store that is away concerns its own
 namespaces only."""
 
+import asyncio
 import contextlib
+import itertools
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,9 +12,11 @@ from typing import Any
 import pytest
 
 from jqmaster.app import served_namespace
+from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.api.challenges.test_challenges import awaiting
@@ -283,6 +287,26 @@ async def test_namespaces_on_a_cluster_are_spread_over_its_nodes(
             assert installation.master.failure is None
 
 
+@pytest.mark.system
+@pytest.mark.req("D20")
+async def test_two_namespaces_never_share_a_slot_of_a_cluster(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    with started(cluster):
+        async with installed(store_server, cluster, tmp_path) as installation:
+            api = installation.api()
+            assert (await api.call("PUT", "/api/namespaces/shop", {"store": "b"}))[0] == 201
+            twin = next(tag for n in itertools.count() if slot_of(tag := f"t{n}") == slot_of("shop"))
+            status, answer = await api.call("PUT", "/api/namespaces/mail", {"store": "b", "tag": twin})
+            assert (status, answer["errors"][0]["loc"]) == (409, ["tag"])
+            assert "same slot" in answer["detail"]
+            assert "namespace shop" in answer["detail"]
+            # In a store without slots, the tag is as good as any other.
+            fields = {"store": "default", "tag": f"{installation.master.settings.shard}-{twin}"}
+            assert (await api.call("PUT", "/api/namespaces/mail", fields))[0] == 201
+
+
 async def test_more_namespaces_than_connections_to_their_store_are_served(
     store_server: StoreServer, other: StoreServer, tmp_path: Path
 ) -> None:
@@ -334,3 +358,30 @@ async def test_a_namespace_whose_entry_cannot_be_read_is_not_told_to_be_none(
     assert "the entry of namespace shop in the registry cannot be read" in response.json()["detail"]
     assert (await installation.api().call("GET", "/ns/nobody/api/jobs"))[0] == 404
     await link.client.command("HDEL", link.keys.namespaces, "shop")
+
+
+async def test_a_stall_in_one_namespace_costs_no_other_a_connection(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    async with installed(store_server, other, tmp_path, store_timeout_s=10) as installation:
+        for name in ("shop", "mail"):
+            await installation.put(name, "b")
+        await installation.until_served("shop", "mail")
+        opened = [installation.master.namespaces._served[name]._open for name in ("shop", "mail")]
+        shop, mail = (one.shard for one in opened if one)
+        client = shop.services.link.client
+        other.signal(signal.SIGSTOP)
+        try:
+            stalled, going_on = (
+                asyncio.create_task(client.command("EXISTS", shard.services.link.keys.leader))
+                for shard in (shop, mail)
+            )
+            await asyncio.sleep(0.1)
+            await shop._watchdog._rebuild()
+            with pytest.raises(StoreUnavailableError):
+                await asyncio.wait_for(stalled, 5)
+        finally:
+            other.signal(signal.SIGCONT)
+        assert await going_on in (0, 1)  # the lock may have expired meanwhile
+        for name in ("shop", "mail"):
+            await installation.api(name).enqueue("work")

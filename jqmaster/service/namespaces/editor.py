@@ -29,6 +29,7 @@ from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
@@ -157,6 +158,8 @@ class NamespaceEditor:
             )
         await check_masters(self._masters, self._pace.current)
         shard = await self._places.shard_of(new)
+        if shard.client.is_on_cluster:
+            self._check_slot(new)
         if takes_over:
             await self._check_left(new, shard)
         elif await has_data(shard):
@@ -165,6 +168,18 @@ class NamespaceEditor:
                 "or another one to begin without data",
                 code="namespace_has_data",
             )
+
+    def _check_slot(self, new: Namespace) -> None:
+        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one: the engine could move only
+        both of them to another node."""
+        slot = slot_of(new.tag)
+        for one in self._registry.current.values():
+            if one.store == new.store and one.name != new.name and slot_of(one.tag) == slot:
+                raise ConflictError(
+                    f"the tags of {new.name} and of namespace {one.name} have the same slot of the Cluster, {slot}, so "
+                    "neither could be moved without the other: give another tag",
+                    errors=[FieldError(("tag",), f"has slot {slot}, as namespace {one.name} has")],
+                )
 
     async def _check_left(self, new: Namespace, shard: Shard) -> None:
         """Raise ConflictError while masters of another installation serve the data with this tag."""

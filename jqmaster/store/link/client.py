@@ -105,6 +105,11 @@ class StoreClient:
         """Close every connection, including those in use. Their callers get OutcomeUnknownError."""
         await self._pool.reset()
 
+    def reset_those_of(self, tag: str) -> None:
+        """Close the connections that are in use for keys of this tag (`{jq}:`) alone, and check idle ones before their
+        next use. Other callers on these connections' store notice nothing."""
+        self._pool.reset_those_of(tag)
+
     @property
     def gives_up_after_s(self) -> float:
         """The longest time that a caller waits for a connection and for the answer to a command."""

@@ -15,6 +15,11 @@ _Nodes = dict[str, dict[str, Any]]
 _FAILED: Final = ("fail", "noaddr", "handshake")
 
 
+def slot_of(shard: str) -> int:
+    """Return the slot of all keys whose hash tag is this shard."""
+    return int(key_slot(f"{{{shard}}}".encode()))
+
+
 class ClusterLocator(Locator):
     """Asks the nodes in the URL and those that it has met, and uses the node with the newest claim to the slot.
     Without a tag, it begins at any node, and learns the slot from the first redirect (`follow`)."""

@@ -45,7 +45,8 @@ class StorePool:
         self._is_tls = "rediss" in url.partition("://")[0]
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
-        self._busy: set[asyncio.WriteTransport] = set()
+        # Connections in use, with what was sent on them.
+        self._busy: dict[asyncio.WriteTransport, Sequence[tuple[Arg, ...]]] = {}
         # Idle connections that were taken from the pool, for quick reuse. If the primary may move, there are none,
         # because only the pool checks to which server a connection leads.
         self._at_hand: list[AbstractConnection] = []
@@ -65,6 +66,14 @@ class StorePool:
         # Best effort: a peer that closes slowly is not the caller's error.
         with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
+
+    def reset_those_of(self, tag: str) -> None:
+        """Close every connection on which a command for keys of this tag (`{jq}:`), and for no others, is under way.
+        Their callers get OutcomeUnknownError. Check idle connections before their next use."""
+        for transport, commands in list(self._busy.items()):
+            if all(any(isinstance(arg, str) and arg.startswith(tag) for arg in one) for one in commands):
+                transport.abort()
+        self._recheck_idle()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AbstractConnection]:
@@ -129,7 +138,7 @@ class StorePool:
             getattr(connection, "_writer", None), "transport", None
         )
         if transport:
-            self._busy.add(transport)
+            self._busy[transport] = commands
         try:
             # Do not use redis-py's methods to send and read, because they start a timeout or a task for each command.
             if not connection.is_connected:
@@ -169,7 +178,7 @@ class StorePool:
             raise StoreUnavailableError(self._unanswered(exc), retry_after_s=RETRY_AFTER_S) from exc
         finally:
             if transport:
-                self._busy.discard(transport)
+                self._busy.pop(transport, None)
 
     async def _take_idle(self) -> AbstractConnection | None:
         """Return an open idle connection, at a tenth of the cost of the pool's own method."""

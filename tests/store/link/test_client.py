@@ -25,6 +25,7 @@ from tests.support.proxy import StoreProxy
 from tests.support.replicas import paused, replicated
 from tests.support.server import StoreServer, is_cluster_wanted
 from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
 
 
 @contextlib.asynccontextmanager
@@ -371,6 +372,28 @@ async def test_an_exhausted_pool_is_not_done(lone_server: StoreServer) -> None:
             with pytest.raises(StoreUnavailableError):
                 await world.acceptance.enqueue([world.spec()])
         await world.enqueue()
+
+
+@pytest.mark.req("D29")
+async def test_a_reset_for_one_shard_leaves_the_callers_of_others_alone(lone_server: StoreServer) -> None:
+    async with client_of(lone_server.url, timeout_s=10) as client:
+        await asyncio.gather(*(client.command("EXISTS", "{shop}:text") for _ in range(4)))
+        with paused(lone_server):
+            stalled, going_on = (
+                asyncio.create_task(client.command("EXISTS", f"{{{tag}}}:text")) for tag in ("shop", "mail")
+            )
+            # A round trip for several shards is not that of the stalled one.
+            together = asyncio.create_task(
+                client.pipeline([("EXISTS", "{shop}:text"), ("EXISTS", "{mail}:text")])
+            )
+            await wait_until(lambda: len(client._pool._busy) == 3)
+            client.reset_those_of("{shop}:")
+            with pytest.raises(StoreUnavailableError):
+                await asyncio.wait_for(stalled, 5)
+        assert await going_on == 0
+        assert await together == [0, 0]
+        # The connections that were idle serve again.
+        assert await client.command("EXISTS", "{shop}:text") == 0
 
 
 async def test_after_a_reset_callers_in_flight_are_unsure_and_others_go_on(lone_server: StoreServer) -> None:
