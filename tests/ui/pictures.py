@@ -107,7 +107,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. Here they approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
         Shot("challenges", "Challenges", "The page lists the questions to other systems and to people, with their states. Operators answer from the row.", "#/challenges"),
         Shot("asked-job", "A job that waits for an answer", "The page of the job shows what was asked, when and of whom, and the answers.", f"#/job?id={ids['asked']}"),
-        Shot("failures", "Failures", "Failures at the same place in the code form one group with its count, its trend over a day, the versions of its workers and an example. Groups that are new or came back are marked. You can retry a group, which counts its jobs again first, assign it to a person, see which values of the argument it affects, resolve it in a version, which a failure of a later version undoes, or ignore it until it changes or for a time: it is then no fault on the Overview.", "#/failures"),
+        Shot("failures", "Failures", "Failures at the same place in the code form one group with its count, its trend over a day, the versions of its workers and an example. Groups that are new or came back are marked. You can retry a group, which counts its jobs again first, assign it to a person, see which values of the argument it affects, resolve it in a version, which a failure of a later version undoes, merge it into another group of its name and split it off again, or ignore it until it changes or for a time: it is then no fault on the Overview.", "#/failures"),
         Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
         Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.",
             "#/names?name=mail.send"),
@@ -242,6 +242,7 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
 * **Charts**: they mark deploys, pauses, changes and incidents, and compare with yesterday or last week. Arrow keys move through
   time, Shift and arrow keys mark a range, Enter opens its jobs, `+` and `-` zoom.
 * **Incidents**: each [incident](incidents.md) is one story on one page: what happened, what was changed before, who takes care of it.
+* **Personal data**: admins find a person in everything that jobs leave behind, and [erase](personal_data.md) values and logs.
 * **Namespaces**: the page lists all [namespaces](growth.md), the worst first, and the stores in which they lie. If there is more than one, the header
   names yours, and `g N` (with Shift) leads to another one. Every page and link of a namespace is below `/ns/NAME/`.
 * **Sessions**: if yours ends, you log in again in a dialog, and what you typed stays.
