@@ -257,6 +257,11 @@ CODES: Final = (
     ProblemCode("namespace_starting", (503,), "The master is opening the namespace.", _LATER),
     ProblemCode("namespace_closed", (503,), "The namespace is closed.", "Ask an admin to open it."),
     ProblemCode("namespace_moving", (503,), "The namespace is being moved to another store.", _LATER),
+    ProblemCode("move_under_way", (409,), "The namespace is already being moved.",
+                "Wait until the move has ended, or abort it."),
+    ProblemCode("not_moving", (409,), "The move that is to be aborted does not run.", _NOTHING),
+    ProblemCode("move_refused", (409,), "The namespace cannot be moved to that store. `detail` says why.",
+                "Remove the cause, or choose another store."),
     ProblemCode("namespace_faulted", (503,), "The namespace has failed on this master, and others have not.",
                 "Its `/ns/NAME/readyz` and the log of the master say what is wrong."),
     ProblemCode("namespace_full", (429,), "The namespace has as many waiting jobs, bytes of them, workers or streams "
