@@ -19,7 +19,7 @@ from jqmaster.domain.operations.timeline import TimelineEntry, TimelineKind, Tim
 from tests.support import real_time
 from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import SECRET
 
@@ -51,6 +51,8 @@ CODES = {
     "constraints plan": 6,
     "masters demote": 4,
     "remove-contracts": 3,
+    # The move has ended.
+    "namespaces abort-move": 4,
     # No group has this ID.
     "failures merge": 3,
     "erase-log": 3,
@@ -216,14 +218,22 @@ MAKES: dict[str, Callable[[World], Awaitable[str]]] = {
 
 
 @pytest.fixture
+def other_store() -> Iterator[StoreServer]:
+    """The store `b`, to which a namespace is moved."""
+    server = StoreServer()
+    with started(server):
+        yield server
+
+
+@pytest.fixture
 async def world(
-    store_server: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store_server: StoreServer, other_store: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     settings = {
         "tokens": [f"admin+push+work+operate+read:{TOKEN}"],
         "webhook_secrets": SECRET,
         "allowed_webhook_networks": "127.0.0.0/8",
-        "stores": {"b": {"redis_url": store_server.url}},
+        "stores": {"b": {"redis_url": other_store.url}},
         "data_dir": tmp_path / "data",
         **PATIENT,
     }
@@ -241,7 +251,7 @@ async def world(
         async with puller_at(api, "pulled") as worker:
             yield World(master, api, worker, tmp_path)
         await api.http.aclose()
-    for tag in ("shop", "mail", "jq-old"):
+    for tag in ("shop", "jq-old"):
         await forget(store_server.url, tag)
 
 

@@ -142,6 +142,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "jqmaster namespaces set shop --waiting-jobs 100000",
     ),
     "namespaces open": ("jqmaster namespaces open shop",),
+    "namespaces move": (
+        "jqmaster namespaces move shop --to b --dry-run",
+        "jqmaster namespaces move shop --to b",
+    ),
+    "namespaces abort-move": ("jqmaster namespaces abort-move shop",),
     "namespaces close": ("jqmaster namespaces close shop",),
     "namespaces delete": ("jqmaster namespaces delete shop --confirm shop",),
     "namespaces stores": ("jqmaster namespaces stores",),
