@@ -5,8 +5,8 @@ from weakref import WeakSet
 
 from jqmaster.live_value import LiveValue
 
-# A namespace may hold up to so many times what it leaves free. So one that is busy gets three quarters, and two get
-# three sevenths each, whatever the number of namespaces; there is always room for one that holds little.
+# A namespace may hold up to this many times what it leaves free. So one busy namespace gets three quarters, and two get
+# three sevenths each, however many namespaces there are. A namespace that holds little always finds room.
 SHARE: Final = 3
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 class _Kind(NamedTuple):
     """The values that an option takes. `plain`: types that are sent as they are. A value of the type `other` is
-    converted, and if `has_form`, so is one with a form of its own."""
+    converted. If `has_form`, a value with its own encoded form is, too."""
 
     plain: frozenset[type]
     other: str

@@ -391,7 +391,7 @@ READING: Final = (
                 },
                 "required": ["limit", "period_s"],
                 "additionalProperties": False,
-                "description": "Most starts within any period of so many seconds.",
+                "description": "Most starts within any period of this many seconds.",
             },
         },
         ("matcher",),

@@ -20,7 +20,7 @@ from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
-# A lack of a leader for so many lifetimes of the lock counts as a normal change of leaders, in which masters stay
+# A lack of a leader for this many lifetimes of the lock counts as a normal change of leaders, in which masters stay
 # ready.
 CHANGE_OF_LEADERS_TTLS: Final = 2
 

@@ -179,7 +179,7 @@ async def test_a_move_that_cannot_be_is_refused_with_its_reason(
     await installation.put("shop")
     await installation.until_served("shop")
     plain = installation.api()
-    for store, word in (("c", "none of the configured stores"), ("default", "lies already")):
+    for store, word in (("c", "not one of the configured stores"), ("default", "already has the data")):
         status, answer = await move(installation, store)
         assert (status, answer["errors"][0]["loc"]) == (422, ["store"])
         assert word in answer["errors"][0]["msg"]

@@ -250,7 +250,7 @@ async def test_the_test_kit_takes_tasks_wherever_it_takes_a_worker() -> None:
     for call in (lambda: WorkerHarness(send), lambda: Worker(tasks=send)):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="needed here, not a Task"):
             call()
-    with pytest.raises(TypeError, match=r"mail\.send takes its parameters as a map, or give the call"):
+    with pytest.raises(TypeError, match=r"mail\.send takes its parameters as a map, or pass a call"):
         await harness.run(send, 1)
     with pytest.raises(LookupError, match=r"no handler for mail\.sent; did you mean mail\.send\?"):
         await harness.run("mail.sent")

@@ -226,7 +226,7 @@ class Tasks:
     def every(
         self, *, minutes: int = 0, hours: int = 0, offset: int = 0, **options: "Unpack[DefinitionOptions]"
     ) -> "Scheduled":
-        """Declare a definition that starts a task every so many real minutes: `tasks.every(minutes=5)(task)`.
+        """Declare a definition that starts a task at this interval of real time: `tasks.every(minutes=5)(task)`.
 
         A worker does not need it: `jqmaster plan MODULE:tasks` shows what would change at the master, and `jqmaster
         apply` changes it. It returns the task, so it may stand above `@tasks.task` as a decorator.

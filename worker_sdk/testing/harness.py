@@ -293,7 +293,7 @@ def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[
         return str(name["name"]), name["argument"]
     if argument is not None and not isinstance(argument, Mapping):
         raise TypeError(
-            f"{name.name} takes its parameters as a map, or give the call: run({name.__name__}.to_job(…))"
+            f"{name.name} takes its parameters as a map, or pass a call: run({name.__name__}.to_job(…))"
         )
     return name.name, argument
 

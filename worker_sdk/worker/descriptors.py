@@ -8,7 +8,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# The worker may need so many at once, for its own calls and for starting one more handler.
+# The worker may need this many at once, for its own calls and for starting one more handler.
 NEEDED: Final = 8
 # Kept open, and given up when none is free, so that heartbeats and results can still reach a master.
 RESERVE: Final = 4

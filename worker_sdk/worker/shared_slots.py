@@ -63,7 +63,7 @@ class SharedSlots:
         self.shares: list[SlotShare] = []
 
     def add(self, guaranteed: int) -> "SlotShare":
-        """Return the share of one more namespace, which has so many slots whenever it needs them."""
+        """Return the share of one more namespace, which has this many slots whenever it needs them."""
         share = SlotShare(self, guaranteed)
         self.shares.append(share)
         return share

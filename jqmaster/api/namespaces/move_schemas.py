@@ -10,7 +10,7 @@ from jqmaster.domain.namespaces.move import MoveStep
 class MoveRequest(Request):
     """Where a namespace is to be moved."""
 
-    store: StoreName = Field(description="Configured store in which its data shall lie.")
+    store: StoreName = Field(description="Configured store to which the namespace is moved.")
     dry_run: bool = Field(False, description="true: only check and measure it, and change nothing.")
 
 
@@ -18,7 +18,7 @@ class MovePlanView(Answer):
     """The size and the cost of a move that has not begun."""
 
     name: NamespaceName
-    store: StoreName = Field(description="Store in which the data would lie.")
+    store: StoreName = Field(description="Store to which the namespace would be moved.")
     dry_run: bool
     keys: Count = Field(description="Keys to copy.")
     bytes: Count = Field(description="Memory that they take, by a sample.")

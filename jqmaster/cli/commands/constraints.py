@@ -109,7 +109,7 @@ def put(
         str | None,
         typer.Option(
             metavar="LIMIT/SECONDS",
-            help="Maximum number of starts in any window of so many seconds, such as 100/60.",
+            help="Maximum number of starts in any window of this many seconds, such as 100/60.",
         ),
     ] = None,
     weight_from: Annotated[

@@ -89,7 +89,7 @@ def enqueue(
     expires_s: Annotated[
         float | None,
         typer.Option(
-            "--expires", help="Skip the job if it still waits after so many seconds.", rich_help_panel=_TIME
+            "--expires", help="Skip the job if it still waits after this many seconds.", rich_help_panel=_TIME
         ),
     ] = None,
     header: Annotated[

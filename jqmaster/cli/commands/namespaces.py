@@ -23,15 +23,15 @@ TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown be
 
 WaitingJobsOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse pushes while so many jobs wait. 0: the default of the installation."),
+    typer.Option(min=0, help="Refuse pushes while this many jobs wait. 0: the default of the installation."),
 ]
 WaitingBytesOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Refuse pushes while waiting jobs have so many bytes. 0: as above."),
+    typer.Option(min=0, help="Refuse pushes while the waiting jobs have this many bytes. 0: as above."),
 ]
 PushesOption = Annotated[
     int | None,
-    typer.Option("--pushes-per-s", min=0, help="Accept at most so many jobs in a second. 0: as above."),
+    typer.Option("--pushes-per-s", min=0, help="Accept at most this many jobs in a second. 0: as above."),
 ]
 ArgumentBytesOption = Annotated[
     int | None,
@@ -39,11 +39,11 @@ ArgumentBytesOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Register at most so many workers. 0: as above."),
+    typer.Option(min=0, help="Register at most this many workers. 0: as above."),
 ]
 StreamsOption = Annotated[
     int | None,
-    typer.Option(min=0, help="Serve at most so many live event streams at each master. 0: as above."),
+    typer.Option(min=0, help="Serve at most this many live event streams at each master. 0: as above."),
 ]
 
 
@@ -157,7 +157,7 @@ def move(
     http: MasterSession,
     name: NameArgument,
     *,
-    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store in which its data shall lie.")],
+    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store to which it is moved.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only check and measure it, and change nothing.")
     ] = False,

@@ -1,4 +1,4 @@
-"""Roles of people that another system knows by their groups."""
+"""Roles of people by the groups that another system puts them into."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

@@ -9,7 +9,7 @@ MAX_LABEL: Final = 80
 _MAX_VALUE: Final = 40
 # A label has at most this many values of the argument.
 _MOST_VALUES: Final = 2
-# Values are sought so deep in an argument, and so many of them.
+# How deep in an argument values are sought, and the most values.
 _MAX_DEPTH: Final = 3
 _MAX_VALUES_READ: Final = 40
 # A longer beginning that all values share is left out.

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgpack
 
-# So much of a trace is read: its end, where Python has the innermost frame, or its beginning, as in JavaScript.
+# This much of a trace is read: its end, where Python has the innermost frame, or its beginning, as in JavaScript.
 MAX_READ: Final = 20_000
 _MAX_PART: Final = 200
 _FRAMES_READ: Final = 100

@@ -13,18 +13,18 @@ MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "
 STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})
 
-# The stores' clocks may differ by so much: leases and due times are carried over as they are.
+# The most by which the stores' clocks may differ, because leases and due times are copied unchanged.
 MOST_CLOCK_DIFFERENCE_MS: Final = 500
-# The copy that is left in the former store is kept for a day.
+# The copy that is left at the source is kept for a day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
 # Twice the CPU time of the master and the stores that a key of a waiting job costs: about 0.12 ms, of which the copy
-# takes 0.02, the comparison 0.04 and fsck the rest. Large keys cost more. The last is the rest of a stop.
+# takes 0.02, the comparison 0.04 and fsck the rest. Large keys cost more, by their size. The other steps take a while.
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000
-# Leases can be no longer.
+# The longest lease.
 MOST_STOP_MS: Final = 600_000
-# The part of the free memory that a copy may take, because it may need a little more there.
+# The part of the free memory that a copy may take, because the data may take a little more there than at the source.
 _USABLE_MEMORY: Final = 0.8
 
 
@@ -45,8 +45,8 @@ class MoveSize:
 
 @dataclass(frozen=True, slots=True)
 class MoveTerms:
-    """The order. `source`, `target`: stores. `state`: that of the namespace before, which it gets again. `who`
-    ordered it. `stop_ms`: the stop that was announced. `began_at_ms`: by the store of the registry."""
+    """The request for a move. `source`, `target`: stores. `state`: the former state of the namespace, which it gets
+    back. `who`: the caller. `stop_ms`: the stop that was announced. `began_at_ms`: by the store of the registry."""
 
     source: str
     target: str
@@ -59,7 +59,7 @@ class MoveTerms:
 
 @dataclass(frozen=True, slots=True)
 class MoveProgress:
-    """How far a move is. `copied`, `compared`: keys. `reason`: why it failed, or what it waits for."""
+    """How far a move has come. `copied`, `compared`: numbers of keys. `reason`: why it failed, or what it waits for."""
 
     copied: int = 0
     compared: int = 0
@@ -70,7 +70,7 @@ class MoveProgress:
 class Move:
     """The newest move of a namespace. `number`: how often a master took it over. `mover_id`: the master that works on
     it. `released`: by master, the version of the registry with which it stopped serving the namespace. `aborted_by`:
-    who wants it aborted; empty: nobody. `ended_at_ms`: None: it is under way."""
+    who asked to abort it; empty: nobody. `ended_at_ms`: None while it is under way."""
 
     name: str
     id: str
@@ -90,8 +90,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class LeftCopy:
-    """A copy that a move left in a store: nobody serves it, and it is removed later. It is frozen by `number` of the
-    move `id`."""
+    """A copy that a move left in a store. Nobody serves it, and it is removed later. The mover `number` of the move
+    `id` froze it."""
 
     store: str
     tag: str
@@ -100,7 +100,7 @@ class LeftCopy:
 
 
 def fits(size: MoveSize, used_bytes: int | None, most_bytes: int | None) -> bool:
-    """Return whether a store with this use and limit of memory has room for the data. Without a limit, it has."""
+    """Return whether a store that uses this much of its memory limit has room for the data. Without a limit, it has."""
     if used_bytes is None or not most_bytes:
         return True
     return size.bytes <= (most_bytes - used_bytes) * _USABLE_MEMORY

@@ -1,4 +1,4 @@
-"""A namespace: where its data lie, whether it serves, and how much it may use."""
+"""A namespace: which store has its data, whether it is served, and how much it may use."""
 
 import re
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class Namespace:
     used once in all stores together, because archived logs are kept by tag.
 
     `version` grows with each change, and no value is used twice, even if a namespace is deleted and created again; 0:
-    it was never changed. `stop_ms`: a move will stop it for so long, and leases last at least as long until then; 0:
-    none is announced.
+    it was never changed. `stop_ms`: how long a move will stop it; leases last at least as long until then. 0: no move
+    is announced.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Namespace:
 
     @property
     def is_moving(self) -> bool:
-        """Return whether a move of its data is announced, or under way."""
+        """Return whether a move is announced or under way."""
         return self.state == "moving" or self.stop_ms > 0
 
     @property

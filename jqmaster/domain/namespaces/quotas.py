@@ -47,12 +47,12 @@ def quotas_set(quotas: Quotas) -> dict[str, int]:
 
 
 def quota_fault(name: str, value: int) -> str | None:
-    """Return why a quota cannot have this value; None: it can."""
+    """Return why this value is invalid for a quota; None: it is valid."""
     if value < 1:
         return "must be at least 1; leave it out for the default of the installation"
     return f"must be at most {MOST[name]}" if value > MOST[name] else None
 
 
 def quotas_of(entries: Sequence[str]) -> Quotas:
-    """Return the quotas of a setting, such as `waiting_jobs=100000`, whose form is checked."""
+    """Return the quotas in the value of a setting, such as `waiting_jobs=100000`, which has been validated."""
     return Quotas(**{name: int(value) for name, _, value in (entry.partition("=") for entry in entries)})

@@ -1,4 +1,4 @@
-"""Takes part in the moves of namespaces: releases those that are moved away, and does the work of a mover."""
+"""Takes part in moves of namespaces: stops serving those that are being moved, and does the work of a mover."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# While a namespace is being moved, and otherwise.
+# The intervals of rounds while a namespace is being moved, and otherwise.
 BUSY_S: Final = 0.25
 IDLE_S: Final = 60.0
 
 
 class MoveLoop(PeriodicLoop):
-    """Component. It takes a move that no other master works on, and removes copies whose time is over. An installation
-    without namespaces asks its store nothing. `is_served`: whether this process still serves a namespace, or answers a
-    request to it."""
+    """Component. It takes moves that no other master works on, and removes copies that were kept long enough. An
+    installation without namespaces asks its store nothing. `is_served`: whether this process still serves a namespace,
+    or answers a request to it."""
 
     is_vital = False
 
@@ -77,7 +77,7 @@ class MoveLoop(PeriodicLoop):
         self._wake.clear()
 
     async def _release(self, namespace: Namespace) -> None:
-        """Tell the mover that this master does not serve the namespace, once it does not."""
+        """Once this master has stopped serving the namespace, tell the mover."""
         name, version = namespace.name, namespace.version
         if namespace.state != "moving" or self._released.get(name) == version or self._is_served(name):
             return

@@ -17,7 +17,7 @@ from jqmaster.store.link.shard import Shard
 
 class NamespaceCredentials:
     """The tokens that open a namespace: its own, which are in its store, and those of the installation. While the store
-    of these does not answer, those that only push and work are believed for `stale_tokens_s`."""
+    of the installation does not answer, its tokens that only push and work are accepted for `stale_tokens_s`."""
 
     def __init__(
         self, own: IdentityDirectory, installation: IdentityDirectory, stale_tokens_s: LiveValue[float]

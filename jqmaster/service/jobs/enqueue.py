@@ -189,7 +189,7 @@ class EnqueueService:
         """Refuse a push that is larger than a whole second's quota, and so would never be accepted."""
         most = self._most_per_s.current
         if most is not None and len(specs) > most:
-            rule = f"must have at most {most} jobs, because the namespace may push so many in a second"
+            rule = f"must have at most {most} jobs, which is how many the namespace may push in a second"
             raise InvalidError(
                 f"jobs: {rule}; push several times",
                 code="push_over_quota",

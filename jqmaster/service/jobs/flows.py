@@ -18,7 +18,7 @@ MOST_JOBS: Final = 1_000
 MOST_LINKS: Final = 10_000
 # The most members of a batch that are checked for links to other jobs.
 MOST_MEMBERS: Final = 2_000
-# A flow takes up to a few dozen reads, so many flows at once would keep other callers of the store waiting.
+# A flow takes up to a few dozen reads. Many flows at once would keep other callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2
 
 

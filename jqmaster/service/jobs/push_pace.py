@@ -13,8 +13,8 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# So many waiting jobs keep all workers busy for a while. Further pushes gain nothing now, while claims and results need
-# the store's time.
+# This many waiting jobs keep all workers busy for a while. Further pushes gain nothing now, while claims and results
+# need the store's time.
 ENOUGH_WAITING: Final = 20_000
 # After a batch, pushes rest for this many times as long as it took. They get a third of the time, and
 # everything else gets two thirds.

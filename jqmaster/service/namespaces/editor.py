@@ -106,8 +106,8 @@ class NamespaceEditor:
         """Remove a closed namespace from the registry. Its data stay in their store, and a namespace with the same tag
         takes them over.
 
-        `is_forced`: also if it has unfinished jobs, if its store does not answer, or if its entry cannot be read. Raise
-        NotFoundError, PreconditionFailedError, ConflictError, DamagedError.
+        `is_forced`: remove it even if it has unfinished jobs, its store does not answer, or its entry cannot be read.
+        Raise NotFoundError, PreconditionFailedError, ConflictError, DamagedError.
         """
         for _ in range(MAX_REPEATS):
             try:
@@ -150,11 +150,11 @@ class NamespaceEditor:
         return replace(self._default, title=stored.title, quotas=stored.quotas, version=stored.version)
 
     async def _check_new(self, new: Namespace, *, takes_over: bool) -> None:
-        """Raise an error if a new namespace cannot be served where it is to lie."""
+        """Raise an error if a new namespace cannot be served in its store."""
         if new.store not in self._places.names:
             raise refusal(
                 ("store",),
-                f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
+                f"is not one of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
         await check_masters(self._masters, self._pace.current)
         shard = await self._places.shard_of(new)

@@ -31,12 +31,12 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 logger = logging.getLogger(__name__)
 
-# How often the mover records how far it is, which renews its hold, and how often it looks at what it waits for.
+# How often the mover records its progress, which renews its hold, and how often it checks what it waits for.
 RECORD_S: Final = 1.0
 POLL_S: Final = 0.2
-# All masters that live must have stopped serving the namespace within this time.
+# All live masters must stop serving the namespace within this time.
 RELEASE_WITHIN_S: Final = 20.0
-# After so many movers, the namespace is opened again where it was.
+# After this many movers, the namespace is opened again at the source.
 MOST_MOVERS: Final = 4
 RETRY_S: Final = 1.0
 
@@ -78,13 +78,13 @@ class Mover:
         self._is_lost = False
 
     async def run(self) -> None:
-        """Go on with the move until it has ended, or another master has taken it. If this is canceled, another master
-        may take it at once."""
+        """Continue the move until it ends, or until another master takes it. If this is canceled, another master may
+        take it at once."""
         keeper = asyncio.create_task(self._keep_hold())
         try:
             await self._work()
         except LostMoveError:
-            logger.warning("another master goes on with the move of namespace %s", self._name)
+            logger.warning("another master has taken over the move of namespace %s", self._name)
         except asyncio.CancelledError:
             # best effort: the hold ends by itself.
             with contextlib.suppress(JqmasterError, LostMoveError):
@@ -102,7 +102,7 @@ class Mover:
             return
         try:
             if self._number > MOST_MOVERS:
-                raise _StoppedError(f"{MOST_MOVERS} masters have tried it, and none came to the end")
+                raise _StoppedError(f"{MOST_MOVERS} masters have tried it, and none finished it")
             await self._move()
         except (LostMoveError, asyncio.CancelledError):
             raise
@@ -141,7 +141,7 @@ class Mover:
             await self._wait(2 * self._tools.heartbeat_s.current + 1.0)
 
     async def _stop_service(self) -> Namespace:
-        """Let no master serve the namespace any longer. Return its entry in the registry."""
+        """Make all masters stop serving the namespace. Return its entry in the registry."""
         self._step = "closing"
         while True:
             self._look()
@@ -153,8 +153,8 @@ class Mover:
                 return replace(stopped, version=version)
 
     async def _until_released(self, namespace: Namespace) -> None:
-        """Wait until no master that lives serves the namespace: neither one that the store of the registry sees, nor
-        one that only the source sees."""
+        """Wait until no live master serves the namespace. Masters count whether the registry's store or only the source
+        knows them."""
         source = MasterStore(await self._tools.places.shard_of(replace(namespace, store=self._terms.source)))
         began_s = self._tools.clock.monotonic_s()
         while True:
@@ -184,7 +184,7 @@ class Mover:
             self._progress = replace(self._progress, compared=self._progress.compared + keys)
 
         async for difference in differences(source.shard, target.shard, on_page=count):
-            raise _StoppedError(f"the copy is not the same: {difference}")
+            raise _StoppedError(f"the copy differs: {difference}")
         async for finding in fsck.check(
             target.shard.client, target.shard.keys, on_keys=lambda _: self._look()
         ):
@@ -220,7 +220,7 @@ class Mover:
         await self._surely(lambda: self._end(opened, stopped.end, left))
 
     async def _removed(self, namespace: Namespace) -> LeftCopy | None:
-        """Remove the copy. Return the part that could not be removed; None: nothing is left."""
+        """Remove the copy. Return the remainder, if it could not be removed; None: nothing is left."""
         try:
             copy = await self._data_in(namespace, self._terms.target)
             await copy.reserve()
@@ -255,7 +255,7 @@ class Mover:
     async def _entry(self) -> Namespace:
         found = await self._tools.namespaces.get(self._name)
         if found is None:
-            raise ConflictError(f"namespace {self._name} is gone from the registry")
+            raise ConflictError(f"namespace {self._name} is no longer in the registry")
         return found
 
     async def _data_in(self, namespace: Namespace, store: str) -> FrozenData:
@@ -290,7 +290,7 @@ class Mover:
             await self._tools.clock.sleep(min(left_s, POLL_S))
 
     def _look(self) -> None:
-        """Raise the reason for which the move does not go on."""
+        """Raise an error if the move is not to continue."""
         if self._is_lost:
             raise LostMoveError
         if self._aborted_by and self._step != "returning":

@@ -1,4 +1,4 @@
-"""Orders of moves: what is checked before one begins, and how one is aborted."""
+"""Begin and abort moves: what is checked before a move begins."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -26,14 +26,14 @@ from jqmaster.store.namespaces.copying import measured, moved_keys
 from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# Leases last at least this long from the announcement on, because an estimate of the stop may be too short.
+# The shortest lease from the announcement on, because the stop may take longer than estimated.
 LEAST_LEASE_MS: Final = 120_000
 
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """A move that has been checked and not begun. `keeps_leases`: the expected stop is shorter than the longest lease,
-    so that running jobs keep theirs."""
+    """A move that has been checked but not begun. `keeps_leases`: running jobs keep their leases, because the expected
+    stop is shorter than the longest lease."""
 
     namespace: Namespace
     target: str
@@ -75,13 +75,13 @@ class MoveService:
         if target not in self._places.names:
             raise refusal(
                 ("store",),
-                f"is none of the configured stores, {', '.join(self._places.names)}; configure it at every master",
+                f"is not one of the configured stores, {', '.join(self._places.names)}; configure it at every master",
             )
         if target == namespace.store:
             raise refusal(
                 ("store",),
-                "is the store in which the namespace lies already; to move it to another node of a Cluster, let the "
-                "engine move its slot, as docs/store.md says",
+                "already has the data of the namespace; to move it to another node of a Cluster, let the engine move its "
+                "slot, as docs/store.md says",
             )
         if namespace.is_moving:
             raise ConflictError(f"namespace {name} is already being moved", code="move_under_way")
@@ -105,7 +105,7 @@ class MoveService:
         return MovePlan(namespace, target, size)
 
     async def begin(self, name: str, target: str, who: str) -> Move:
-        """Begin to move a namespace. A master goes on with it at once. Raise what `plan` raises."""
+        """Begin to move a namespace. A master takes the move at once. Raise what `plan` raises."""
         plan = await self.plan(name, target)
         present, size = plan.namespace, plan.size
         stop_ms = min(MOST_STOP_MS, max(LEAST_LEASE_MS, size.stop_ms))
@@ -147,7 +147,7 @@ class MoveService:
         return found
 
     async def _fit(self, namespace: Namespace, target: str) -> Shard:
-        """Return the place for the data, if the store can take them."""
+        """Return the place for the data. Raise ConflictError if the store cannot take them."""
         try:
             place = await self._places.shard_of(replace(namespace, store=target))
         except NotFoundError:
@@ -163,7 +163,7 @@ class MoveService:
                 "them there, or choose another store",
                 code="namespace_has_data",
             )
-        # A move that failed, or that led away from there, has left frozen data, which the mover removes.
+        # These data are a frozen copy that a former move left. The mover removes it.
         if await place.client.command("EXISTS", place.keys.frozen):
             return place
         async for keys in moved_keys(place):
@@ -184,7 +184,8 @@ class MoveService:
 
 
 async def _check_clocks(source: Shard, target: Shard, source_name: str, target_name: str) -> None:
-    """Raise ConflictError if the clocks of the stores differ by too much: due times and leases are carried over."""
+    """Raise ConflictError if the clocks of the stores differ by too much, because due times and leases are copied
+    unchanged."""
     before_ms = await source.now_ms()
     there_ms = await target.now_ms()
     after_ms = await source.now_ms()

@@ -1,4 +1,4 @@
-"""The stores in which namespaces may lie, and a look into the data of one namespace."""
+"""The stores that may hold namespaces, and access to the data of one namespace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Places(Protocol):
         ...
 
     async def shard_of(self, namespace: Namespace) -> Shard:
-        """Return where the data of a namespace lie. Raise StoreUnavailableError, and StoreUnfitError also if the store
+        """Return where the data of a namespace are. Raise StoreUnavailableError, and StoreUnfitError also if the store
         is not configured here."""
         ...
 

@@ -36,7 +36,7 @@ from jqmaster.store.link.scripts import Arg
 KEYS_PER_PAGE: Final = 200
 _BYTES_PER_READ: Final = 1 << 20
 _BYTES_PER_ELEMENT: Final = 256
-# At most so many changed keys are left for the pause.
+# At most this many changed keys are left for the pause.
 _FEW_CHANGED: Final = 500
 _MOST_ROUNDS: Final = 12
 _MOST_PAUSES: Final = 4

@@ -15,7 +15,7 @@ from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# If a constraint has more values than this, only so many are examined, those with the most waiting jobs first.
+# If a constraint has more values than this, only this many are examined, those with the most waiting jobs first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
 # How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings an older

@@ -60,7 +60,7 @@ class PushRefusal(ABC):
     @property
     @abstractmethod
     def rule(self) -> str:
-        """The fault of the field, as the error for it says."""
+        """The fault of the field, in the words of its error."""
 
     def detail(self, count: int = 1) -> str:
         """Return the detail of the error that refuses `count` jobs for this reason."""

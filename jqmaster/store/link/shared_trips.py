@@ -8,9 +8,9 @@ from jqmaster.store.link.scripts import ScriptCall
 
 # How long a call waits for those of other shards.
 GATHER_S: Final = 0.1
-# The store runs the calls of one round trip without a pause, so more of them are divided.
+# The most calls in one round trip, because the store runs them without a pause.
 MOST_TOGETHER: Final = 50
-# While so many round trips are under way, calls wait for the end of one.
+# While this many round trips are under way, calls wait for the end of one.
 MOST_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]

@@ -1,4 +1,4 @@
-"""Reads the data of a namespace that nobody changes, and compares them with their copy in another store."""
+"""Reads the data of a namespace while nobody changes them, and compares them with their copy in another store."""
 
 import asyncio
 import hashlib
@@ -12,18 +12,19 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Keys that are read in one round trip, and of each of them so much.
+# How many keys one round trip reads, and how much of each key.
 _KEYS_PER_READ: Final = 100
 _ELEMENTS_PER_PART: Final = 500
 _ENTRIES_PER_PART: Final = 50
 _BYTES_PER_PART: Final = 1 << 16
 # Keys that belong to a place or to processes, and not to the data.
 OF_THE_PLACE: Final = frozenset({b"frozen", b"generation", b"leader", b"demoted", b"masters", b"master_info"})
-# The keys of a page whose size is looked at, and about what the server needs besides the content.
+# How many keys of a page are measured, and about how many bytes the server needs besides the content.
 _SAMPLE: Final = 10
 _BYTES_PER_KEY: Final = 150
 _BYTES_PER_ELEMENT: Final = 40
-# An expiry is read as the rest of its time, and written by the other store's clock.
+# How much two expiries of one key may differ: the time that is left is read here, and the other store's clock starts it
+# there.
 _SAME_EXPIRY_MS: Final = 1_500
 _GONE: Final = -2
 

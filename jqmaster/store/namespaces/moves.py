@@ -24,7 +24,7 @@ from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.documents import encode_namespace, stored_version
 
-# A mover that is silent for so long is replaced by another master.
+# Another master replaces a mover that is silent for this long.
 HOLD_MS: Final = 10_000
 _RELEASED: Final = "released:"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)
@@ -36,7 +36,7 @@ class LostMoveError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MoveEnd:
-    """How a move ended: its last step, how far it came, and the audit entry."""
+    """The end of a move: its last step, how far it came, and the audit entry."""
 
     step: MoveStep
     progress: MoveProgress

@@ -9,7 +9,7 @@ from jqmaster.domain.jobs.job import INDEXED, STATES, WAITING
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# About so many records are measured at each look. If fewer jobs wait, all of them are, and the sum is exact.
+# About how many records are measured each time. If fewer jobs wait, all of them are measured, and the sum is exact.
 DRAWS: Final = 256
 # The names with the most ready jobs are measured by themselves. Some of the other names stand for all of those.
 LARGEST_NAMES: Final = 24

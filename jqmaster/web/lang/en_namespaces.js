@@ -41,10 +41,10 @@ export default {
     "Hash tag of its keys. If the store has data with this tag, the namespace takes them over. Empty: its name.",
   "namespaces.more": "Take over data",
   "namespaces.waiting_jobs": "Most waiting jobs",
-  "namespaces.waiting_jobs.hint": "While so many jobs wait, pushes are refused.",
+  "namespaces.waiting_jobs.hint": "While this many jobs wait, pushes are refused.",
   "namespaces.waiting_bytes": "Most bytes of waiting jobs",
   "namespaces.waiting_bytes.hint":
-    "While waiting jobs have so many bytes with their arguments, pushes are refused. Masters estimate them.",
+    "While the records of waiting jobs, with their arguments, have this many bytes, pushes are refused. Masters estimate the sum.",
   "namespaces.pushes_per_s": "Most pushed jobs in a second",
   "namespaces.pushes_per_s.hint": "Further jobs are refused until the next second begins.",
   "namespaces.argument_bytes": "Largest argument (bytes)",

@@ -15,7 +15,7 @@ export default {
   "personal.found": "{count} object found||{count} objects found",
   "personal.progress": "{done} of about {total} jobs searched",
   "personal.bar": "Jobs searched",
-  "personal.none": "Nothing found where the search can look.",
+  "personal.none": "Nothing found in what can be searched.",
   "personal.none.yet": "Nothing found so far.",
   "personal.results": "Objects found",
   "personal.act": "Action",

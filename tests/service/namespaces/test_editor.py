@@ -188,7 +188,7 @@ async def test_a_faulty_name_and_an_unknown_store_are_refused(one: EditorWorld) 
         assert text in invalid.value.errors[0].msg
     with pytest.raises(InvalidError) as invalid:
         await one.put("shop", store="c")
-    assert "is none of the configured stores, default, b" in invalid.value.errors[0].msg
+    assert "is not one of the configured stores, default, b" in invalid.value.errors[0].msg
 
 
 async def test_there_are_at_most_as_many_as_the_setting_allows(one: EditorWorld) -> None:

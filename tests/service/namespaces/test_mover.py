@@ -203,7 +203,7 @@ async def test_a_copy_that_differs_is_not_served(one: MoveWorld, monkeypatch: py
     move = await one.run()
     assert (move.step, move.progress.reason) == (
         "failed",
-        f"the copy is not the same: job:{ids[2]} has other content in the copy",
+        f"the copy differs: job:{ids[2]} has other content in the copy",
     )
     assert await one.served_at() == ["default"]
 
@@ -223,7 +223,7 @@ async def test_data_that_a_sleeping_master_changed_after_they_were_copied_are_fo
     monkeypatch.setattr(Mover, "_copy", with_a_sleeper)
     move = await one.run()
     assert move.step == "failed"
-    assert "the copy is not the same: worker" in move.progress.reason
+    assert "the copy differs: worker" in move.progress.reason
 
 
 async def test_a_sleeping_master_enqueues_claims_and_leads_nothing_at_the_source(one: MoveWorld) -> None:

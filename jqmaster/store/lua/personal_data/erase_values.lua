@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Replaces values of a job that is over by values without what a person asked to be erased, and writes the audit entry.
--- Works in a full store, too, because nothing grows but by the name of the erased value.
+-- Works in a full store, too, because only the path of each erased value is added.
 -- KEYS job:string history:list result:string challenged:zset audit:stream
 -- ARGV now_ms tag job_id attempt(of the job as the caller read it) finished_at_ms(the same)
 --   content(the record from the length of its extras on; empty: unchanged) result(empty: unchanged)
@@ -34,7 +34,7 @@ if content ~= '' then
 end
 if entries > 0 then redis.call('UNLINK', history_key) end
 for i = FIRST, #ARGV do redis.call('RPUSH', history_key, ARGV[i]) end
--- A result that was fetched meanwhile stays gone.
+-- XX: a result that was fetched and deleted meanwhile is not written again.
 if result ~= '' then redis.call('SET', result_key, result, 'XX') end
 if string.find(drops, 'p', 1, true) then redis.call('UNLINK', tag .. 'progress:' .. id) end
 if string.find(drops, 's', 1, true) then redis.call('UNLINK', tag .. 'parts:' .. id) end

@@ -21,7 +21,7 @@ local FIRST = 13
 if now_ms > until_ms then return {'late'} end
 local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 if url ~= '' and (replaced or '') ~= former then return {'late'} end
--- Workers are looked at one by one only where their number may be too high.
+-- Examines workers one by one only if there may be too many.
 if max_workers and redis.call('ZCOUNT', workers_key, now_ms - stale_ms, '+inf') >= max_workers then
   local counted = 0
   for _, id in ipairs(redis.call('ZRANGE', workers_key, now_ms - stale_ms, '+inf', 'BYSCORE')) do

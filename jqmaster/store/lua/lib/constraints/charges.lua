@@ -225,7 +225,8 @@ local charges = lazily.made_by(function()
     return tonumber(left), tonumber(until_ms), tonumber(since_ms), times
   end
 
-  -- Corrects the number that another system still admits by what an attempt has used beyond its charge.
+  -- Corrects the number that another system still admits, by the difference between what an attempt used and its
+  -- charge.
   local function settle_observed(gate_id, begun_ms, more)
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
@@ -237,7 +238,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Keeps the starts of a gate, and their sum, until the one of this instant has left the window.
+  -- Keeps the starts of a gate, and their sum, until a start at this instant has left the window.
   local function keep_until(gate_id, at_ms, period_ms, now_ms)
     local key, left_ms = tag .. 'starts:' .. gate_id, at_ms - now_ms + period_ms + 1000
     if redis.call('PTTL', key) >= left_ms then return end
@@ -246,9 +247,9 @@ local charges = lazily.made_by(function()
     redis.call('PEXPIRE', tag .. 'started:' .. gate_id, left_ms)
   end
 
-  -- Returns when a start was made by the window (nil: it has left it), when it counts from now on (nil: the window does
-  -- not count it), and the window's length. The window counts a start from its claim on; the other system counts it
-  -- from the call on, which may be much later on a busy machine.
+  -- Returns the time of a start in the window (nil: the start has left the window), the time at which the window is to
+  -- count it (nil: not at all), and the window's length. The window counts a start from its claim on; the other system
+  -- counts it from the call on, which may be much later on a busy machine.
   local function instants_of(gate_id, entry, called_ms, now_ms)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.tracks_starts) then return nil end
@@ -284,7 +285,8 @@ local charges = lazily.made_by(function()
     if begun_ms and charge < before then lowered[gate_id] = true end
   end
 
-  -- Settles an attempt at all of its gates. `report`: the time of its last call (0: not told), and thousandths by unit.
+  -- Settles an attempt at all of its gates. `report`: the time of its last call (0: unknown), and what it used of each
+  -- unit, in thousandths.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do

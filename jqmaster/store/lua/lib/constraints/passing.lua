@@ -37,11 +37,11 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Charges a claim at a gate. `kept`: the entry that the gate has of this claim already; false: none.
+  -- Charges a claim at a gate. `kept`: the entry of this claim that the gate already has; false: none.
   local function charge_at(gate, weight, id, token_bytes, begun_ms, kept)
     local list = charged[gate.id]
     if not list then
-      -- Most of many gates have no window, and make no list of starts.
+      -- Most gates have no window, and need no list of starts.
       list = {gate = gate, entries = {}, filled = 0, sum = 0, begun = gate.window_most and {} or nil, begun_sum = 0}
       charged[gate.id] = list
     end

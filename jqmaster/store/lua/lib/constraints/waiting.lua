@@ -7,7 +7,7 @@
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
-  -- By gate: the change of its number of waiting jobs in this call; the text of its key value.
+  -- By gate: by how much this call changes its number of waiting jobs, and the text of its key value.
   local more_at, text_of = {}, {}
 
   local function split_note(note)
@@ -64,7 +64,7 @@ local waiting = lazily.made_by(function()
         noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
         filled = filled + 2
       end
-      -- Most values have at most one waiting job. The list of gates with the most waiting jobs leaves them out.
+      -- The list of the most crowded gates leaves out gates with one waiting job, which most gates have.
       local its_crowd = now > 1 and crowd(now) or 0
       if its_crowd ~= (before > 1 and crowd(before) or 0) then
         if its_crowd > 0 then

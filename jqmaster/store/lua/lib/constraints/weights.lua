@@ -70,7 +70,7 @@ local weights = lazily.made_by(function()
         first = first or gate
       end
     end
-    -- The job goes on waiting where it has room already. Otherwise others would use up one gate while it waits at
+    -- The gates that keep room for the job go on doing so. Otherwise other jobs would use up one gate while it waits at
     -- another.
     for _, gate in ipairs(first and weighted or {}) do
       if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
@@ -78,7 +78,7 @@ local weights = lazily.made_by(function()
     return first
   end
 
-  -- Keeps room at a gate that is closed to all jobs for this one.
+  -- Keeps room for this job at a gate that is closed to all jobs.
   local function keep_at_closed(gate, found, place)
     if gate.weight_default and not (gate.is_paused or gate.is_damaged or gate.held_until_ms) then
       weighing.keep_for(gate, at(gate, found), place)

@@ -4,7 +4,7 @@
 local claim_shares = (function()
   local workers, max_bytes = ARGV.workers, tonumber(ARGV.max_bytes)
   local ID_LENGTH, WORKER_LENGTH, KEYS_EACH = 16, 21, 3
-  -- `all`: also those of workers that may take no jobs. `open`: the others. `limit`: the jobs of all of these together.
+  -- `all`: including workers that may take no jobs. `open`: without those. `limit`: the jobs of all of these together.
   local all, open, limit = {}, {}, 0
   -- The share that is being filled, and the numbers of jobs and bytes at which it is full.
   local filling, full_at, full_at_bytes = 1, 0, max_bytes

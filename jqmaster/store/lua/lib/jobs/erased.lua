@@ -1,10 +1,11 @@
 -- include lib/jobs/record.lua
--- Jobs of which people erased a value. `erased` in the extras of such a job has the paths of the values.
+-- Jobs with erased values. `erased` in the extras of such a job lists the paths of the values.
 local erased = (function()
-  -- Returns whether a value is gone that the job needs to run. `head`: the result of `record.read_head`.
+  -- Returns whether the job cannot run again because a value that it needs was erased. `head`: the result of
+  -- `record.read_head`.
   local function cannot_run(job_key, head)
     local extras = record.extras_of(job_key, head)
-    -- Few jobs have extras, and hardly any has this one.
+    -- Few jobs have extras, and hardly any of these have `erased`.
     if not string.find(extras, 'erased', 1, true) then return false end
     local ok, fields = pcall(cmsgpack.unpack, extras)
     local paths = ok and type(fields) == 'table' and fields.erased

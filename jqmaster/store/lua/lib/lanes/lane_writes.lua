@@ -193,7 +193,7 @@ local lane_writes = (function()
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
-  -- Writes the jobs of one lane, and gathers what follows from them. See `write`.
+  -- Writes the jobs of one lane. Adds to `ready_more`, `freed` and `left`, which `write` writes for all lanes together.
   local function write_lane(lane, ready_more, freed, left)
     if lane.freed then
       if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
@@ -214,7 +214,7 @@ local lane_writes = (function()
   end
 
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
-  -- never started (nil: none). Returns whether jobs may start that could not before.
+  -- never started (nil: none). Returns whether jobs may start now that could not before.
   local function write(unstarted_tokens)
     local freed, ready_more, left = {}, {}, {}
     lists.alone(list_new)

@@ -2,7 +2,7 @@
 -- include lib/lists.lua
 -- include lib/constraints/gates.lua
 -- include lib/lanes/lanes.lua
--- Parks lanes and groups at closed gates until these open, so that claims do not read them.
+-- Parks lanes and groups at closed gates until the gates open, so that claims do not read them.
 --
 -- A lane is parked at the gate that was closed. When the gate opens, only the first lane of each group is opened. The
 -- next one is opened after that lane has been served. So any number of parked lanes costs nothing. A closed shared gate
@@ -44,7 +44,7 @@ local parking = lazily.made_by(function()
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
-  -- Returns those of the gates that have waiters.
+  -- Returns the gates among these that have waiters.
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end

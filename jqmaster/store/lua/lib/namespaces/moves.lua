@@ -1,6 +1,6 @@
 -- The record of a move, as the scripts of moves read it.
 local moves = (function()
-  -- Returns whether the caller is the mover that took the move last. `number`: the one that it was given.
+  -- Returns whether the caller is the newest mover. `number`: the one that the caller got when it took the move.
   local function is_mover(move_key, number)
     return redis.call('HGET', move_key, 'number') == number and redis.call('HGET', move_key, 'until') ~= '0'
   end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes keys of a copy that no master serves: one that a move left behind, or that it has to begin again.
+-- Removes keys of a copy that no master serves, because a move left it behind or has to copy again.
 -- KEYS frozen:string [+ key:string]
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | other

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Ends a move: writes the registry's entry, with the store in which the data are from now on, and notes where a copy
--- was left that is to be removed.
+-- Ends a move: writes the registry's entry, which names the store that has the data from now on, and records where a
+-- copy is left to be removed.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) step(the
 --   last one) progress left(the copy; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel
@@ -24,7 +24,7 @@ if version == '' or not registry.is_version(namespaces_key, name, version) then 
 
 registry.write(namespaces_key, settings_key, name, tag, document, now_ms)
 local kept = redis.call('HMGET', move_key, 'id', 'terms', 'abort')
--- Without the acknowledgements of the masters.
+-- Drops the masters' acknowledgements.
 redis.call('DEL', move_key)
 redis.call('HSET', move_key, 'id', kept[1], 'terms', kept[2], 'abort', kept[3] or '', 'number', number, 'until', '0',
   'step', step, 'progress', progress, 'ended_at', now_ms)

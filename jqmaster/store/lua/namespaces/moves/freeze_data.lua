@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Freezes the data of a namespace at the store that it leaves: takes their mark away, so that nothing is enqueued there
--- and no master opens them, and the lead, so that no leader claims or settles there. A later mover freezes them anew.
+-- Freezes the data of a namespace in the store that they leave. Removes their mark, so that no job is enqueued there
+-- and no master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them anew.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
 -- ARGV now_ms id(of the move) number(of the mover)
 -- REPLY ok:mark of the data | no_data | other
@@ -26,6 +26,6 @@ redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ' 
 redis.call('DEL', generation_key)
 redis.call('HDEL', rules_key, 'mark')
 local epoch = leadership.begin(leader_key, epoch_key, now_ms, id, 'moved', SHORTLY_MS)
--- Without an end, so that nobody is elected here.
+-- The lock never expires, so nobody is elected here.
 redis.call('SET', leader_key, epoch .. ':' .. id)
 return {'ok', mark}

@@ -1,6 +1,6 @@
 #!lua
--- Reserves a tag of a store for the data of a namespace that is moved there. Data that an earlier attempt of this move,
--- or an earlier move, left there are no reason to refuse: no master serves them.
+-- Reserves a tag of a store for the data of a namespace that is moved there. Data that an earlier move, or an earlier
+-- attempt of this one, left there do not matter: no master serves them.
 -- KEYS frozen:string generation:string rules:hash
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | has_data | other

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Records how far a move is, and renews the mover's hold.
 -- KEYS move:hash moves:zset
--- ARGV now_ms name number step progress hold_ms(0: give the move back, so that another master goes on with it)
+-- ARGV now_ms name number step progress hold_ms(0: release the move, so that another master continues it)
 -- REPLY ok:who wants it aborted(empty: nobody) | lost
 -- CHECKS FIRST that the caller is the mover
 -- include lib/clock.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Makes a master the mover of a namespace, if no other one works on the move. A mover that renews its hold no longer is
--- replaced, and its number is no longer valid.
+-- Makes a master the mover of a namespace, unless another one works on the move. A mover that stops renewing its hold
+-- is replaced, and its number becomes invalid.
 -- KEYS move:hash moves:zset
 -- ARGV now_ms name master_id hold_ms
 -- REPLY ok:number | held | none
@@ -11,7 +11,7 @@ local now_ms, name, master_id, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 
 local due_ms = tonumber(redis.call('ZSCORE', moves_key, name) or '-1')
 if due_ms < 0 then return {'none'} end
--- A hold that ends later than any begins now was given before the clock was set back.
+-- A hold that ends later than a new one would was given before the clock was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
 local number = tonumber(redis.call('HGET', move_key, 'number') or '0') + 1

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives the data of a namespace their mark, so that masters serve them: where they were if the move failed, otherwise
--- where they have been copied to.
+-- Sets the mark of a namespace's data, so that masters serve them: at the source if the move failed, otherwise at the
+-- target.
 -- KEYS frozen:string generation:string rules:hash leader:string
 -- ARGV id(of the move) number(of the mover) mark(of the data)
 -- REPLY ok | other
