@@ -858,7 +858,7 @@ var en_definitions_default = {
   "definitions.weekly_at": "{days} at {at}",
   "definitions.monthly_at": "monthly on day {day} at {at}",
   "definitions.monthly_last_at": "monthly on the last day at {at}",
-  "definitions.way.every": "At a fixed interval of minutes or hours",
+  "definitions.way.every": "Every few minutes or hours",
   "definitions.way.hourly": "Hourly",
   "definitions.way.daily": "Daily",
   "definitions.way.weekly": "Weekly",
