@@ -161,7 +161,7 @@ async def events(
     batch: int,
     rate: float = 0.0,
 ) -> Told:
-    """Send `count` events of so many types in turn, `batch` in one POST. `rate`: events a second, 0 for as
+    """Send `count` events of this many types in turn, `batch` in one POST. `rate`: events a second, 0 for as
     many as possible."""
     payload = {"n": 7, "x": argument_of(argument_bytes)}
     requests = [
@@ -265,7 +265,7 @@ async def bulk(
     pushers: int = 1,
     batch: str = "",
 ) -> Told:
-    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of so many values under `k`.
+    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of this many values under `k`.
     `batch`: the ID of the batch of all of them."""
     text = argument_of(argument_bytes)
     options = {"batch": batch} if batch else {}

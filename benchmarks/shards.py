@@ -40,7 +40,7 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
 
 
 async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
-    """Measure the CPU of a job in one namespace of so many, without what all of them cost when idle."""
+    """Measure the CPU of a job in one of this many namespaces, without what all of them cost when idle."""
     with running_system() as system:
         if namespaces > 1:
             await _open(system, namespaces - 1)
@@ -64,7 +64,7 @@ async def _cpu_of_idle(system: System, seconds: float) -> dict[str, float]:
 
 
 async def _open(system: System, namespaces: int) -> None:
-    """Create so many namespaces, and return when each is led."""
+    """Create this many namespaces, and return when each is led."""
     client = StoreClient(system.store_url, connections=2)
     try:
         await _create(Shard(client, Keys(str(Settings.model_fields["shard"].default))), namespaces)

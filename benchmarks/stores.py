@@ -65,7 +65,7 @@ class Stores:
 
 @contextlib.contextmanager
 def several(count: int, *, is_linked: bool = False, **options: Any) -> Iterator[Stores]:
-    """Run a system with so many stores, over which the namespaces are spread."""
+    """Run a system with this many stores, over which the namespaces are spread."""
     with contextlib.ExitStack() as stack:
         others = [StoreServer() for _ in range(count - 1)]
         for one in others:

@@ -144,7 +144,7 @@ def send_events(
     connections: int = 4,
     rate: float = 0.0,
 ) -> Figures:
-    """Send events with keys of their own, in batches, to so many definitions: each event starts the job of
+    """Send events with keys of their own, in batches, to this many definitions: each event starts the job of
     one, which also compares a part of the payload and takes another part as the argument. There is no
     worker."""
     with running_system(workers=0, appendfsync=appendfsync) as system:

@@ -42,7 +42,7 @@ async def waited(argument: float) -> float:
 
 @worker.handler("nap")
 async def nap(argument: float) -> None:
-    """Take so many seconds, and nothing else."""
+    """Take this many seconds, and nothing else."""
     await asyncio.sleep(argument)
 
 

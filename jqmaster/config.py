@@ -318,7 +318,7 @@ class Settings(BaseSettings):
         le=DAY_S,
         description="How long namespaces of other stores still believe tokens of the installation that only push and "
         "work, while the store of `redis_url` does not answer. Nobody can revoke one meanwhile. Tokens with other "
-        "scopes are believed for 5 s.",
+        "scopes are accepted for 5 s.",
     )
     viewers_see_content: bool = Field(
         False,

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def write_users(file: Path, rows: int) -> None:
-    """Write a CSV file with so many users."""
+    """Write a CSV file with this many users."""
     with file.open("w", newline="") as lines:
         csv.writer(lines).writerows((number, f"user {number}") for number in range(rows))
 

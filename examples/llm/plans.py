@@ -16,7 +16,7 @@ SHARE: Final = 0.96
 
 
 def constraints_for(requests: int, tokens: int, window_s: float) -> dict[str, dict[str, Any]]:
-    """Return the constraints for an API that admits so many requests and tokens in any window."""
+    """Return the constraints for an API that admits this many requests and tokens in any window."""
 
     def rate(most: int) -> dict[str, Any]:
         return {"limit": int(most * SHARE), "period_s": window_s}

@@ -7,7 +7,7 @@ class Account(models.Model):
     """Somebody who posts and reads."""
 
     name = models.CharField(max_length=30, unique=True)
-    # Writing to the feed of this account fails so many times, so that retries can be watched.
+    # Writing to the feed of this account fails this many times, so that retries can be watched.
     faults_left = models.PositiveSmallIntegerField(default=0)
 
     def __str__(self) -> str:

@@ -96,8 +96,8 @@ def running_site(
 
 
 def limit_feeds(master_url: str, at_once: int) -> None:
-    """Put the constraint `feeds`: at most so many feeds are written to at a time. It is in force at once, also while a
-    post is on its way, and operators change it on its page, or with `jqmaster constraints put`."""
+    """Put the constraint `feeds`: at most this many feeds are written to at a time. It is in force at once, also while
+    a post is on its way, and operators change it on its page, or with `jqmaster constraints put`."""
     matcher = {"field": "name", "op": "eq", "value": "examples.microblog.tasks.insert_into_feed"}
     answer = httpx.put(
         f"{master_url}/api/constraints/feeds",

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=40)
     parser.add_argument("--faults", type=float, default=1.0, help="factor of all faults of the other systems")
     parser.add_argument(
-        "--kill-every", type=float, help="kill a master or a worker about every so many seconds"
+        "--kill-every", type=float, help="kill a master or a worker about every this many seconds"
     )
     parser.add_argument(
         "--redis",
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", type=int, default=200, help="orders that a step has in work at a time")
     parser.add_argument("--answer-within", type=float, default=20.0, help="time to wait for a callback, in s")
-    parser.add_argument("--within", type=float, default=3_600.0, help="give up after so many seconds")
+    parser.add_argument("--within", type=float, default=3_600.0, help="give up after this many seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--by-hand", action="store_true", help="you approve the dear orders, nobody else does"

@@ -21,7 +21,8 @@ STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
 
 class _LateFeed:
-    """Component. Opens the feed when the first request has made it, as if the feed had started with this component."""
+    """Component. Opens the feed that the first request creates. The feed's failures are reported as those of this
+    component."""
 
     def __init__(self) -> None:
         self._feed: LiveFeed | None = None
@@ -41,8 +42,8 @@ class _LateFeed:
 
 
 class OpenNamespace:
-    """A shard, and `follows`: components that follow documents in the shard's store. `make_requests`: builds the
-    services for requests, when the first request comes."""
+    """`follows`: components that follow documents in the shard's store. `make_requests`: builds the services for
+    requests when the first request comes."""
 
     def __init__(
         self,

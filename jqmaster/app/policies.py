@@ -89,7 +89,7 @@ class Policies:
 
 
 class ProlongedTimes(LiveValue[JobTimes]):
-    """Durations of which the lease lasts at least `least_ms`."""
+    """Durations with a lease of at least `least_ms`."""
 
     def __init__(self, times: LiveValue[JobTimes], least_ms: Callable[[], int]) -> None:
         self._times = times

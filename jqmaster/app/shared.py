@@ -29,7 +29,7 @@ class Shared:
     A namespace has three values of its own: `prefix` begins its paths, `versions` follows the versions in its store,
     which are those in `live` for the default namespace, and `portions` are its portions of `bounds`.
 
-    `rests`: where loops wait that have nothing to do.
+    `rests`: where idle loops wait.
 
     `registry`: the namespaces of the installation. `leads`: in which order masters should lead them.
 

@@ -305,7 +305,7 @@ class Keys:
         "by gate: what another system still admits, thousandths; until when, since when starts are taken from it, and "
         "when it was observed, ms",
     )
-    closed = Key("set", "while not empty", "gates at which something lies")
+    closed = Key("set", "while not empty", "gates at which lanes or groups are parked")
     counted = Key("set", "while not empty", "constraints of which gates may be known")
     gates_due = Key("sorted set", "while not empty", "gates that open by time; score: when, ms")
     holds = Key("hash", "while not empty", "gates that a worker asked to hold, and until when, ms")
@@ -431,7 +431,7 @@ class Keys:
     )
     batch_children = NamedKey("set", "with its batch", "batches that are members of it", of=("batch_id",))
     actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
-    running_actions = Key("set", "while not empty", "those of them that are under way")
+    running_actions = Key("set", "while not empty", "such actions that are under way")
     action = NamedKey(
         "hash",
         "expires",

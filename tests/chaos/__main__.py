@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--masters", type=int, default=Scale().masters)
     parser.add_argument("--workers", type=int)
     parser.add_argument(
-        "--pull", type=int, default=Scale().pulling, help="so many of the workers fetch their jobs"
+        "--pull", type=int, default=Scale().pulling, help="how many of the workers fetch their jobs"
     )
     parser.add_argument(
         "--namespaces",

@@ -112,7 +112,7 @@ async def spend(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @worker.handler(task_load.STEPPED)
 async def stepped(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """Run three steps, with a nap behind each."""
+    """Run three steps, with a nap after each."""
     claim = _claim(ctx)
     ending = "stopped"
     note("start", **claim)

@@ -292,7 +292,7 @@ def _target(rng: random.Random, hit: str, scale: Scale) -> str:
 
 
 def namespace_names(count: int) -> list[str]:
-    """Return the names of so many namespaces. The first always exists."""
+    """Return the names of this many namespaces. The first always exists."""
     return ["default", *(f"n{number:02}" for number in range(1, count))]
 
 

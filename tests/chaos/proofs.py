@@ -227,7 +227,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true", help="the shorter times of `make chaos`")
     parser.add_argument(
-        "--pull", type=int, default=Scale().pulling, help="so many of the workers fetch their jobs"
+        "--pull", type=int, default=Scale().pulling, help="how many of the workers fetch their jobs"
     )
     parser.add_argument(
         "--durability",

@@ -104,7 +104,7 @@ class _Replicas:
         self._wanted.append((now_s, wanted))
         while self._wanted[0][0] < now_s - down["stabilizationWindowSeconds"]:
             self._wanted.popleft()
-        # It follows the highest of the window on the way down, and at most so many pods in a period.
+        # It follows the highest of the window on the way down, and removes at most this many pods in a period.
         wanted = max(wanted, min(current, max(count for _, count in self._wanted)))
         if wanted < current:
             wanted = max(wanted, min(self._floor(policy, current, now_s) for policy in down["policies"]))

@@ -18,7 +18,7 @@ MOST_CORES: Final = 4
 
 
 def minutes(cores: int) -> int:
-    """Return how many minutes `make test` takes on so many cores with nothing beside."""
+    """Return how many minutes `make test` takes on this many cores with nothing beside."""
     return math.ceil(CPU_MINUTES / min(cores, MOST_CORES) / BUSY_SHARE)
 
 

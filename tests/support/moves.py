@@ -85,7 +85,7 @@ class MoveWorld:
         )
 
     async def seed(self, jobs: int = 5) -> list[str]:
-        """Create the namespace with so many jobs."""
+        """Create the namespace with this many jobs."""
         await generation.mark(self.source, MARK)
         leadership = await self.jobs.leadership.elect("master-1", "nonce", ttl_ms=600_000)
         assert leadership

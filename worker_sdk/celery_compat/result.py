@@ -145,7 +145,7 @@ class AsyncResult:
         """Raise the exception of a job that failed.
 
         * `propagate`: False raises nothing.
-        * `options`: change nothing.
+        * `options`: ignored.
         """
         return self.get(propagate=propagate) if self.ready() else None
 
@@ -193,7 +193,7 @@ class EagerResult(AsyncResult):
 
         * `timeout`: changes nothing.
         * `propagate`: True raises the exception of the function. False returns it.
-        * `options`: change nothing.
+        * `options`: ignored.
         """
         if self._exception is None:
             return self._value
@@ -246,7 +246,7 @@ class GroupResult:
 
         * `timeout`: seconds to wait for each.
         * `propagate`: as for `AsyncResult.get`.
-        * `options`: change nothing.
+        * `options`: ignored.
         """
         return [one.get(timeout=timeout, propagate=propagate) for one in self.results]
 
@@ -275,7 +275,7 @@ class GroupResult:
     def revoke(self, **options: Any) -> None:
         """Cancel all.
 
-        * `options`: change nothing.
+        * `options`: ignored.
         """
         for one in self.results:
             one.revoke()

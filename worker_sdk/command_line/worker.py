@@ -184,7 +184,7 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Worker:
 
 
 def _masters(given: list[str]) -> Sequence[str]:
-    """Return the addresses of `--master` in the namespace. Raise CommandError if none can have its name."""
+    """Return the addresses of `--master` in the namespace. Raise CommandError if the name is invalid."""
     try:
         return masters_or_default(given)
     except ValueError as error:

@@ -9,7 +9,7 @@ from worker_sdk.pusher.unique import EnqueuedId
 
 
 def id_of(answer: MasterAnswer) -> str:
-    """Return the ID of a job that may be another than the one that was sent."""
+    """Return the ID of a job, which may differ from the one that was sent."""
     body = answer.body
     return EnqueuedId.of(
         str(body["id"]), is_duplicate=body.get("duplicate") is True, is_replaced=body.get("replaced") is True

@@ -26,7 +26,7 @@ class Pushers(Protocol):
     def sync_pusher(self) -> "SyncPusher": ...
 
     def in_namespace(self, namespace: str) -> "Pushers":
-        """Return the clients of another namespace at the same masters. Raise ValueError if none can have this name."""
+        """Return the clients of another namespace at the same masters. Raise ValueError if the name is invalid."""
         ...
 
 
@@ -100,7 +100,7 @@ class LazyPushers:
         return chain_of(middleware_or_default(self._middleware))
 
     def in_namespace(self, namespace: str) -> "LazyPushers":
-        """Return the clients of another namespace at the same masters. Raise ValueError if none can have this name."""
+        """Return the clients of another namespace at the same masters. Raise ValueError if the name is invalid."""
         if (others := self._others.get(namespace)) is None:
             from worker_sdk.transport.namespaces import moved_to
 

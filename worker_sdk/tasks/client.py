@@ -70,8 +70,8 @@ outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers
 def pushers_for(
     own: "LazyPushers | None", *, namespace: str | None = None, is_outbox_left_out: bool = False
 ) -> "Pushers":
-    """Return the clients for a call at this moment. `own`: those of the tasks themselves. `namespace`: another than
-    theirs. Raise TypeError inside an outbox, whose jobs are for one namespace, and ValueError for a faulty name."""
+    """Return the clients for a call at this moment. `own`: those of the tasks themselves. `namespace`: a different one.
+    Raise TypeError inside an outbox, whose jobs are for one namespace, and ValueError for a faulty name."""
     if namespace is not None:
         if not is_outbox_left_out and outbox_pushers.get() is not None:
             raise TypeError(

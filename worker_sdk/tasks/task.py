@@ -190,8 +190,8 @@ class Calls(Generic[P, ResultT_co]):
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
         """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
 
-        Its arguments are those of the function. Raise TypeError if they do not fit, and after `using(namespace=…)`: a
-        job as data goes wherever it is enqueued.
+        Its arguments are those of the function. Raise TypeError if they do not fit, and after `using(namespace=…)`: the
+        call that enqueues such a job decides on its namespace.
 
         For example:
 
@@ -200,7 +200,7 @@ class Calls(Generic[P, ResultT_co]):
         """
         if self._namespace is not None:
             raise TypeError(
-                f"{self._task.name}: a job as data goes wherever it is enqueued: make it without a namespace, and give "
+                f"{self._task.name}: to_job makes a job that belongs to no namespace: call it on the task, and give "
                 "it to using(namespace=…).many"
             )
         try:
@@ -431,7 +431,7 @@ class Task(Calls[P, ResultT_co]):
         return found
 
     def pushers(self, namespace: str | None = None) -> "Pushers":
-        """Return the clients for a call at this moment. `namespace`: another than that of the process or the tasks."""
+        """Return the clients for a call at this moment. `namespace`: if not that of the process or the tasks."""
         from worker_sdk.tasks.client import pushers_for
 
         return pushers_for(self.tasks.own_pushers(), namespace=namespace)

@@ -20,7 +20,7 @@ def check_name(namespace: str) -> None:
 
 def in_namespace(address: str, namespace: str) -> str:
     """Return the address of a namespace at this master. An address that names a namespace itself stays as it is. Raise
-    ValueError if none can have this name."""
+    ValueError if the name is invalid."""
     check_name(namespace)
     if namespace == DEFAULT or namespace_of(address) is not None:
         return address

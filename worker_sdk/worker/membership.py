@@ -77,7 +77,7 @@ class WorkerMembership:
     * `namespace`: its name if the worker works in several; else "".
     * `masters`: their addresses in this namespace.
     * `share`, `threads`: the slots and threads that the namespaces share; None: there is only one.
-    * `counting`: returns the queue of reports with something that counts them before it.
+    * `counting`: wraps the queue of reports in something that counts them.
     * `on_rejected`: called when no master ever registered the worker, and its token is refused for long.
     """
 

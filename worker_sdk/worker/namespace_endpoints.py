@@ -13,7 +13,7 @@ class NamespaceEndpoint(WorkerEndpoint):
 
     def _route(self, scope: Scope) -> str:
         path = super()._route(scope)
-        # The mount point, or the prefix of a proxy, may be off the path already.
+        # The mount point, or a proxy's prefix, may have been removed from the path already.
         own = self._prefix[self._prefix.rindex(PREFIX) :]
         return path[len(own) :] if path.startswith(own + "/") else path
 

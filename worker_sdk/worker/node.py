@@ -1,4 +1,4 @@
-"""A worker that is up: its parts, made and started in order, stopped in the reverse one."""
+"""A worker that is up: its parts, which are made and started in order, and stopped in reverse order."""
 
 import asyncio
 import errno
@@ -104,7 +104,7 @@ class Node:
         return self.members[0].executor
 
     async def over(self, burst: "Burst") -> None:
-        """Wait until nothing is left to do for a worker that then ends."""
+        """Wait until the worker, which is to end when it has no more jobs, may end."""
         await burst.over(self.members)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
@@ -170,7 +170,7 @@ class Node:
         return [run for one in self.members for run in list(one.executor.occupying.values())]
 
     def _rejected(self) -> None:
-        """End the worker, unless masters of another namespace took it."""
+        """End the worker, unless masters of another namespace accepted it."""
         if all(one.rejection is not None and one.identity.worker_id is None for one in self.members):
             self.rejection = self.members[0].rejection
             self.on_rejected()

@@ -72,7 +72,7 @@ class Reports(Protocol):
 class RunReports(Reports, Protocol):
     """The reports of a worker's runs.
 
-    * `told`: the tokens of claims that told progress which masters may not have yet.
+    * `told`: the tokens of claims with progress that masters may not have yet.
     * `used`: by token, the units that attempts have used so far.
     * `answered_s`: by token, when a service answered the last call of the attempt. Each attempt in `used` is here, too.
     """

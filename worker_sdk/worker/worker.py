@@ -528,7 +528,7 @@ class Worker(NoBlock):
         try:
             runner.run(self._serve_until_signal(burst))
         except BaseException as exc:
-            # An interrupt leaves the loop at once, and the process ends, but not because of the jobs.
+            # After an interrupt, the loop ends at once. The process ends, but not because of its jobs.
             runner.run(self._end())
             if self._left is None:
                 raise

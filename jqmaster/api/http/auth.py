@@ -186,8 +186,9 @@ class AccessPolicy:
             return None
 
     def seen_here(self, principal: Principal) -> Principal | None:
-        """Return a known caller with its scopes in this namespace. None: it has none, and does not learn that the
-        namespace exists; everybody knows `default`, and has no scopes there then."""
+        """Return a known caller with its scopes in this namespace. None: it has none here, and must not learn that the
+        namespace exists. In `default`, such a caller is returned without scopes, because everybody knows that `default`
+        exists."""
         if principal.by_namespace is None:
             return principal
         try:

@@ -393,7 +393,7 @@ class Endpoint:
 
     def _problem(self, exc: Exception, fields: Fields, request: RequestContext) -> Response:
         problem = problem_response(exc, negotiate(fields, strict=False))
-        # It looks the same whether the namespace exists.
+        # The answer is the same whether or not the namespace exists.
         if getattr(exc, "code", "") != UNKNOWN_NAMESPACE:
             problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
         return problem

@@ -221,9 +221,7 @@ class UserPatch(Request):
     """Changes to a user. Omitted fields stay as they are. Any change ends the user's sessions."""
 
     role: UserRole | None = None
-    namespaces: NamespaceRoles | None = Field(
-        None, description="All further roles by namespace: it replaces them."
-    )
+    namespaces: NamespaceRoles | None = Field(None, description="Replaces all further roles by namespace.")
     password: Password | None = None
     is_disabled: bool | None = None
 

@@ -133,7 +133,7 @@ class StoreView(Answer):
     )
     used_memory_bytes: Count | None
     max_memory_bytes: Count | None = Field(description="Null: it has no limit, or does not show it.")
-    namespaces: list[NamespaceName] = Field(description="Names of the namespaces whose data lie there.")
+    namespaces: list[NamespaceName] = Field(description="Names of the namespaces whose data it has.")
 
 
 class StoreList(Answer):

@@ -64,7 +64,7 @@ class PersonalDataUnread(Answer):
 
     sealed_values: Count = Field(description="Values that only their workers can read.")
     damaged_jobs: Count = Field(description="Jobs that cannot be read; fsck names them.")
-    archived_logs: Count = Field(description="Logs of jobs that lie in the archive, at least in part.")
+    archived_logs: Count = Field(description="Logs of jobs that are in the archive, at least in part.")
 
 
 class PersonalDataAnswer(Answer):
@@ -76,7 +76,7 @@ class PersonalDataAnswer(Answer):
     total_jobs: Count = Field(description="Number of all jobs, for the progress of the search.")
     redacted: list[str] = Field(description="The setting `redact_paths`: values there are not searched.")
     not_searched: list[str] = Field(description="Places that no part of the search reads, as English texts.")
-    next_cursor: str | None = Field(description="Call again with it. Null: the search is complete.")
+    next_cursor: str | None = Field(description="Pass it to the next call. Null: the search is complete.")
 
 
 class EraseRequest(Request):

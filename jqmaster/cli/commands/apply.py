@@ -172,7 +172,7 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
 
 
 def _calendars(http: MasterSession, names: Iterable[str]) -> dict[str, CurrentDocument]:
-    """Return those of these calendars that exist."""
+    """Return the calendars among these that exist."""
     found = {}
     for name in sorted(names):
         status, view = http.call("GET", path_of(_COLLECTIONS["calendar"], name), admit=(404,))

@@ -220,7 +220,7 @@ def delete(
 
 @app.command()
 def stores(http: MasterSession) -> None:
-    """List the configured stores, and which namespaces lie there."""
+    """List the configured stores, and the namespaces in each."""
     http.show_list(
         http.get("/api/stores")["stores"],
         ("NAME", "TOPOLOGY", "SERVER", "MEMORY", "NAMESPACES", "STATE"),

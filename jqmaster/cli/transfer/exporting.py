@@ -182,7 +182,7 @@ class Exporting:
                     )
 
     async def _holders(self, jobs: Iterable[Job]) -> set[str]:
-        """Return the IDs of those of these jobs that hold their uniqueness keys."""
+        """Return the IDs of the jobs among these that hold their uniqueness keys."""
         keyed = [
             (job.id, job.unique.digest)
             for job in jobs

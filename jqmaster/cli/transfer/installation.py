@@ -105,7 +105,7 @@ class Installation:
         await self._cache.reload()
 
     async def existing(self, job_ids: Sequence[str]) -> set[str]:
-        """Return those of these jobs that exist."""
+        """Return the jobs among these that exist."""
         found = await self._shard.client.pipeline(
             [("EXISTS", self._shard.keys.job(job_id)) for job_id in job_ids]
         )

@@ -87,8 +87,8 @@ class Principal:
         return replace(self, by_namespace=members)
 
     def at_installation(self) -> "Principal":
-        """Return this caller as it calls operations of the installation: whoever may read in a namespace may read what
-        concerns that one. `by_namespace` then has the namespaces that the caller may see; None: all."""
+        """Return this caller for operations of the installation. A caller that may read in a namespace may read what
+        concerns that namespace. `by_namespace` then has the namespaces that the caller may see; None: all."""
         if self.by_namespace is None or Scope.READ in self.scopes:
             return replace(self, by_namespace=None)
         readable = {name: one for name, one in self.by_namespace.items() if Scope.READ in one.scopes}

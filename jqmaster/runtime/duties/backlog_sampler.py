@@ -10,8 +10,8 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
-# The pause after a sample without ready jobs, unless a look finds some: even then, each minute has samples, and the
-# store still has the last one.
+# The pause after a sample without ready jobs, unless a look finds some. It is so short that each minute has samples,
+# and that the last one has not expired.
 IDLE_SAMPLE_S: Final = 20.0
 
 

@@ -19,7 +19,7 @@ from jqmaster.store.operations.looks import Look, LookStore
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
-# A look without an answer for this long leaves it to the duties to look for themselves.
+# If a look gets no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
 # The share by which pauses differ, so that many shards do not look at the same moment.
 _JITTER: Final = 0.1
@@ -145,7 +145,7 @@ class ShardLook(LeaderLoop):
         self._be_blind()
 
     def _be_blind(self) -> None:
-        """Let the duties look for themselves, and report what they miss."""
+        """Let the duties poll by themselves, and report what they miss."""
         self._has_failed = True
         self._on_blind()
         for one in self._duties:

@@ -161,7 +161,7 @@ class IdentityDirectory:
 
     async def _follow(self) -> None:
         while True:
-            # Rest while the answers to this master's heartbeats tell the version.
+            # Wait while the answers to this master's heartbeats say that the version is unchanged.
             await self._rests.wait(self._woken, self._is_old)
             try:
                 await self.reload()

@@ -79,8 +79,8 @@ class Intake:
         return PushInProgress(self, place, is_bulk=is_bulk)
 
     def hold(self, size: int, *, held: int) -> None:
-        """Hold room for `size` more bytes of a push that holds `held`. Raise OverloadedError if there is none. The only
-        body of a namespace may be as large as there is room."""
+        """Hold room for `size` more bytes of a push that holds `held`. Raise OverloadedError if there is none. If a
+        namespace holds no other body, this one may use all the free room."""
         portion = self._room.held_bytes
         is_full = portion.shared.taken + size > portion.shared.most.current
         if is_full or (portion.taken != held and not portion.has_room(size)):

@@ -51,7 +51,7 @@ class CallerReach:
         return caller is None or caller.allows_name is None or batch.spec.owner == caller.identity
 
     async def hidden_batches(self, caller: Principal | None, batch_ids: set[str]) -> set[str]:
-        """Return those of these batches that exist, but not for the caller."""
+        """Return the batches among these that exist, but not for the caller."""
         if caller is None or caller.allows_name is None:
             return set()
         found: dict[str, Batch] = {}

@@ -13,7 +13,7 @@ ALL_SHARE: Final = 7 / 8
 
 
 class WaitingPlaces:
-    """`portion`: that of a namespace in all connections, as far as calls may wait on them."""
+    """`portion`: the namespace's portion of the connections on which calls may wait."""
 
     def __init__(self, portion: Portion) -> None:
         self._portion = portion

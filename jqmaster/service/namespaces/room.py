@@ -19,8 +19,8 @@ NEARLY: Final = 0.8
 
 
 class NamespaceRoom:
-    """Component. Looks at the waiting jobs of a namespace once a second while it has a quota for their number or their
-    bytes, so more than the quota may wait for as long. Without such a quota, it does nothing.
+    """Component. Counts the waiting jobs of a namespace once a second while it has a quota for their number or their
+    bytes, so for up to a second more may wait than the quota allows. Without such a quota, it does nothing.
 
     `count` returns the number of waiting jobs, and `size` estimates the bytes of their records. `on_change` is called
     when `check` begins or ceases to refuse.

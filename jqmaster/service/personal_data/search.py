@@ -23,7 +23,7 @@ from jqmaster.store.personal_data.holdings import HoldingStore, JobHoldings
 
 # One call reads for about this long; the next one continues.
 SEARCH_WITHIN_S: Final = 0.3
-# The paths of one object that are told; the rest is counted.
+# How many paths of one object are returned; the others are counted.
 MAX_PATHS: Final = 20
 _EVENTS_PER_READ: Final = 100
 _PLACES: Final = ("jobs", "events", "failure_groups", "notices")

@@ -211,7 +211,7 @@ class ContractService:
         return sorted({finding.code for finding in findings})
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return those of these names that no worker has ever served. A served name is looked up once, any
+        """Return the names among these that no worker has ever served. A served name is looked up once, any
         other again after `LEAST_LIFE_S`."""
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()

@@ -143,7 +143,7 @@ class BatchStore:
         return decode_batch(batch_id, flat) if flat else None
 
     async def get_all(self, batch_ids: Sequence[str]) -> dict[str, Batch]:
-        """Return those of these batches that exist and can be read."""
+        """Return the batches among these that exist and can be read."""
         found = {}
         replies = await self._client.pipeline(
             [("HGETALL", self._keys.batch(batch_id)) for batch_id in batch_ids], skip_damaged=True

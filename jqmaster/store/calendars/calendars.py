@@ -53,7 +53,7 @@ class CalendarStore:
         return sorted(name.decode() for name in await self._client.command("HKEYS", self._keys.calendars))
 
     async def get(self, names: Iterable[str]) -> dict[str, StoredCalendar]:
-        """Return those of these calendars that exist. Raise DamagedError."""
+        """Return the calendars among these that exist. Raise DamagedError."""
         wanted = sorted(set(names))
         if not wanted:
             return {}

@@ -214,7 +214,7 @@ class DefinitionStore:
         )
 
     async def readable(self, names: Sequence[str]) -> list[KnownDefinition]:
-        """Return those of these definitions that exist. One that cannot be read is reported and omitted."""
+        """Return the definitions among these that exist. One that cannot be read is reported and omitted."""
         if not names:
             return []
         documents, clocks = await self._client.pipeline(

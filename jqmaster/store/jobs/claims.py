@@ -261,7 +261,7 @@ class ClaimStore:
         return [job_id.decode() for job_id in found]
 
     async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> None:
-        """Remove those of these jobs from the list of suspects that no longer wait."""
+        """Remove the jobs among these that no longer wait from the list of suspects."""
         k = self._keys
         await self._client.run("drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids))
 

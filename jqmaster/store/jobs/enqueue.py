@@ -224,7 +224,7 @@ def _outcomes(
     spans: Sequence[tuple[int, int]],
     most_per_s: int | None,
 ) -> list[Outcome]:
-    """Return the outcomes that the replies tell, each for the jobs of one span."""
+    """Return the outcomes in the replies, each for the jobs of one span."""
     outcomes: list[Outcome] = []
     for (_, (now_ms, told)), (start, end) in zip(replies, spans, strict=False):
         at = len(outcomes)

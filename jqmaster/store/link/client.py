@@ -42,7 +42,7 @@ class _Ask(Protocol):
 
 
 class _Overtaken(list[Any]):
-    """Replies to calls of which some ran behind later ones, because their scripts had to be loaded."""
+    """Replies to calls, some of which ran after later ones because their scripts had to be loaded."""
 
 
 class StoreClient:

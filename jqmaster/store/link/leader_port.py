@@ -45,7 +45,7 @@ class NextJobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TravellingClaim:
-    """Claims that are sent behind a write in its round trip, and are otherwise independent of it.
+    """Claims that follow a write in its round trip, and are otherwise independent of it.
 
     Before the write returns or raises, one of two functions is called. `on_replies`: with the reply to each call, or
     the error that `run` would have raised for it. `on_failure`: if the round trip failed, so that any call may have

@@ -157,7 +157,7 @@ class _Reach:
 
 
 def _text_of(modules: Sequence[_Module], reach: _Reach) -> str:
-    """Return the text of those of these modules that a script reaches."""
+    """Return the text of the modules among these that a script reaches."""
     reached = [module for module in modules if module.name in reach.functions]
     if not reached:
         return ""

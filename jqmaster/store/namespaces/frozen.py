@@ -13,7 +13,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# Written with each call: the store does nothing else meanwhile.
+# How much one call writes. The store does nothing else meanwhile.
 _ELEMENTS_PER_CALL: Final = 2_000
 _BYTES_PER_CALL: Final = 1 << 19
 _BYTES_PER_ELEMENT: Final = 64

@@ -36,7 +36,7 @@ class FailedJobStore:
         return await ids_after(self._client, self._keys.index(JobState.FAILED), at_ms, now_ms)
 
     async def read(self, job_ids: Sequence[str]) -> list[FailedJob]:
-        """Return those of these jobs that exist, without arguments."""
+        """Return the jobs among these that exist, without arguments."""
         found = []
         for some in pages(job_ids, MAX_PER_CALL):
             jobs = await self._records.get_without_argument(some)

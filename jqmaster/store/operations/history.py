@@ -319,7 +319,7 @@ class HistoryStore:
         return word != "unknown"
 
     async def _versions_of(self, worker_ids: Collection[str]) -> Mapping[str, str]:
-        """Return the versions of those of these workers that are registered, or were until recently."""
+        """Return the versions of the workers among these that are registered, or were until recently."""
         unknown = [worker_id for worker_id in worker_ids if worker_id not in self._versions]
         if unknown:
             if len(self._versions) + len(unknown) > _VERSIONS_KEPT:

@@ -79,7 +79,7 @@ class ContractStore:
         return sorted(told, key=lambda one: (-one.reported_at_ms, one.digest)), served is not None
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return those of these names that were never served. If names were removed because there were too many,
+        """Return the names among these that were never served. If names were removed because there were too many,
         return none, because the answer is unknown."""
         found: list[str] = []
         for page in pages(list(names), _NAMES_PER_READ):

@@ -155,7 +155,7 @@ async def start() -> AsyncIterator[Start]:
 
     async def start_edge(**settings: Any) -> Edge:
         app = App()
-        # Settings allow no deadlines as short as those of these tests.
+        # Settings allow no deadlines as short as these tests need.
         deadlines = {key: settings.pop(key) for key in list(settings) if key.endswith("_deadline_s")}
         given = Settings(port=0, **settings).model_copy(update=deadlines)
         limits = ServerLimits(LiveValue(room_limits(given)), LiveValue(RequestLimits.of(given)))

@@ -1,4 +1,4 @@
-"""Names whose jobs only wait make no read dearer: what a call asks of the store does not grow with them."""
+"""Names whose jobs only wait make no read more expensive: what a call asks of the store does not grow with them."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ CA = trustme.CA()
 
 
 def issue(directory: Path, days: float) -> tuple[dict[str, Any], datetime]:
-    """Return the settings of a certificate that ends in so many days, and its end."""
+    """Return the settings of a certificate that ends in this many days, and its end."""
     end = (datetime.now(UTC) + timedelta(days=days)).replace(microsecond=0)
     issued = CA.issue_cert("127.0.0.1", not_after=end, not_before=end - timedelta(days=90))
     certfile, keyfile = directory / f"{days}.pem", directory / f"{days}-key.pem"

@@ -54,7 +54,7 @@ class Counting(WokenLoop):
         return self.pause_s
 
     async def resting(self, rounds: int) -> float:
-        """Return for how long it rests after so many rounds."""
+        """Return for how long it rests after this many rounds."""
 
         def rest_s() -> float | None:
             if self.rounds != rounds or self._pausing is None:

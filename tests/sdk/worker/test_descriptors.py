@@ -10,7 +10,7 @@ from worker_sdk.worker.descriptors import NEEDED, RESERVE, Descriptors, is_for_w
 
 
 class Table:
-    """A table of descriptors with so many free places."""
+    """A table of descriptors with this many free places."""
 
     def __init__(self, free: int) -> None:
         self.free = free

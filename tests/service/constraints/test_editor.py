@@ -97,7 +97,7 @@ async def test_what_changes_nothing_writes_nothing(editor: ConstraintEditor, wor
 
 
 class Interrupted:
-    """Somebody else changes the constraint `times` times, each time between the look and the write."""
+    """Somebody else changes the constraint `times` times, each time between the read and the write."""
 
     def __init__(self, editor: ConstraintEditor, world: StoreWorld, times: int, limit: int = 5) -> None:
         self._limit = limit

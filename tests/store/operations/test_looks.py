@@ -83,7 +83,7 @@ async def test_a_look_counts_finished_jobs_and_workers_and_finds_ready_jobs(worl
     assert (await look(world)).is_ready
     await redis.hset(k.ready_counts, mapping={f"name-{n}": 0 for n in range(MANY_NAMES)})
     await redis.hset(k.ready_counts, "some", 0)
-    assert (await look(world)).is_ready, "of so many names, some count as ready"
+    assert (await look(world)).is_ready, "of this many names, some count as ready"
     await redis.delete(k.ready_counts, k.workers, *map(k.finished, FINISHED))
 
 

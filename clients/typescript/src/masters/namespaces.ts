@@ -7,7 +7,7 @@ const PREFIX = "/ns/";
 /**
  * Returns the addresses of a namespace at these masters. An address that names a namespace itself stays as it is.
  *
- * @throws TypeError if none can have this name.
+ * @throws TypeError if the name is invalid.
  */
 export function inNamespace(addresses: string | readonly string[], namespace: string | undefined): readonly string[] {
   const all = typeof addresses === "string" ? [addresses] : addresses;

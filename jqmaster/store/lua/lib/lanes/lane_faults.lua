@@ -29,7 +29,7 @@ local lane_faults = (function()
       return 'does not stand where its first job belongs'
     end
     if lane.edition ~= edition then return '' end
-    if lane.at ~= '' then return parking.knows_lane(lane.at, lane) and '' or 'lies at a gate that does not know it' end
+    if lane.at ~= '' then return parking.knows_lane(lane.at, lane) and '' or 'is at a gate that does not know it' end
     if redis.call('SISMEMBER', tag .. 'open_groups:' .. lane.queue, lane.group) == 1 then return '' end
     for _, gate_id in ipairs(lane.shared) do
       if parking.knows_group(gate_id, lane) then return '' end
