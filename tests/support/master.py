@@ -19,6 +19,7 @@ from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.live_value import LiveValue
+from jqmaster.shared_bound import SharedBound
 from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.access import StoreAccess
@@ -136,7 +137,13 @@ def app_alone(
     services = cast(
         Services,
         SimpleNamespace(
-            settings=settings, live=live, contract=dict, traffic=Traffic(), store_id="0" * 32, prefix=""
+            settings=settings,
+            live=live,
+            contract=dict,
+            traffic=Traffic(),
+            store_id="0" * 32,
+            prefix="",
+            calls=SharedBound(LiveValue(100)).portion(),
         ),
     )
     return build_app(services, AccessPolicy(tokens, credentials=credentials, sessions=sessions))

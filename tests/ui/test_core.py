@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
+from jqmaster.api.personal_data.handlers import NOT_SEARCHED
 from jqmaster.app import running_master
 from jqmaster.config import Settings
 from tests.support import real_time
@@ -524,7 +525,10 @@ async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
     # Masters return English texts for settings (tests/contract/test_plain_words.py checks that the Japanese ones
     # match).
     of_settings = {key for key in japanese if re.match(r"settings\.(label|effect|group)\.", key)}
-    assert english.keys() == japanese.keys() - of_settings
+    # The same holds for what a search for personal data leaves out.
+    left_out = {key for key in japanese if key.startswith("personal.not.")}
+    assert {key.removeprefix("personal.not.") for key in left_out} == set(NOT_SEARCHED)
+    assert english.keys() == japanese.keys() - of_settings - left_out
     for key, text in english.items():
         places = set(re.findall(r"{\w+}", text))
         assert places == set(re.findall(r"{\w+}", japanese[key])), key

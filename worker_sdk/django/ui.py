@@ -58,6 +58,7 @@ _DROPPED_FIELDS: Final = frozenset(
 _NOBODY: Final[dict[str, Any]] = {
     "who": None, "role": None, "scopes": [], "method": None, "csrf_token": None, "expires_at": None,
     "login_by_user": False, "login_provider": None, "logout_url": None, "has_namespaces": False,
+    "namespaces": None,
 }  # fmt: skip
 _CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
 # The name under which the site itself asks a master whether it knows the site.

@@ -265,7 +265,7 @@ class MergeRequest(Request):
     )
 
 
-class MergedGroup(Answer):
+class MergedFailures(Answer):
     """A group that people merged into another."""
 
     id: str
@@ -407,7 +407,7 @@ class FailureGroup(Answer):
         description="Null: nobody looks after it.", json_schema_extra=SINCE
     )
     resolved: FailureResolved | None = Field(description="Null: nobody resolved it.", json_schema_extra=SINCE)
-    merged: list[MergedGroup] = Field(
+    merged: list[MergedFailures] = Field(
         description="Groups that people merged into this one.", json_schema_extra=SINCE
     )
 

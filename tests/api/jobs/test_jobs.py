@@ -117,7 +117,7 @@ async def test_a_new_job_has_the_documented_defaults(api: Api) -> None:
         "argument_bytes": 4, "argument_hidden": False, "argument_redacted": False, "headers_redacted": False,
         "has_result": False, "result": None, "result_hidden": False, "constraints": [], "unique": None,
         "definition": None, "progress": None, "batch": None, "callback_of": None, "notify": None, "links": [],
-        "requires": None, "steps": [],
+        "requires": None, "steps": [], "erased": [],
         "after": None, "dependents": [], "dependents_count": 0, "revives": None, "skipped_by": None,
     }  # fmt: skip
 

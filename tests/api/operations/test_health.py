@@ -21,6 +21,7 @@ from jqmaster.domain.operations.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
 from jqmaster.embedded.supervisor import EmbeddedValkey
 from jqmaster.live_value import LiveValue
+from jqmaster.shared_bound import SharedBound
 from tests.support import real_time
 from tests.support.contract import check_answer, document
 from tests.support.master import Api, master_on
@@ -132,6 +133,7 @@ async def test_only_readers_learn_where_the_store_is(
         contract=dict,
         condition=condition,
         traffic=Traffic(),
+        calls=SharedBound(LiveValue(100)).portion(),
     )
     app = build_app(cast(Services, services), AccessPolicy(tokens))
     transport = httpx.ASGITransport(app, client=(peer, 5000))

@@ -189,7 +189,9 @@ async def test_what_protects_content_and_logins_is_changed_by_admins_alone(store
         assert guarded >= {
             "redact_paths", "viewers_see_content", "login_attempts_per_minute", "session_life_s", "session_idle_s",
         }  # fmt: skip
-        protections = {"unproven_share", "max_connections", "previews_per_minute", "max_body_bytes"}
+        protections = {
+            "unproven_share", "max_connections", "previews_per_minute", "max_body_bytes", "namespace_quotas",
+        }  # fmt: skip
         assert guarded == {key for key, one in shown.items() if one["group"] == "Access"} | protections
         for key in guarded:
             for value in (None, shown[key]["value"]):

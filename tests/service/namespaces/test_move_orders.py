@@ -44,7 +44,7 @@ async def refused(one: MoveWorld, target: str = "b", name: str = "shop") -> Jqma
 
 async def test_stores_that_are_none_or_the_same_are_refused(one: MoveWorld) -> None:
     for target, msg in (
-        ("c", "is none of the configured stores"),
+        ("c", "is not one of the configured stores"),
         ("default", "already has the data of the namespace"),
     ):
         error = await refused(one, target)
