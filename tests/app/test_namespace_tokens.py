@@ -308,3 +308,59 @@ async def test_a_user_has_roles_by_namespace(installation: Installation) -> None
         {"mail": "admin"},
     )
     assert (await admin.call("PATCH", "/api/users/eve", {"namespaces": {"Shop": "admin"}}))[0] == 422
+
+
+_KINDS = ("constraint", "namespace", "session", "token", "user")
+
+
+async def test_a_bound_caller_reads_of_the_audit_log_what_concerns_its_namespaces(
+    installation: Installation,
+) -> None:
+    admin, password = installation.api(), "long-enough-for-it"
+    whole = await create(admin, "push")
+    bound = await create(admin, "admin", namespaces=["default", "mail"])
+    of_shop = await create(admin, "push", namespaces=["shop"])
+    of_both = await create(admin, "push", namespaces=["mail", "shop"])
+    for name, role, roles in (
+        ("root", "admin", {}),
+        ("eve", "none", {"default": "operator"}),
+        ("ann", "operator", {"default": "admin"}),
+    ):
+        user = {"name": name, "password": password, "role": role, "namespaces": roles}
+        assert (await admin.call("POST", "/api/users", user))[0] == 201
+    limit = {"matcher": {"field": "name", "op": "eq", "value": "work"}, "concurrency": 1}
+    assert (await admin.call("PUT", "/api/constraints/mine", limit))[0] in (200, 201)
+    for name in ("shop", "mail"):
+        assert (await admin.call("POST", f"/api/namespaces/{name}/close"))[0] in (200, 202)
+    api = installation.api(None, bound["token"])
+    made = await create(api, "push", namespaces=["mail"])
+
+    async def seen(api: Api) -> set[tuple[str, str]]:
+        """Return the actions and their targets, which must be the same by both ways."""
+        page = (await api.call("GET", "/api/audit?limit=500"))[1]
+        later = (await api.call("GET", "/api/audit?after=0-0_0-0&limit=500"))[1]
+        entries = [{(one["action"], one["target"]) for one in read["entries"]} for read in (page, later)]
+        assert entries[0] == entries[1]
+        return {one for one in entries[0] if one[0].partition(".")[0] in _KINDS}
+
+    common = {("constraint.put", "mine")}
+    of_mail = {
+        ("namespace.close", "mail"),
+        ("token.create", bound["id"]),
+        ("token.create", made["id"]),
+    }
+    of_others = {
+        ("namespace.close", "shop"),
+        *(("token.create", one["id"]) for one in (whole, of_shop, of_both)),
+        *(("user.add", name) for name in ("root", "eve", "ann")),
+    }
+    logins = {("session.login", f"user:{name}") for name in ("eve", "ann")}
+    for name, others in (("eve", set()), ("ann", of_mail | of_others)):
+        person = installation.api()
+        del person.http.headers["authorization"]
+        login = {"user": name, "password": password}
+        assert (await person.call("POST", "/api/session", login))[0] == 201
+        own = {("session.login", f"user:{name}")}
+        assert await seen(person) == common | (own if name == "eve" else logins) | others
+    assert await seen(api) == common | of_mail
+    assert await seen(admin) == common | of_mail | of_others | logins

@@ -252,7 +252,9 @@ class AccessPolicy:
         if not found.scopes:
             raise unknown_namespace()
         # The tokens of the installation are managed below the paths of `default`, where the bounds must stay known.
-        return replace(found, by_namespace=members if self._namespace == DEFAULT else None)
+        if self._namespace != DEFAULT:
+            return replace(found, by_namespace=None)
+        return replace(found, by_namespace=members, elsewhere=principal.scopes)
 
     def _authenticate(self, authorization: bytes) -> Principal:
         kind, _, token = authorization.partition(b" ")

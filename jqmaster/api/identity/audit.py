@@ -9,6 +9,7 @@ from jqmaster.api.schemas import query_instant
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.identity.audit_sight import audit_sight
 from jqmaster.store.identity.audit import LOGS, AuditEntry
 
 MAX_PAGE: Final = 500
@@ -18,7 +19,7 @@ MAX_PAGE: Final = 500
 async def list_entries(call: Call) -> Reply:
     query = call.query("limit", "cursor", "target", "log", "who", "since", "until", "after")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
-    audit = call.services.audit
+    audit, is_shown = call.services.audit, audit_sight(call.known)
     if (after := query.get("after")) is not None:
         if others := query.keys() & {"cursor", "target", "log", "who", "since", "until"}:
             raise InvalidError(
@@ -27,7 +28,7 @@ async def list_entries(call: Call) -> Reply:
                     FieldError(("query", name), "cannot be combined with after") for name in sorted(others)
                 ],
             )
-        page = await audit.after(after, limit=limit)
+        page = await audit.after(after, limit=limit, is_shown=is_shown)
     else:
         log = query.get("log")
         if log is not None and log not in LOGS:
@@ -41,6 +42,7 @@ async def list_entries(call: Call) -> Reply:
             who=query.get("who"),
             since_ms=query_instant(query, "since"),
             until_ms=query_instant(query, "until"),
+            is_shown=is_shown,
         )
     return Reply(
         200,

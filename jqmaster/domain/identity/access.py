@@ -58,7 +58,8 @@ class Principal:
     """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
     digits of its digest. `identity` stays the same when a token is rotated. `allows_name` tells which job names it may
     push and run; None: all. `by_namespace`: the same caller in namespaces where it has other scopes than `scopes`,
-    which it has everywhere else; None: there are none.
+    which it has everywhere else; None: there are none. `elsewhere`: those scopes, of a caller whose `scopes` are the
+    ones of the present namespace.
     """
 
     name: str
@@ -68,10 +69,17 @@ class Principal:
     # Whether the token exists only in this process.
     is_own: bool = field(default=False, compare=False)
     by_namespace: "Mapping[str, Principal] | None" = field(default=None, compare=False)
+    elsewhere: frozenset[Scope] = field(default=frozenset(), compare=False)
 
     @property
     def identity(self) -> str:
         return self.lineage or self.name
+
+    def namespaces_with(self, scope: Scope) -> frozenset[str] | None:
+        """Return the namespaces in which this caller of `default` has `scope`; None: in all."""
+        if self.by_namespace is None or scope in self.elsewhere:
+            return None
+        return frozenset(name for name, one in self.by_namespace.items() if scope in one.scopes)
 
     def bound_to(self, namespaces: Iterable[str]) -> "Principal":
         """Return this caller with its scopes in these namespaces, and none elsewhere."""

@@ -5,7 +5,7 @@ There are two logs with limits of their own, so that a flood of changes does not
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -56,6 +56,10 @@ class AuditEntry:
     since_ms: int | None = None
 
 
+# Tells whether a reader may see an entry.
+Sight = Callable[[AuditEntry], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class AuditEntries:
     """A page of entries. `next_cursor`: None if there are no older entries. `follow_from`: the cursor with which
@@ -103,9 +107,10 @@ class AuditStore:
         who: str | None = None,
         since_ms: int | None = None,
         until_ms: int | None = None,
+        is_shown: Sight | None = None,
     ) -> AuditEntries:
         """Return up to `limit` entries, the newest first. `who`: a text in the author's name, in any case. `since_ms`
-        and `until_ms` are inclusive.
+        and `until_ms` are inclusive. `is_shown`: whether the reader may see an entry; None: all.
 
         A page may be short although its cursor continues. It is empty only after MAX_SEARCHED entries or
         MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor.
@@ -115,7 +120,7 @@ class AuditStore:
             positions = _positions(cursor, is_upper_bound=True)
         elif until_ms is not None:
             positions = dict.fromkeys(LOGS, f"{until_ms + MAX_LATE_MS}-0")
-        wanted = _Wanted(target, who.casefold() if who else "", since_ms, until_ms)
+        wanted = _Wanted(target, who.casefold() if who else "", since_ms, until_ms, is_shown)
         logs = _NewestFirst([_Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)])
         found: list[AuditEntry] = []
         is_over = False
@@ -131,8 +136,9 @@ class AuditStore:
             found, None if is_over else logs.cursor(), _cursor(logs.newest) if is_from_newest else None
         )
 
-    async def after(self, cursor: str, *, limit: int) -> AuditEntries:
+    async def after(self, cursor: str, *, limit: int, is_shown: Sight | None = None) -> AuditEntries:
         """Return up to `limit` entries after the cursor, the oldest first. `next_cursor` continues from there.
+        `is_shown`: as in `page`; a page without the others may be short or empty although there are more.
 
         Raises InvalidError for an invalid cursor.
         """
@@ -147,7 +153,8 @@ class AuditStore:
         ]
         found = sorted(found, key=lambda one: position_parts(one[1]))[:limit]
         positions |= {log: position for log, position, _ in found}
-        return AuditEntries([decode_entry(*one) for one in found], _cursor(positions))
+        entries = [decode_entry(*one) for one in found]
+        return AuditEntries([one for one in entries if is_shown is None or is_shown(one)], _cursor(positions))
 
 
 class _Backwards:
@@ -229,6 +236,7 @@ class _Wanted:
     author: str
     since_ms: int | None
     until_ms: int | None
+    is_shown: Sight | None
 
     def entry(self, log: Log, position: str, fields: list[bytes]) -> AuditEntry | None:
         """Return the entry, or None if it is not wanted."""
@@ -242,6 +250,7 @@ class _Wanted:
             and self.author in entry.who.casefold()
             and (self.since_ms is None or entry.at_ms >= self.since_ms)
             and (self.until_ms is None or entry.at_ms <= self.until_ms)
+            and (self.is_shown is None or self.is_shown(entry))
         )
         return entry if is_wanted else None
 

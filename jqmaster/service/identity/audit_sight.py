@@ -1,0 +1,35 @@
+"""What of the audit log a caller may see whose rights end at some namespaces."""
+
+from jqmaster.domain.identity.access import Principal, Scope
+from jqmaster.store.identity.audit import DAMAGED, AuditEntry, Sight
+
+
+def audit_sight(caller: Principal) -> Sight | None:
+    """Return which entries this caller may see; None: all.
+
+    The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
+    without rights on all namespaces sees its own acts, what concerns `default`, the tokens that open no other
+    namespaces than the caller operates, and what was done to these namespaces.
+    """
+    names = caller.namespaces_with(Scope.OPERATE)
+    if names is None:
+        return None
+
+    def is_shown(entry: AuditEntry) -> bool:
+        if entry.who == caller.name and entry.action != DAMAGED:
+            return True
+        kind = entry.action.partition(".")[0]
+        if kind == "namespace":
+            return entry.target in names
+        if entry.log == "changes":
+            return True
+        return kind == "token" and all(
+            _is_bound_within(one, names) for one in (entry.before, entry.after) if one is not None
+        )
+
+    return is_shown
+
+
+def _is_bound_within(token: dict[str, object], names: frozenset[str]) -> bool:
+    bound = token.get("namespaces")
+    return isinstance(bound, list) and bool(bound) and names.issuperset(bound)
