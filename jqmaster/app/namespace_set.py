@@ -26,6 +26,7 @@ class NamespaceSource(Protocol):
     """The namespaces of the installation; see `NamespaceRegistry`."""
 
     current: Mapping[str, Namespace]
+    is_confirmed: bool
 
     def doubt(self, name: str) -> str | None: ...
 
@@ -145,7 +146,13 @@ class NamespaceSet:
                 self._closings[name] = asyncio.create_task(self._close(served, self._closings.get(name)))
         for name, one in wanted.items():
             if name not in self._served:
-                served = ServedNamespace(one, self._stores, self._build, self._clock)
+                served = ServedNamespace(
+                    one,
+                    self._stores,
+                    self._build,
+                    self._clock,
+                    may_begin=lambda: self._registry.is_confirmed,
+                )
                 self._served[name] = served
                 served.start(after=self._closings.get(name))
 

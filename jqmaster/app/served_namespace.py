@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from jqmaster.api.http.namespace_paths import Application
@@ -43,14 +44,24 @@ class ServedNamespace:
     opened again later; other namespaces and the process go on.
 
     A namespace that this process has served is never opened on other data: data with another mark stay closed until
-    somebody closes and opens the namespace, or restarts the master.
+    somebody closes and opens the namespace, or restarts the master. `may_begin`: returns whether it may begin without
+    data, because the registry has confirmed where it lies.
     """
 
-    def __init__(self, namespace: Namespace, stores: StoreSet, build: Build, clock: Clock) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        stores: StoreSet,
+        build: Build,
+        clock: Clock,
+        *,
+        may_begin: Callable[[], bool],
+    ) -> None:
         self.namespace = namespace
         self._stores = stores
         self._build = build
         self._clock = clock
+        self._may_begin = may_begin
         self._mark: str | None = None
         self._open: OpenNamespace | None = None
         self._refusal: JqmasterError = NamespaceUnavailableError(
@@ -159,7 +170,9 @@ class ServedNamespace:
         self._closing = None
 
     async def _start(self, store: ServedStore) -> OpenNamespace:
-        link = await open_shard(store, self.namespace.tag, expected_mark=self._mark)
+        link = await open_shard(
+            store, self.namespace.tag, expected_mark=self._mark, may_begin=self._may_begin()
+        )
         self._mark = link.mark
         faults = ShardFaults(self._clock, on_fail=self._fail, beneath=store.loops)
         built = self._build(self.namespace, store, link, faults)

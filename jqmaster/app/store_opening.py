@@ -10,7 +10,7 @@ from jqmaster.app.served_store import ServedStore
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.errors import StoreUnfitError
+from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.store.backup import loading
 from jqmaster.store.health import generation
 from jqmaster.store.health.probe import probe, require
@@ -23,6 +23,10 @@ from jqmaster.store.link.shard import Shard
 RESERVED_CONNECTIONS: Final = 4
 # One connection for the listener, and one while it replaces that.
 LISTENER_CONNECTIONS: Final = 2
+_NOT_HERE: Final = (
+    "there are no data of the namespace here, and the registry of namespaces, which says where they are, does not "
+    "answer: nothing is begun here before it does"
+)
 
 
 @contextlib.asynccontextmanager
@@ -65,12 +69,15 @@ async def opened_store(
         )
 
 
-async def open_shard(store: ServedStore, tag: str, *, expected_mark: str | None = None) -> Shard:
+async def open_shard(
+    store: ServedStore, tag: str, *, expected_mark: str | None = None, may_begin: bool = True
+) -> Shard:
     """Return the shard with this hash tag, with the mark of its data. `expected_mark`: the mark that these data must
-    have; None: any, and data without a mark get one.
+    have; None: any. `may_begin`: data without a mark get one; otherwise they are not served, because it is not known
+    whether the namespace still lies in this store.
 
-    Raises StoreUnfitError if a restore into the shard was not finished or the data are others, and what
-    `StoreClient.run` raises.
+    Raises StoreUnfitError if a restore into the shard was not finished or the data are others, StoreUnavailableError if
+    there are no data that may be served, and what `StoreClient.run` raises.
     """
     shard = Shard(store.client, Keys(tag))
     with naming_the_store(store.url):
@@ -78,6 +85,10 @@ async def open_shard(store: ServedStore, tag: str, *, expected_mark: str | None 
             raise StoreUnfitError(
                 f"a restore into shard {tag} was not finished: run `jqmaster restore` again"
             )
+        if expected_mark is None and not may_begin:
+            expected_mark = await generation.read(shard)
+            if expected_mark is None:
+                raise StoreUnavailableError(_NOT_HERE)
         if expected_mark is None:
             return replace(shard, mark=await generation.mark(shard, uuid.uuid4().hex))
         if await generation.read(shard) != expected_mark:

@@ -11,7 +11,11 @@ import pytest
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support import real_time
+from tests.support.admin import forget_keys
 from tests.support.master import QUICK, Api, GivenSettings, assert_sound
 from tests.support.namespaces import Installation
 from tests.support.server import StoreServer, started
@@ -169,3 +173,36 @@ async def test_without_another_namespace_a_master_does_not_start_without_its_sto
     with pytest.raises(StoreUnavailableError):
         async with running_master(settings):
             pass
+
+
+async def test_a_copy_of_the_registry_that_is_old_begins_no_data_where_a_namespace_was_before_its_move(
+    home: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    settings = settings_of(home, other, tmp_path, tokens=[f"admin:{CONFIGURED}"])
+    await with_namespaces(settings)
+    # The namespace was moved away while this master was down, and its former data were removed a day later.
+    place = Keys(f"{settings.shard}-mail")
+    client = StoreClient(other.url, connections=2)
+    await forget_keys(Shard(client, place))
+    home.kill()
+    try:
+        async with started_master(settings) as (_, api):
+
+            async def is_told() -> Any:
+                status, answer = await api("mail", CONFIGURED).call("GET", "/api/jobs")
+                return answer if status == 503 and answer["code"] == "store_unavailable" else None
+
+            assert "the registry of namespaces" in (await wait_until(is_told, what="it is refused"))["detail"]
+            refused = await api("mail", CONFIGURED).call("POST", "/api/jobs", {"name": "work"})
+            assert refused[0] == 503
+            assert await client.command("EXISTS", place.generation) == 0
+            home.start()
+            # The registry, which answers again, says that it is here.
+
+            async def takes_jobs() -> bool:
+                answer = await api("mail", CONFIGURED).call("POST", "/api/jobs", {"name": "work"})
+                return answer[0] == 201
+
+            await wait_until(takes_jobs, what="the namespace is served")
+    finally:
+        await client.close()

@@ -44,6 +44,7 @@ class MoveLoop(PeriodicLoop):
         # By namespace: the version of its entry with which it was released here.
         self._released: dict[str, int] = {}
         self._looked_at_copies_s = -IDLE_S
+        self._removal: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._registry.follow(self._obey)
@@ -52,9 +53,10 @@ class MoveLoop(PeriodicLoop):
     async def stop(self) -> None:
         self._registry.unfollow(self._obey)
         await super().stop()
-        for mover in self._movers.values():
-            mover.cancel()
-        await asyncio.gather(*self._movers.values(), return_exceptions=True)
+        tasks = [*self._movers.values(), *([self._removal] if self._removal else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _obey(self, namespaces: Mapping[str, Namespace]) -> None:
         self.wake()
@@ -64,13 +66,22 @@ class MoveLoop(PeriodicLoop):
             return IDLE_S
         moving = [one for one in self._registry.current.values() if one.is_moving]
         for namespace in moving:
+            await self._take_part(namespace)
+        now_s = self._clock.monotonic_s()
+        if self._removal is None and now_s - self._looked_at_copies_s >= IDLE_S:
+            self._looked_at_copies_s = now_s
+            # Beside the rounds, because a large copy, or a store that is away, must hold up no move.
+            self._removal = asyncio.create_task(self._remove_copies(), name="remove copies")
+            self._removal.add_done_callback(self._removed)
+        return BUSY_S if moving else IDLE_S
+
+    async def _take_part(self, namespace: Namespace) -> None:
+        """Do what this master has to do for one move. Its faults hold up no other one."""
+        try:
             await self._release(namespace)
             await self._take(namespace.name)
-        now_s = self._clock.monotonic_s()
-        if now_s - self._looked_at_copies_s >= IDLE_S:
-            self._looked_at_copies_s = now_s
-            await self._remove_copies()
-        return BUSY_S if moving else IDLE_S
+        except JqmasterError as exc:
+            self._failed(exc, f"{self._complaint}: {namespace.name}")
 
     async def _pause(self, seconds: float) -> None:
         await wait_for_event(self._wake, seconds)
@@ -100,6 +111,11 @@ class MoveLoop(PeriodicLoop):
         if not mover.cancelled() and (error := mover.exception()):
             self._logger.error("the mover of namespace %s has ended", name, exc_info=error)
         self.wake()
+
+    def _removed(self, removal: "asyncio.Task[None]") -> None:
+        self._removal = None
+        if not removal.cancelled() and (error := removal.exception()):
+            self._logger.error("cannot remove copies of moved namespaces", exc_info=error)
 
     async def _remove_copies(self) -> None:
         for left in await self._tools.moves.left_copies():

@@ -27,6 +27,7 @@ from jqmaster.service.namespaces.documents import describe, draft_of, no_namespa
 from jqmaster.service.namespaces.living import check_masters, living
 from jqmaster.service.namespaces.places import Places, has_data, unfinished_jobs
 from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.cluster import slot_of
@@ -160,6 +161,13 @@ class NamespaceEditor:
         shard = await self._places.shard_of(new)
         if shard.client.is_on_cluster:
             self._check_slot(new)
+        if await generation.is_frozen(shard):
+            raise ConflictError(
+                f"store {new.store} has the frozen data of a namespace with the tag {new.tag} that was moved; they are "
+                "removed a day after the move: wait for that, or give another tag",
+                code="namespace_has_data",
+                errors=[FieldError(("tag",), f"is the tag of data that are frozen in store {new.store}")],
+            )
         if takes_over:
             await self._check_left(new, shard)
         elif await has_data(shard):

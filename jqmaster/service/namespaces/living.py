@@ -5,10 +5,11 @@ from jqmaster.errors import ConflictError
 from jqmaster.store.leadership.masters import MasterStore
 
 
-async def living(masters: MasterStore, pace: Pace) -> list[MasterRecord]:
-    """Return the masters of a shard that were seen lately. Raise what `StoreClient.run` raises."""
+async def living(masters: MasterStore, pace: Pace, *, least_ms: int = 0) -> list[MasterRecord]:
+    """Return the masters of a shard that were seen lately, which is at least within `least_ms`. Raise what
+    `StoreClient.run` raises."""
     seen = await masters.look()
-    fresh_since_ms = seen.now_ms - pace.fresh_ms
+    fresh_since_ms = seen.now_ms - max(pace.fresh_ms, least_ms)
     return [one.record for one in seen.seen if one.last_seen_ms >= fresh_since_ms]
 
 

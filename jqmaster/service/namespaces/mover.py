@@ -21,6 +21,7 @@ from jqmaster.errors import ConflictError, JqmasterError, OutcomeUnknownError, S
 from jqmaster.live_value import LiveValue
 from jqmaster.service.namespaces.living import living
 from jqmaster.service.namespaces.places import Places
+from jqmaster.store.backup import loading
 from jqmaster.store.health import fsck
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
@@ -36,6 +37,9 @@ RECORD_S: Final = 1.0
 POLL_S: Final = 0.2
 # All live masters must stop serving the namespace within this time.
 RELEASE_WITHIN_S: Final = 20.0
+# A master counts as gone only after this silence, however short the beats are: one that is busy for a moment still
+# serves the namespace, and what it changes would make the move fail.
+LEAST_SILENCE_MS: Final = 5_000
 # After this many movers, the namespace is opened again at the source.
 MOST_MOVERS: Final = 4
 RETRY_S: Final = 1.0
@@ -124,6 +128,8 @@ class Mover:
         mark = await source.freeze()
         if mark is None:
             raise _StoppedError(f"store {self._terms.source} has no data of the namespace any more")
+        if await loading.is_under_way(source.shard):
+            raise _StoppedError(loading.unfinished("move the namespace").detail)
         await self._begin("copying")
         await target.reserve()
         await self._copy(source, target)
@@ -160,8 +166,11 @@ class Mover:
         while True:
             self._look()
             pace = self._tools.pace.current
-            alive = {one.id: one for one in await living(self._tools.masters, pace)}
-            alive.update({one.id: one for one in await living(source, pace)})
+            alive = {
+                one.id: one
+                for masters in (self._tools.masters, source)
+                for one in await living(masters, pace, least_ms=LEAST_SILENCE_MS)
+            }
             move = await self._tools.moves.get(self._name)
             released = dict(move.released) if move else {}
             late = [one for one in alive.values() if released.get(one.id, 0) < namespace.version]
@@ -227,7 +236,13 @@ class Mover:
             await copy.remove()
         except ConflictError:
             return None  # there are data of others, and none of this move
-        except JqmasterError:
+        except LostMoveError:
+            raise
+        except Exception:
+            # Whatever the fault of the target is, it does not keep the namespace closed.
+            logger.warning(
+                "a rest of namespace %s stays in store %s", self._name, self._terms.target, exc_info=True
+            )
             return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         return None
 

@@ -19,6 +19,8 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.namespaces.documents import no_namespace, refusal
 from jqmaster.service.namespaces.living import check_masters
 from jqmaster.service.namespaces.places import Places, has_data
+from jqmaster.store.backup import loading
+from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.shard import Shard
@@ -93,6 +95,8 @@ class MoveService:
             raise _refused(
                 f"store {namespace.store} has no data of namespace {name}: delete it and create it again"
             )
+        if await loading.is_under_way(source):
+            raise loading.unfinished("move the namespace")
         there = await self._fit(namespace, target)
         await _check_clocks(source, there, namespace.store, target)
         size = await measured(source)
@@ -127,11 +131,15 @@ class MoveService:
         return found
 
     async def abort(self, name: str, who: str) -> None:
-        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded.
+        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded. If
+        the record of the move is gone, as after a restore of the registry, the namespace is closed, and can be opened.
         Raise NotFoundError, ConflictError."""
-        await self._present(name)
+        present = await self._present(name)
         entry = encode_entry(who=who, action="namespace.abort_move", target=name, before=None, after=None)
-        if not await self._moves.abort(name, who, entry):
+        if await self._moves.abort(name, who, entry):
+            return
+        closed = replace(present, state="closed", stop_ms=0)
+        if not present.is_moving or not await self._namespaces.put(present, closed, entry, max_namespaces=0):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
 
     async def _present(self, name: str) -> Namespace:
@@ -164,7 +172,7 @@ class MoveService:
                 code="namespace_has_data",
             )
         # These data are a frozen copy that a former move left. The mover removes it.
-        if await place.client.command("EXISTS", place.keys.frozen):
+        if await generation.is_frozen(place):
             return place
         async for keys in moved_keys(place):
             raise ConflictError(

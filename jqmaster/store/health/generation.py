@@ -28,6 +28,12 @@ async def mark(shard: Shard, fresh: str) -> str:
     return str(data[0].decode())
 
 
+async def is_frozen(shard: Shard) -> bool:
+    """Return whether the data are frozen here, because a move leads, or has led, away from here or to here. Raises what
+    `StoreClient.run` raises."""
+    return bool(await shard.client.command("EXISTS", shard.keys.frozen))
+
+
 async def read(shard: Shard) -> str | None:
     """Return the mark; None: it is gone. Raises what `StoreClient.run` raises."""
     kept = await shard.client.command("GET", shard.keys.generation)

@@ -35,6 +35,7 @@ from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
+from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.support.admin import admin_of, forget_keys
 from tests.support.server import StoreServer
@@ -307,3 +308,17 @@ async def test_the_overview_waits_only_once_for_a_store_that_is_away(one: Editor
     assert len(asked) <= MAX_ASKED
     for client in places.clients:
         await client.close()
+
+
+async def test_a_tag_whose_data_are_frozen_since_a_move_is_refused(one: EditorWorld) -> None:
+    tag = f"{one.world.shard.keys.shard}-moved"
+    shard = await one.places.shard_of(Namespace("shop", tag))
+    frozen = FrozenData(shard, "id-1", 1)
+    await frozen.reserve()
+    for name, given in (("shop", tag), (tag, None)):
+        with pytest.raises(ConflictError) as error:
+            await one.put(name, tag=given)
+        assert error.value.code == "namespace_has_data"
+        assert "removed a day after the move" in error.value.detail
+    await frozen.remove()
+    assert await one.put("shop", tag=tag)

@@ -8,6 +8,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.errors import ConflictError, InvalidError, JqmasterError, NotFoundError
+from jqmaster.store.backup import loading
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from tests.support.moves import MoveWorld, move_world
@@ -142,3 +143,30 @@ async def test_a_closed_namespace_moves_and_stays_closed(one: MoveWorld) -> None
     assert (await one.run()).step == "done"
     entry = await one.entry()
     assert (entry.state, entry.store) == ("closed", "b")
+
+
+async def test_data_of_a_restore_that_has_not_ended_are_not_moved(one: MoveWorld) -> None:
+    await loading.begin(one.source, "a backup")
+    error = await refused(one)
+    assert "a restore into the shard has begun and not ended" in error.detail
+    # One that begins after the checks, while the namespace is closed, is found when the data are frozen.
+    await loading.end(one.source)
+    await one.begin()
+    await loading.begin(one.source, "a backup")
+    move = await one.run()
+    assert (move.step, "a restore into the shard" in move.progress.reason) == ("failed", True)
+    assert await one.served_at() == ["default"]
+
+
+async def test_a_namespace_whose_record_of_a_move_is_gone_is_closed_by_an_abort(one: MoveWorld) -> None:
+    await one.begin()
+    moving = await one.take()
+    await moving._stop_service()
+    # As after a restore of the registry, which was backed up while the move ended.
+    await one.control.redis.delete(one.control.shard.keys.move("shop"), one.control.shard.keys.moves)
+    await one.service.abort("shop", "eve")
+    entry = await one.entry()
+    assert (entry.state, entry.stop_ms, entry.is_moving, entry.store) == ("closed", 0, False, "default")
+    with pytest.raises(ConflictError) as error:
+        await one.service.abort("shop", "eve")
+    assert error.value.code == "not_moving"

@@ -264,6 +264,25 @@ async def test_a_target_that_dies_gets_its_rest_removed_later(
     assert await one.contents(one.target) == {}
 
 
+async def test_a_copy_that_cannot_be_removed_for_whatever_reason_keeps_the_namespace_closed_no_longer(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.seed(5)
+    move = await one.begin()
+    copy = Mover._copy
+
+    async def beside_a_foreign_key(self: Mover, source: FrozenData, target: FrozenData) -> None:
+        await copy(self, source, target)
+        await StoreWorld(one.target).redis.set(one.target.keys.tag.encode() + b"\xff", "of another program")
+
+    monkeypatch.setattr(Mover, "_copy", beside_a_foreign_key)
+    move = await one.run()
+    assert move.step == "failed"
+    entry = await one.entry()
+    assert (entry.store, entry.state) == ("default", "open")
+    assert await one.served_at() == ["default"]
+
+
 async def test_a_source_that_is_away_is_opened_as_soon_as_it_answers(
     one: MoveWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +343,22 @@ async def test_a_master_that_does_not_let_go_keeps_the_namespace_where_it_is(
     move = await one.run()
     assert move.step == "failed"
     assert "http://cut-off" in move.progress.reason
+
+
+async def test_a_master_that_was_silent_for_a_moment_is_waited_for(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.seed(3)
+    monkeypatch.setattr(mover, "RELEASE_WITHIN_S", 0.1)
+    record = MasterRecord(new_id(), "node", 1, "http://busy", "1", one.control.now_ms, knows_namespaces=True)
+    await one.masters.beat(record)
+    one.control.pass_ms(one.tools.pace.current.fresh_ms + 1)
+    await one.begin()
+    move = await one.run()
+    assert (move.step, "http://busy" in move.progress.reason) == ("failed", True)
+    one.control.pass_ms(mover.LEAST_SILENCE_MS)
+    await one.begin()
+    assert (await one.run()).step == "done"
 
 
 async def test_too_many_movers_end_the_move(one: MoveWorld) -> None:
