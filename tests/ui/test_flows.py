@@ -4,14 +4,14 @@ import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
-from tests.ui.test_core import LATER, accessible, accessible_in_each_look, picture, tag
+from tests.ui.test_core import LATER, PHONE, accessible, accessible_in_each_look, picture, tag
 from tests.ui.test_lists import SHIFTS
 
 pytestmark = [
@@ -253,6 +253,20 @@ async def test_a_flow_opens_at_its_failure_and_goes_on_from_one_to_the_next(
         await wait_until(ran_again, what="the second attempt of the failed job")
 
 
+async def error_below_bar(row: Locator) -> None:
+    """Assert that the error of a row of the waterfall lies below its bar, has the whole width, and is not cut."""
+    track = await row.locator(".waterfall-track").bounding_box()
+    error = await row.locator(".waterfall-error").bounding_box()
+    whole = await row.bounding_box()
+    assert track
+    assert error
+    assert whole
+    assert error["y"] >= track["y"] + track["height"]
+    assert error["y"] + error["height"] <= whole["y"] + whole["height"] + 1
+    assert error["width"] >= whole["width"] - 40
+    assert await row.locator(".waterfall-error").evaluate("(e) => e.scrollWidth <= e.clientWidth")
+
+
 async def test_a_waterfall_shows_when_each_job_could_start_did_and_ended(screens: Screens, api: Api) -> None:
     flow = await broken_import(api)
     async with screens.open(f"#/batches?id={flow['batch']}") as page:
@@ -265,6 +279,10 @@ async def test_a_waterfall_shows_when_each_job_could_start_did_and_ended(screens
         broken = rows.filter(has=page.locator(f'[data-key="{flow["loads"]["items"]}"]'))
         await expect(broken).to_contain_text("ValueError: the table items is locked")
         await expect(broken.locator(".waterfall-run")).to_be_visible()
+        for width in (1280, PHONE):
+            await page.set_viewport_size({"width": width, "height": 900})
+            await error_below_bar(broken)
+        await page.set_viewport_size({"width": 1280, "height": 900})
         await expect(page.locator(".flow-legend")).to_contain_text("failed path")
         link = broken.get_by_role("link")
         await expect(link).to_have_accessible_name(re.compile("^ui.fail .*, Failed, .*ran .*, ValueError"))

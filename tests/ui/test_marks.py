@@ -1,19 +1,25 @@
 """Charts show what happened where it happened, and are read and zoomed by keyboard."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from jqmaster.domain.operations.tally import NameCounts
 from jqmaster.domain.operations.timeline import TimelineKind
+from jqmaster.store.operations.history import HistoryStore
 from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
-from tests.ui.conftest import Screens
-from tests.ui.test_core import accessible, picture
+from tests.ui.conftest import Screens, worker_on
+from tests.ui.test_core import accessible, accessible_in_each_look, picture
 from tests.ui.test_incidents import Timeline
 
 pytestmark = [pytest.mark.req("D21", "J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
@@ -71,3 +77,40 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
         async with screens.open("#/names?name=mail.send") as page:
             await expect(page.locator(".chart-marks")).to_contain_text("version 2.1")
             await expect(page.locator(".chart-marks")).to_have_count(1)
+
+
+async def test_the_page_of_a_name_compares_with_the_same_hours_of_an_earlier_day(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with master_on(store_server.url) as (master, api), worker_on(master.server.url).running():
+        services = master.shard.services
+        now_ms = await services.store_time_ms()
+        for number, (days, ends) in enumerate(((1, 36_000), (7, 72_000)), start=1):
+            # The hours around this one, in case the test runs across the end of one.
+            for hours in (-1, 0, 1):
+                then_ms = now_ms - days * DAY_MS + hours * HOUR_MS
+                then = replace(services.link, now=lambda at_ms=then_ms: at_ms)
+                history = HistoryStore(then, master_id=f"earlier-{days}-{hours}")
+                assert await history.add_counts(number, [("ui.echo", NameCounts(succeeded=ends))])
+        job = await api.enqueue("ui.echo", 1)
+        await api.until_state(job, "succeeded")
+        screens = Screens(browser, master.server.url)
+        async with screens.open("#/names?name=ui.echo") as page:
+            legend = page.locator("section", has=page.locator("#course")).locator(".legend").first
+            earlier = legend.locator(".legend-item", has=page.locator(".dashed"))
+            await expect(legend).to_contain_text("Succeeded")
+            await expect(earlier).to_have_count(0)
+            await page.get_by_role("link", name="yesterday").click()
+            await expect(page).to_have_url(re.compile("compare=1d"))
+            await expect(earlier).to_have_text(re.compile("^yesterday 10/s$"))
+            await page.get_by_role("link", name="last week").click()
+            await expect(earlier).to_have_text(re.compile("^last week 20/s$"))
+            await accessible_in_each_look(page, "name-compared")
+            # Hours of 30 days ago are not kept.
+            await page.set_viewport_size({"width": 1280, "height": 900})
+            await page.get_by_role("link", name="30d").click()
+            await expect(page.get_by_role("link", name="last week")).to_have_count(0)
+            await expect(earlier).to_have_count(0)
+        async with screens.open("#/names?name=ui.echo&compare=1d", locale="ja-JP") as page:
+            await expect(page.locator(".legend").first.locator(".dashed")).to_be_visible()
+            await accessible_in_each_look(page, "name-compared-ja")
