@@ -10,6 +10,7 @@ import stat
 import tempfile
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
 
 from jqmaster.embedded.files import private
 from jqmaster.errors import DataDirInUseError, StoreUnfitError
@@ -156,6 +157,10 @@ class DataDirectory:
     def private_socket(self) -> Path:
         """Return the socket of a server that serves only this process."""
         return self.socket().with_name("own.sock")
+
+    def url(self) -> str:
+        """Return the address of the server, with its password."""
+        return f"unix://:{self.password()}@{quote(str(self.socket()))}"
 
     def socket(self) -> Path:
         """Return the server's socket: in the directory, or in a short private one if that path is too long."""

