@@ -66,7 +66,8 @@ class MoveLoop(PeriodicLoop):
             return IDLE_S
         moving = [one for one in self._registry.current.values() if one.is_moving]
         for namespace in moving:
-            await self._take_part(namespace)
+            await self._release(namespace)
+            await self._take(namespace.name)
         now_s = self._clock.monotonic_s()
         if self._removal is None and now_s - self._looked_at_copies_s >= IDLE_S:
             self._looked_at_copies_s = now_s
@@ -74,14 +75,6 @@ class MoveLoop(PeriodicLoop):
             self._removal = asyncio.create_task(self._remove_copies(), name="remove copies")
             self._removal.add_done_callback(self._removed)
         return BUSY_S if moving else IDLE_S
-
-    async def _take_part(self, namespace: Namespace) -> None:
-        """Do what this master has to do for one move. Its faults hold up no other one."""
-        try:
-            await self._release(namespace)
-            await self._take(namespace.name)
-        except JqmasterError as exc:
-            self._failed(exc, f"{self._complaint}: {namespace.name}")
 
     async def _pause(self, seconds: float) -> None:
         await wait_for_event(self._wake, seconds)
