@@ -368,5 +368,5 @@ async def test_a_call_of_a_task_may_go_to_another_namespace(
         assert [await one.aget(10) for one in handles] == ["a", "b"]
         with pytest.raises(ValueError, match="2 to 39 of the characters"):
             await echo.using(namespace="Mail").aenqueue("x")
-        with pytest.raises(TypeError, match="goes wherever it is enqueued"):
+        with pytest.raises(TypeError, match="belongs to no namespace"):
             echo.using(namespace="mail").to_job("x")

@@ -1,4 +1,4 @@
-"""What of the audit log a caller may see whose rights end at some namespaces."""
+"""The entries of the audit log that a caller may see who has rights on some namespaces only."""
 
 from jqmaster.domain.identity.access import Principal, Scope
 from jqmaster.store.identity.audit import DAMAGED, AuditEntry, Sight
