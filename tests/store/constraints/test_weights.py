@@ -355,6 +355,98 @@ async def test_a_start_that_has_left_the_window_before_its_call_comes_back(
     assert await constraints.take(worker) == jobs[1:]
 
 
+async def test_the_sum_of_starts_that_come_back_expires_with_them(constraints: ConstrainedWorld) -> None:
+    """The first one that comes back has used nothing, and the call of the second was made before."""
+    world = constraints.world
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=TOKENS)
+    await constraints.enqueue_many(of(5, 5))
+    worker = await world.worker()
+    jobs = await constraints.claim(worker)
+    world.pass_ms(MINUTE_MS + 5_000)
+    keys, gate = world.shard.keys, gate_id(one.cid, None)
+    await world.redis.delete(keys.starts(gate), keys.started(gate))
+    for job, ago_ms, tokens in zip(jobs, (1_000, 3_000), (0, 5), strict=True):
+        await report_call(constraints, worker, job, ago_ms, tokens=tokens)
+    assert await charged(constraints, one.cid) == (None, 5)
+    expires_ms = await world.redis.pexpiretime(keys.starts(gate))
+    assert expires_ms > 0
+    assert await world.redis.pexpiretime(keys.started(gate)) == expires_ms
+    assert await world.findings() == []
+
+
+@pytest.mark.parametrize("key", [None, "argument.host"])
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_each_window_of_a_job_counts_its_call(
+    constraints: ConstrainedWorld, key: str | None, weight: Weight | None
+) -> None:
+    """When the attempt ends, its claim is still in the long window, and has left the short one."""
+    world = constraints.world
+    most = 1 if weight is None else 10
+    short = await constraints.limit(key=key, rate=(most, 10_000), weight=weight)
+    long = await constraints.limit("long", key=key, rate=(2 * most, MINUTE_MS), weight=weight)
+    jobs = await constraints.enqueue_many(of(10, 10, 10, host="a"))
+    worker = await world.worker()
+    (late,) = await constraints.claim(worker)
+    world.pass_ms(20_000)
+    called_ms = world.now_ms - 3_000
+    await report_call(constraints, worker, late, 3_000)
+    for one in (short, long):
+        gate = gate_id(one.cid, None if key is None else key_value("a"))
+        starts = await world.redis.zrange(world.shard.keys.starts(gate), 0, -1, withscores=True)
+        assert [score for _, score in starts] == [called_ms]
+    assert await constraints.take(worker) == []
+    world.pass_ms(7_001)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[1:2]
+    assert await world.findings() == []
+
+
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_an_attempt_that_is_retried_counts_from_its_call_on_and_its_next_one_from_its_claim_on(
+    constraints: ConstrainedWorld, weight: Weight | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(2 if weight is None else 20, MINUTE_MS), weight=weight)
+    await constraints.enqueue_many(of(10))
+    worker = await world.worker()
+    (first,) = await constraints.claim(worker)
+    world.pass_ms(20_000)
+    settlement = world.settlement(
+        await world.get(first.job_id), first.token, Decision(JobState.READY, "deferred")
+    )
+    told = replace(settlement, used=UsedUnits(world.now_ms - 5_000, {}))
+    assert await world.settlements.settle(worker, [told]) == [True]
+    # A repeated report is accepted again, and dates nothing.
+    again = replace(settlement, used=UsedUnits(world.now_ms, {"tokens": 0}))
+    assert await world.settlements.settle(worker, [again]) == [True]
+    (second,) = await constraints.claim(worker)
+    assert second.job_id == first.job_id
+    starts = await world.redis.zrange(world.shard.keys.starts(gate_id(one.cid, None)), 0, -1, withscores=True)
+    assert [score for _, score in starts] == [world.now_ms - 5_000, world.now_ms]
+    assert await world.findings() == []
+
+
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_a_report_dates_no_start_at_a_limit_that_is_gone_meanwhile(
+    constraints: ConstrainedWorld, weight: Weight | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(rate=(10, MINUTE_MS), weight=weight)
+    await constraints.enqueue_many(of(5, 5))
+    worker = await world.worker()
+    kept, dropped = await constraints.claim(worker)
+    began_ms = world.now_ms
+    world.pass_ms(2_000)
+    await constraints.put(replace(one, rate=None, concurrency=5))
+    await report_call(constraints, worker, kept, 0)
+    key = world.shard.keys.starts(gate_id(one.cid, None))
+    assert {score for _, score in await world.redis.zrange(key, 0, -1, withscores=True)} <= {began_ms}
+    await world.redis.delete(key, world.shard.keys.started(gate_id(one.cid, None)))
+    await report_call(constraints, worker, dropped, 0)
+    assert not await world.redis.exists(key)
+    assert await world.findings() == []
+
+
 async def test_a_report_does_not_date_a_start_before_its_claim_or_after_the_present(
     constraints: ConstrainedWorld,
 ) -> None:

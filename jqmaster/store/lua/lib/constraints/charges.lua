@@ -238,13 +238,13 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Keeps the starts of a gate, and their sum, until a start at this instant has left the window.
+  -- Keeps the starts of a gate until a start at this instant has left the window. Returns how long they are kept.
   local function keep_until(gate_id, at_ms, period_ms, now_ms)
     local key, left_ms = tag .. 'starts:' .. gate_id, at_ms - now_ms + period_ms + 1000
-    if redis.call('PTTL', key) >= left_ms then return end
-    -- Both keys expire in the same millisecond.
+    local kept_ms = redis.call('PTTL', key)
+    if kept_ms >= left_ms then return kept_ms end
     redis.call('PEXPIRE', key, left_ms)
-    redis.call('PEXPIRE', tag .. 'started:' .. gate_id, left_ms)
+    return left_ms
   end
 
   -- Returns the time of a start in the window (nil: the start has left the window), the time at which the window is to
@@ -279,7 +279,10 @@ local charges = lazily.made_by(function()
     redis.call('ZADD', key, at_ms, entry_of(sub(entry, 1, TOKEN_LENGTH), charge))
     if begun_ms and charge ~= before then redis.call('ZREM', key, entry) end
     add_to_started(gate_id, begun_ms and charge - before or charge)
-    if at_ms ~= begun_ms then keep_until(gate_id, at_ms, period_ms, now_ms) end
+    if at_ms ~= begun_ms then
+      -- Both keys expire in the same millisecond. The sum may be new, even if the starts are not.
+      redis.call('PEXPIRE', tag .. 'started:' .. gate_id, keep_until(gate_id, at_ms, period_ms, now_ms))
+    end
     if charge == before then return end
     settle_observed(gate_id, begun_ms or at_ms, charge - before)
     if begun_ms and charge < before then lowered[gate_id] = true end
