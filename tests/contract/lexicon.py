@@ -113,7 +113,7 @@ HOMONYMS: tuple[Homonym, ...] = (
         (r"/events/",),
         "name what they have in common: failures of one kind, workers of one node",
         {
-            **dict.fromkeys(("FailureGroup", "MergedGroup", "WorkerGroup", "WorkerGroupList"), _PUBLISHED),
+            **dict.fromkeys(("FailureGroup", "WorkerGroup", "WorkerGroupList"), _PUBLISHED),
             "failure_group": "the filter of the API for failures of one kind",
             "StateGroup": "the filter `state_group` of the API",
             "GroupBy": "the field `group_by` of a notice",
