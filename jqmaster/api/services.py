@@ -1,7 +1,7 @@
 """The services that handlers use, assembled by the composition root."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
@@ -112,7 +112,7 @@ class MasterCondition:
     `stopping`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and
     addresses. `durability_available`: the highest level that the store provides; `durability`: how much of the
     configured level is kept. `duty_faults`: what fails here or at the leader, by name, without keeping it
-    from its work."""
+    from its work. `other_faults`: why other namespaces are not served, by name."""
 
     is_leader: bool
     store: str
@@ -120,6 +120,7 @@ class MasterCondition:
     durability: Durability
     durability_available: Durability
     duty_faults: Mapping[str, str]
+    other_faults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

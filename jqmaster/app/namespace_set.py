@@ -128,8 +128,8 @@ class NamespaceSet:
         return {name: led for name, one in self._served.items() if (led := one.led)}
 
     def faults(self) -> dict[str, str]:
-        """Return why namespaces are not served, by `namespace.NAME`."""
-        return {f"namespace.{name}": one.fault for name, one in self._served.items() if one.fault}
+        """Return why namespaces are not served, by name."""
+        return {name: one.fault for name, one in self._served.items() if one.fault}
 
     def _obey(self, namespaces: Mapping[str, Namespace]) -> None:
         if not self._is_started:

@@ -162,7 +162,8 @@ class Master:
             identity=self.identity,
             admit_url=self._admit_url,
             connections=lambda: self.server.connections,
-            others=lambda: {**self.registry.faults(), **self.namespaces.faults()},
+            registry_faults=self.registry.faults,
+            others=self.namespaces.faults,
             serves_others=lambda: self.namespaces.is_useful,
             namespaces=namespace_services(self.registry, self.stores, self.shard, self.shared),
         )

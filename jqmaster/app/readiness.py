@@ -29,17 +29,20 @@ _OF_PROCESS: Final = frozenset({"process", "stopping"})
 
 
 class ReadinessCheck:
-    """Answers from facts of this process. Only `condition` reads the store. `others`: returns why other namespaces are
-    not served, by name; that does not keep this master from its work. `serves_others`: returns whether this process
-    serves another namespace."""
+    """Answers from facts of this process. Only `condition` reads the store. `registry_faults`:
+    returns what is wrong with the registry of namespaces. `others`: returns why other namespaces are not served, by
+    name. Neither keeps this master from its work. `serves_others`: returns whether this process serves another
+    namespace."""
 
     def __init__(
         self,
         shared: Shared,
         shard: ServedShard,
+        registry_faults: Callable[[], dict[str, str]] = dict,
         others: Callable[[], dict[str, str]] = dict,
         serves_others: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._registry_faults = registry_faults
         self._others = others
         self._serves_others = serves_others
         self._shared = shared
@@ -94,7 +97,8 @@ class ReadinessCheck:
             faults,
             self._health.durability,
             self._health.durability_available,
-            self._duty_faults(),
+            self._own_duty_faults(),
+            self._others(),
         )
 
     async def _is_leaderless(self) -> bool:
@@ -112,8 +116,13 @@ class ReadinessCheck:
         change_s = CHANGE_OF_LEADERS_TTLS * self._shared.settings.leader_ttl_s
         return now_s - self._leaderless_since_s >= change_s
 
+    def _own_duty_faults(self) -> dict[str, str]:
+        return {**self._shard.duty_faults(), **self._registry_faults()}
+
     def _duty_faults(self) -> dict[str, str]:
-        return {**self._shard.duty_faults(), **self._others()}
+        """Return the faults for answers that all readers get alike. Some may not know of other namespaces."""
+        fault = "other namespaces are not served here; `jqmaster namespaces` tells which, and why"
+        return {**self._own_duty_faults(), **({"other_namespaces": fault} if self._others() else {})}
 
     def store_state(self) -> StoreState:
         report = self._health.report

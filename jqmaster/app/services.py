@@ -69,9 +69,9 @@ from jqmaster.store.personal_data.holdings import HoldingStore
 
 class RequestServices:
     """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
-    clients' connections to the server; `others` returns why other namespaces are not served, by name; `serves_others`,
-    whether this process serves another one. `namespaces`: the services for all namespaces, which only the default one
-    has."""
+    clients' connections to the server; `registry_faults` returns what is wrong with the registry of namespaces;
+    `others`, why other namespaces are not served, by name; `serves_others`, whether this process serves another one.
+    `namespaces`: the services for all namespaces, which only the default one has."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class RequestServices:
         identity: Identity,
         admit_url: Callable[[str], Awaitable[str]],
         connections: Callable[[], int],
+        registry_faults: Callable[[], dict[str, str]] = dict,
         others: Callable[[], dict[str, str]] = dict,
         serves_others: Callable[[], bool] = lambda: False,
         namespaces: NamespaceServices | None = None,
@@ -94,7 +95,7 @@ class RequestServices:
         self._admit_url = admit_url
         self._connections = connections
         self._namespaces = namespaces
-        self._readiness = ReadinessCheck(shared, shard, others, serves_others)
+        self._readiness = ReadinessCheck(shared, shard, registry_faults, others, serves_others)
         self.waiting = WaitingPlaces(shared.portions.waiting)
         self.masters = MasterService(
             self._stores.masters, self._stores.leadership, shared.policies.pace, order=shard.order.of

@@ -364,3 +364,35 @@ async def test_a_bound_caller_reads_of_the_audit_log_what_concerns_its_namespace
         assert await seen(person) == common | (own if name == "eve" else logins) | others
     assert await seen(api) == common | of_mail
     assert await seen(admin) == common | of_mail | of_others | logins
+
+
+async def test_a_bound_caller_does_not_learn_which_other_namespaces_are_not_served(
+    installation: Installation,
+) -> None:
+    admin = installation.api()
+    of_default, of_both = [
+        installation.api(None, (await create(admin, "read", namespaces=names))["token"])
+        for names in (["default"], ["default", "blog"])
+    ]
+    await installation.put("blog", "c")
+
+    async def is_told() -> bool:
+        return "[stores.c]" in (await admin.http.get("/readyz")).text
+
+    await wait_until(is_told, what="an admin learns why it is not served")
+    assert "[stores.c]" in (await of_both.http.get("/readyz")).text
+    nobody = installation.api()
+    del nobody.http.headers["authorization"]
+    for caller in (of_default, nobody):
+        answer = (await caller.http.get("/readyz")).text
+        assert "blog" not in answer
+        assert "stores.c" not in answer
+
+    async def is_counted() -> bool:
+        return "other namespaces are not served" in (await of_default.http.get("/api/stats")).text
+
+    await wait_until(is_counted, what="all readers learn that there is a fault")
+    for path in ("/api/stats", "/metrics", "/api/health"):
+        answer = (await of_default.http.get(path)).text
+        assert "blog" not in answer, path
+        assert "stores.c" not in answer, path

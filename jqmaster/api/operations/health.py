@@ -29,12 +29,15 @@ async def readyz(call: Call) -> Reply:
     addresses.
     """
     condition = await call.services.condition()
+    others = condition.other_faults
     if call.may(Scope.READ):
         store, faults = condition.store, list(condition.faults.values())
-        duty_faults = list(condition.duty_faults.values())
+        names = call.known.namespaces_with(Scope.READ)
+        seen = [fault for name, fault in others.items() if names is None or name in names]
+        duty_faults = [*condition.duty_faults.values(), *seen]
     else:
         store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
-        duty_faults = list(condition.duty_faults)
+        duty_faults = [*condition.duty_faults, *(["other_namespaces"] if others else [])]
     body = {
         "status": "not_ready" if condition.faults else "ready",
         "durability": condition.durability,

@@ -121,7 +121,8 @@ async def test_only_readers_learn_where_the_store_is(
     async def condition() -> MasterCondition:
         faults = {"store": "store: no room in /srv/secret"}
         duties = {"notices.rounds": "notices.rounds fails (KeyError: a secret)"}
-        return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync", duties)
+        others = {"mail": "namespace mail: a secret"}
+        return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync", duties, others)
 
     settings = Settings()
     live = SimpleNamespace(current=settings, derive=lambda make: LiveValue(make(settings)))
@@ -150,7 +151,8 @@ async def test_only_readers_learn_where_the_store_is(
         )
     else:
         assert (answer["store"], answer["faults"]) == ("not serving", ["store"])
-        assert answer["duty_faults"] == ["notices.rounds"]
+        assert answer["duty_faults"] == ["notices.rounds", "other_namespaces"]
+        assert b"mail" not in response.content
         assert b"secret" not in response.content
 
 
