@@ -66,6 +66,28 @@ def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
             hint="Set master in OPTIONS, or the variable JQMASTER_URL.",
             id="jqmaster.W002",
         )
+    if mode == "outbox" and (other := _shares_table(backend)):
+        yield checks.Warning(
+            f"{where}: TASKS[{other!r}] keeps its outbox in the same database, and has another master or token.",
+            hint="A relay pushes all rows of a table to one master. Give the backends databases of their own, or set "
+            'enqueue of one of them to "on_commit".',
+            id="jqmaster.W003",
+        )
+
+
+def _shares_table(backend: Any) -> str | None:
+    """Return the first backend before this one whose rows lie in the same table and belong to another master."""
+    for alias, setting in settings.TASKS.items():
+        if alias == backend.alias:
+            return None
+        options = setting.get("OPTIONS", {})
+        is_in_table = setting["BACKEND"] == settings.TASKS[backend.alias]["BACKEND"] and (
+            options.get("enqueue", "outbox") == "outbox"
+            and options.get("database", "default") == backend.options.get("database", "default")
+        )
+        if is_in_table and any(options.get(one) != backend.options.get(one) for one in ("master", "token")):
+            return str(alias)
+    return None
 
 
 def _error(number: str, message: str, hint: str) -> Any:
