@@ -85,7 +85,10 @@ def test_a_file_of_constraints_is_refused_with_all_its_faults(tmp_path: Path) ->
 
 def test_a_user_is_not_asked_for_a_password_in_vain(url: str) -> None:
     ended = call(url, "users", "add", "bob", "boss")
-    assert (ended.code, ended.err) == (2, "Error: boss is not a role; expected none, viewer, operator, admin\n")
+    assert (ended.code, ended.err) == (
+        2,
+        "Error: boss is not a role; expected none, viewer, operator, admin\n",
+    )
     ended = call(url, "users", "add", "bob", "viewer")
     assert ended.code == 2
     assert ended.err == "Error: there is no terminal to ask for the password; use --password-file\n"

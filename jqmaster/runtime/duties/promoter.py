@@ -38,6 +38,9 @@ class Promoter(WokenLoop):
 
     async def _round(self) -> float:
         wait_ms = await self._promote()
+        if self._follows_looks and wait_ms == POLL_MS:
+            # However long the answer took: anything less would begin the next round without a look.
+            return self.poll_s
         # The answer may have waited for the disk, so that the next jobs may already be due.
         passed_s = self._clock.monotonic_s() - self._asked_at_s
         # Round up to whole milliseconds, because a loop that asks too early has to ask again.

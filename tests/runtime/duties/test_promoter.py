@@ -10,6 +10,7 @@ from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.store.jobs.timers import TimerRound
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
+from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
@@ -154,3 +155,22 @@ async def test_claims_are_expected_to_go_along_when_a_job_is_due_and_not_before(
     world.pass_ms(50)
     await promoting.until(due, JobState.READY)
     assert expected[1]
+
+
+@pytest.mark.req("S6")
+async def test_a_slow_answer_begins_no_round_without_a_look(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, come_due = ManualClock(), world.due.come_due
+
+    async def slow(epoch: str, *, expects_some: bool = False) -> TimerRound:
+        answer = await come_due(epoch, expects_some=expects_some)
+        clock.jump(0.02)
+        return answer
+
+    monkeypatch.setattr(world.due, "come_due", slow)
+    promoter = Promoter(
+        Leadership(world.epoch, "m"), world.due, clock, on_ready=lambda: None, on_stale=lambda: None
+    )
+    promoter.follow_looks()
+    assert await promoter._round() >= promoter.poll_s
