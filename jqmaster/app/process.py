@@ -99,6 +99,7 @@ class Master:
         self._store = store
         self._url = store.url if store else _configured_url(settings)
         self._guards: list[EgressGuard] = []
+        self._own_url: str | None = None
         self.registry = NamespaceRegistry(
             NamespaceStore(link),
             RegistryCopy(settings.data_dir, self._url, settings.shard),
@@ -337,7 +338,10 @@ class Master:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            url = await asyncio.to_thread(own_url, server.own_url, self._url)
+            # It is the same in all namespaces.
+            if self._own_url is None:
+                self._own_url = await asyncio.to_thread(own_url, server.own_url, self._url)
+            url = self._own_url
         elif server.own_port != server.port:
             # A check whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)

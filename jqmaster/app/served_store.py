@@ -1,6 +1,7 @@
 """A store that this process uses. All shards on it share its connections and the watch over its health."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -9,8 +10,10 @@ from jqmaster.config import Durability, Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.lifecycle import Component, LoopFailures
+from jqmaster.runtime.leadership.heartbeats import Heartbeats
+from jqmaster.runtime.leadership.renewals import Renewals
 from jqmaster.runtime.watch.store_health import StoreHealth
-from jqmaster.store.health.store_report import StoreReport
+from jqmaster.store.health.store_report import LEVELS, StoreReport
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.listener import StoreListener
 
@@ -41,6 +44,8 @@ class ServedStore:
         self.reserve = reserve
         self.events = events
         self.listener = StoreListener(events)
+        self.heartbeats = Heartbeats(client, clock)
+        self.renewals = Renewals(reserve, clock)
         self.embedded = embedded
         # Failures of the components, which count for every shard on this store. The default store has none here: the
         # process starts its components together with the default shard.
@@ -49,13 +54,15 @@ class ServedStore:
         # A shard is opened in its turn, so that a thousand of them do not wait for the connections until they give up.
         self.openings = asyncio.Semaphore(MOST_OPENINGS)
         self._followers: list[Callable[[], None]] = []
+        # The levels that were admitted when the followers were called last.
+        self._admitted = self._admits()
         self.health.on_look = self._tell
         if embedded:
             embedded.on_change = self._tell
 
     def components(self) -> Sequence[Component]:
         """Return the components, which start before the shards."""
-        return [self.health, self.listener]
+        return [self.health, self.listener, self.heartbeats, self.renewals]
 
     def follow(self, judge: Callable[[], None]) -> None:
         """Call `judge` whenever something may have changed that `admit` reads."""
@@ -85,10 +92,22 @@ class ServedStore:
     def _count_shards(self) -> None:
         for client in (self.client, self.reserve):
             client.together.shards = len(self._followers)
+        # A Cluster scans one shard by itself.
+        self.client.scan.shards = 1 if self.client.is_on_cluster else len(self._followers)
 
     def _tell(self) -> None:
-        for judge in list(self._followers):
-            judge()
+        admitted = self._admits()
+        if admitted != self._admitted:
+            self._admitted = admitted
+            for judge in list(self._followers):
+                judge()
+
+    def _admits(self) -> dict[Durability | None, int]:
+        admitted: dict[Durability | None, int] = {}
+        for level in (None, *LEVELS):
+            with contextlib.suppress(StoreUnavailableError):
+                admitted[level] = self.admit(level)
+        return admitted
 
 
 class AdmissionWatch:

@@ -60,6 +60,8 @@ class ServedShard:
         self._membership = Membership(
             services.stores.masters,
             shared.clock,
+            name=shared.namespace,
+            beats=store.heartbeats,
             describe=describe,
             pace=shared.policies.pace,
             duty_faults=services.duty_faults,
@@ -163,6 +165,7 @@ class ServedShard:
             self._shared.clock,
             master_id=self._shared.master_id,
             pace=self._shared.policies.pace,
+            renewals=store.renewals,
             make_duties=self.make_duties,
             goes_first=lambda: self._sub_leader.is_standby,
             may_stand=lambda: self._sub_leader.may_stand,

@@ -89,10 +89,14 @@ class PeriodicLoop:
         self, role: str, work: Round, complaint: str, *, after_s: float = 0.0, retry_s: float | None = None
     ) -> None:
         """Run rounds of `work`, the first one `after_s` from now."""
+        first_after_s = after_s
 
         async def run() -> None:
-            if after_s:
-                await self._pause(after_s)
+            nonlocal first_after_s
+            # A loop that starts again after a fault has waited already.
+            pause_s, first_after_s = first_after_s, 0.0
+            if pause_s:
+                await self._pause(pause_s)
             while True:
                 try:
                     wait_s = await work()
@@ -116,8 +120,8 @@ class LeaderLoop(PeriodicLoop):
     A round raises StaleEpochError once the store knows a newer leadership; then the loop calls `on_stale` and ends.
 
     A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then a round that returns less than
-    `poll_s` begins the next one by itself. Otherwise a look begins it, or a message, or at the latest `rest_s`, in case
-    that looks miss something.
+    `poll_s` begins the next one by itself. Otherwise a look begins it, as it begins the first one, or a message, or at
+    the latest `rest_s`, in case that looks miss something.
     """
 
     poll_s: ClassVar[float] = math.inf
@@ -142,6 +146,7 @@ class LeaderLoop(PeriodicLoop):
     def follow_looks(self) -> None:
         """Leave it to the looks at the shard to begin rounds."""
         self._follows_looks = True
+        self._first_after_s = self.rest_s
 
     def begin_within(self, seconds: float) -> None:
         """Begin the next round by then. A round that is under way goes on."""

@@ -43,8 +43,9 @@ class BacklogSampler(LeaderLoop):
         self._tally = tally
         # The last sample; None before the first.
         self.newest: BacklogSample | None = None
-        # Whether the last sample found ready jobs. Only the next one shows that they are gone.
-        self.has_found = False
+        # Whether the last sample found ready jobs, as that of an earlier leader may have. Only the next one shows that
+        # they are gone.
+        self.has_found = True
 
     async def _round(self) -> float:
         backlog = await self._history.sample_backlog()

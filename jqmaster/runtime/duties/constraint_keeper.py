@@ -66,8 +66,9 @@ class ConstraintKeeper(WokenLoop):
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(gates, self._epoch)
         self._known_edition = -1
-        # The editions that the last whole round followed. This process's copy of the constraints may be newer.
-        self._followed: tuple[int, int, int] | None = None
+        # The editions that the last whole round followed. This process's copy of the constraints may be newer. A shard
+        # that never had constraints leaves nothing to follow.
+        self._followed = (0, 0, 0)
 
     def due_ms(self, look: Look) -> int:
         """Return the milliseconds until there is a change to follow, or a gate to open; -1: neither is known."""

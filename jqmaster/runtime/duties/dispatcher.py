@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 # The same if looks at the shard tell what there is.
 LOOKED_POLL_S: Final = 3.0
-# The same if they also tell that there are no workers. The watchdog expects more rounds than this.
-RESTING_POLL_S: Final = 6.0
+# The same if they also tell that there are no workers: then the dispatcher rests.
+RESTING_POLL_S: Final = 60.0
 # A look that is older says nothing.
 LOOK_LIVES_S: Final = 10.0
 # Without a claim for this long, claim even if looks find no ready jobs: their counts in the store may be wrong.
@@ -123,7 +123,8 @@ class Dispatcher:
         self._travelling: set[_PendingClaims] = set()
         self._arrived = asyncio.Event()
         self._is_stopping = False
-        self.last_round_s = self.claimed_at_s = clock.monotonic_s()
+        self._last_round_s = self.claimed_at_s = clock.monotonic_s()
+        self._is_resting = False
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
@@ -178,6 +179,11 @@ class Dispatcher:
         self._idle_at_s = float("-inf")
         if self._clock.monotonic_s() - self._refreshed_at_s >= POLL_S - TICK_S:
             self._wake.set()
+
+    @property
+    def last_round_s(self) -> float:
+        """Return when the last round ended; now, while the dispatcher rests."""
+        return self._clock.monotonic_s() if self._is_resting else self._last_round_s
 
     @property
     def is_idle(self) -> bool:
@@ -295,7 +301,7 @@ class Dispatcher:
             self._wake.clear()
             try:
                 await self._round()
-                self.last_round_s = self._clock.monotonic_s()
+                self._last_round_s = self._clock.monotonic_s()
             except StaleEpochError:
                 self._on_stale()
                 return
@@ -305,12 +311,15 @@ class Dispatcher:
                 continue
             poll_in_s = max(0.0, self._refreshed_at_s + self._poll_s - self._clock.monotonic_s())
             wait_s = min(poll_in_s, self._fleet.next_change_s() or self._poll_s)
+            self._is_resting = wait_s > LOOKED_POLL_S
             # Not `wait_for_event`: each lone job waits here.
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             except TimeoutError:
                 pass
+            if self._is_resting:
+                self._is_resting, self._last_round_s = False, self._clock.monotonic_s()
 
     async def _round(self) -> None:
         now_s = self._clock.monotonic_s()
@@ -335,8 +344,8 @@ class Dispatcher:
                 # The constraint keeper notifies the dispatcher when jobs may be claimed again.
                 self._notify(ConstraintsChanged())
                 return
-            self.last_round_s = self._clock.monotonic_s()
-            if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
+            self._last_round_s = self._clock.monotonic_s()
+            if self._wants_refresh or self._last_round_s - self._refreshed_at_s >= POLL_S:
                 # A backlog may keep this loop busy for long. Refresh the fleet in between, to notice workers that came,
                 # left or fell silent.
                 self._wake.set()

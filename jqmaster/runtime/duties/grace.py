@@ -3,9 +3,10 @@ heartbeats get time to do so."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from jqmaster.clock import Clock, until_tick_s
 from jqmaster.domain.workers.silence import CrowdRules, crowd_last_seen_ms
@@ -73,22 +74,31 @@ class Grace:
         """Return how long the store was away, if only that began the grace period; otherwise None."""
         return None if self._short_s is None else round(self._short_s * 1000)
 
-    async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:
+    async def ask(self, read: Callable[[], Awaitable[_T]], time_of: Callable[[_T], int]) -> _T:
         """Return the answer of `read`, which includes the store's time. Raise what it raises."""
-        sent_s = self._clock.monotonic_s()
-        reading = asyncio.ensure_future(read())
-        waited_s = 0.0
-        try:
-            while not reading.done():
-                before_s = self._clock.monotonic_s()
-                await asyncio.wait({reading}, timeout=TICK_S)
-                waited_s += min(self._clock.monotonic_s() - before_s, TICK_S)
-        finally:
-            reading.cancel()
-        self._asked_s += waited_s
-        self._away_s += waited_s
+        loop = asyncio.get_running_loop()
+        sent_s = piece_began_s = self._clock.monotonic_s()
+
+        def end_piece() -> None:
+            nonlocal piece_began_s
+            now_s = self._clock.monotonic_s()
+            waited_s = min(now_s - piece_began_s, TICK_S)
+            self._asked_s += waited_s
+            self._away_s += waited_s
+            piece_began_s = now_s
+
+        def end_piece_and_begin_another() -> None:
+            end_piece()
+            timers.append(loop.call_later(TICK_S, end_piece_and_begin_another))
+
+        # The last one is under way.
+        timers = deque([loop.call_later(TICK_S, end_piece_and_begin_another)], maxlen=1)
         self._is_away = True
-        answer = reading.result()
+        try:
+            answer = await read()
+        finally:
+            timers[-1].cancel()
+            end_piece()
         self._is_away = False
         self._heard(sent_s, time_of(answer))
         return answer

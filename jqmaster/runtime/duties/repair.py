@@ -6,6 +6,7 @@ Ready jobs that no claim finds cannot wait for that. If jobs have been ready for
 free, their order is checked at once.
 """
 
+import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -87,8 +88,9 @@ class RepairLoop(LeaderLoop):
         # After a failure, start from the beginning; what is repaired is only checked again. Strays are rare, because
         # only a failover, a crash or a manual change leaves them, and finding them takes a scan of all keys.
         finds_strays = began_s >= self._strays_due_s
-        steps = self._repair.steps(finds_strays=finds_strays)
-        await self._repair_in_steps(steps, LATER_REST if self.is_done else REST)
+        async with self._repair.turn() if finds_strays else contextlib.nullcontext():
+            steps = self._repair.steps(finds_strays=finds_strays)
+            await self._repair_in_steps(steps, LATER_REST if self.is_done else REST)
         if finds_strays:
             self._strays_due_s = began_s + STRAYS_EVERY_S - ROUND_S / 2
         self.is_done = True

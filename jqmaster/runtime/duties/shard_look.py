@@ -21,6 +21,8 @@ USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
 # If a look gets no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
+# After an outage, the duties of quiet shards that share a store begin within this time, and not all at once.
+SPREAD_S: Final = 60.0
 # The share by which pauses differ, so that many shards do not look at the same moment.
 _JITTER: Final = 0.1
 
@@ -49,11 +51,13 @@ class ShardLook(LeaderLoop):
     It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
     `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the
     store's clock made due, waits for the next look. While a duty has something to do, it looks at least every `poll_s`
-    of that duty: entries that stay due, because they are damaged, must not delay others.
+    of that duty: entries that stay due, because they are damaged, must not delay others. Only the first look begins
+    the first rounds, so a new lead of a quiet shard costs one read, and not one for each duty.
 
-    While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. So
-    does a duty that cannot read a look: it fails alone. `on_look`: gets each look, which also informs `grace` about
-    outages of the store.
+    While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
+    quiet shard they begin only once looks have failed for `QUIET_S`: if each of a thousand quiet shards answered one
+    late look with fifteen polls, the store would never catch up. A duty that cannot read a look polls, too: it fails
+    alone. `on_look`: gets each look, which also informs `grace` about outages of the store.
     """
 
     is_vital = True
@@ -87,13 +91,15 @@ class ShardLook(LeaderLoop):
         self._has_unreadable = False
         self._is_first = True
         self._has_failed = False
+        # Since when looks have not been answered.
+        self._failing_since_s: float | None = None
         self._still_blind: asyncio.TimerHandle | None = None
         self._quiet_s = USUAL_S
         # Whether the next look is further away than usual.
         self.is_quiet = False
         for one in duties:
             one.duty.follow_looks()
-        self.follow_looks()
+        self._follows_looks = True
 
     def stir(self) -> None:
         """Look soon, and then often for a while, because something happened."""
@@ -102,8 +108,13 @@ class ShardLook(LeaderLoop):
 
     async def _round(self) -> float:
         loop = asyncio.get_running_loop()
+        if self._failing_since_s is None:
+            self._failing_since_s = loop.time()
+        blind_after_s = BLIND_AFTER_S
+        if self._may_wait():
+            blind_after_s = max(BLIND_AFTER_S, self._failing_since_s + QUIET_S - loop.time())
         # Without a task of its own, because an answer usually comes at once.
-        blind = loop.call_later(BLIND_AFTER_S, self._be_blind_until_answered)
+        blind = loop.call_later(blind_after_s, self._be_blind_until_answered)
         try:
             look = await self._grace.ask(self._read, lambda look: look.now_ms)
         finally:
@@ -111,18 +122,25 @@ class ShardLook(LeaderLoop):
             if self._still_blind:
                 self._still_blind.cancel()
                 self._still_blind = None
+        self._failing_since_s = None
         self._on_look(look)
         # After an outage, the data may be older than what the duties know.
         was_away, self._has_failed = self._has_failed, False
+        may_wait = self._may_wait()
+        is_first, self._is_first = self._is_first, False
         pace_s = QUIET_S
         for one, due_ms, polls in self._due(look):
             if due_ms == 0 or polls:
                 pace_s = min(pace_s, one.duty.poll_s)
-            if due_ms >= 0 or was_away:
-                one.duty.begin_within(0.0 if was_away else due_ms / 1000)
+            if due_ms >= 0:
+                one.duty.begin_within(due_ms / 1000)
+            if was_away or (polls and is_first):
+                one.duty.begin_within(SPREAD_S * self._random() if was_away and may_wait else 0.0)
             if polls:
                 one.duty.poll()
-        return self._until_next_s(look, pace_s)
+        pause_s = self._until_next_s(look, pace_s)
+        # Looks at many shards that begin together do not stay together.
+        return pause_s * (self._random() if is_first else 1 - _JITTER * self._random())
 
     def _due(self, look: Look) -> list[tuple[FollowedDuty, int, bool]]:
         """Return for each duty when it is due, and whether it polls."""
@@ -142,7 +160,14 @@ class ShardLook(LeaderLoop):
 
     def _failed(self, error: Exception, complaint: str) -> None:
         super()._failed(error, complaint)
-        self._be_blind()
+        self._has_failed = True
+        passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
+        if not self._may_wait() or passed_s >= QUIET_S:
+            self._be_blind()
+
+    def _may_wait(self) -> bool:
+        """Return whether nothing is known to be due here, while others need the store."""
+        return self._store.is_shared and (self.is_quiet or self._is_first)
 
     def _be_blind(self) -> None:
         """Let the duties poll by themselves, and report what they miss."""
@@ -168,10 +193,7 @@ class ShardLook(LeaderLoop):
         # A new lease is seen long before it could end.
         pause_s = min(pause_s, self._lease_s.current / 3)
         self.is_quiet = pause_s > USUAL_S
-        if self._is_first:
-            self._is_first = False
-            return pause_s * self._random()
-        return pause_s * (1 - _JITTER * self._random())
+        return pause_s
 
     async def _pause(self, seconds: float) -> None:
         await self._paused(seconds)

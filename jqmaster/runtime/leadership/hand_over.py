@@ -1,6 +1,6 @@
 """Give leads to the masters that should have them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from jqmaster.clock import Clock
@@ -79,8 +79,11 @@ class HandOver(PeriodicLoop):
         masters = await self._store.look()
         living = self._order.living
         living.take(masters)
-        led = self._led()
-        misplaced = self._misplaced(led)
+        ids = living.ids | {self._master_id}
+        # Most of the time no other master has just come, or all leads are where they should be.
+        settled = {one for one in ids - {self._master_id} if living.alive_s(one) >= SETTLED_S}
+        led = self._led() if settled else {}
+        misplaced = self._misplaced(led, frozenset(ids), settled)
         self._fit = {name: fit for name, fit in self._fit.items() if misplaced.get(name) == fit.owner}
         self._looked_s = {name: at_s for name, at_s in self._looked_s.items() if name in misplaced}
         if not misplaced:
@@ -90,16 +93,14 @@ class HandOver(PeriodicLoop):
             self._hand_over_one(led)
         return TURN_S
 
-    def _misplaced(self, led: Mapping[str, LedNamespace]) -> dict[str, str]:
+    def _misplaced(
+        self, led: Mapping[str, LedNamespace], ids: frozenset[str], settled: Collection[str]
+    ) -> dict[str, str]:
         """Return the namespaces that a settled other master should lead, and that master."""
-        living = self._order.living
-        ids = living.ids | {self._master_id}
-        firsts = {name: next(iter(self._order.of(name, ids)), self._master_id) for name in led}
-        return {
-            name: owner
-            for name, owner in firsts.items()
-            if owner != self._master_id and living.alive_s(owner) >= SETTLED_S
-        }
+        if not led:
+            return {}
+        owners = self._order.owners_among(ids)
+        return {name: owners[name] for name in led if owners.get(name) in settled}
 
     async def _look_at_owners(self, led: Mapping[str, LedNamespace], misplaced: Mapping[str, str]) -> None:
         """Note which of these masters are able to lead, the namespaces looked at longest ago first."""

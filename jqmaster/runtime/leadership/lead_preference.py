@@ -40,12 +40,16 @@ class LeadPreference:
         if not self.is_in_use or not master_ids:
             return ()
         ids = frozenset(master_ids)
+        owner = self.owners_among(ids).get(namespace)
+        return [*([owner] if owner else []), *preference(namespace, ids - {owner})]
+
+    def owners_among(self, ids: frozenset[str]) -> Mapping[str, str]:
+        """Return the first of these masters for each open namespace."""
         if (chosen := self._owners.get(ids)) is None:
             if len(self._owners) >= _MOST_KEPT:
                 self._owners.clear()
             chosen = self._owners[ids] = owners(self._open, ids)
-        owner = chosen.get(namespace)
-        return [*([owner] if owner else []), *preference(namespace, ids - {owner})]
+        return chosen
 
 
 class NamespacePreference:

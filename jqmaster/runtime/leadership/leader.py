@@ -12,15 +12,13 @@ from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.leadership.renewals import RENEWALS_PER_TTL, HeldLock, Renewals
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.wake import LeaderResigned, MasterDemoted
 
 logger = logging.getLogger(__name__)
 
-RENEWALS_PER_TTL: Final = 3
-# The share of the TTL for which a leader trusts its lock: it stops leading before the lock could end.
-TRUST: Final = 0.8
 # Longer than an offer, so that pushes that are under way when the duties stop can finish.
 STOP_WITHIN_S: Final = 15.0
 
@@ -28,9 +26,8 @@ STOP_WITHIN_S: Final = 15.0
 class Leader:
     """Component. `make_duties`: builds the components of one leadership, which stop before the lock is given back.
     `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns. `may_stand`:
-    whether this master stands for election although nobody has told it that the lock is free.
-
-    Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
+    whether this master stands for election although nobody has told it that the lock is free. `renewals`: those of the
+    shard's store.
     """
 
     def __init__(
@@ -40,6 +37,7 @@ class Leader:
         *,
         master_id: str,
         pace: LiveValue[Pace],
+        renewals: Renewals,
         make_duties: Callable[[Leadership], Sequence[Component]],
         goes_first: Callable[[], bool] = lambda: True,
         may_stand: Callable[[], bool] = lambda: True,
@@ -48,12 +46,13 @@ class Leader:
         self._clock = clock
         self._master_id = master_id
         self._pace = pace
+        self._renewals = renewals
         self._make_duties = make_duties
         self._goes_first = goes_first
         self._may_stand = may_stand
         self._has_resigned = False
         self._silent: tuple[Leadership, int] | None = None
-        self._trusted_until_s = 0.0
+        self._lock: HeldLock | None = None
         self._step_down = asyncio.Event()
         self._elect_now = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -99,7 +98,11 @@ class Leader:
 
     def is_trusted(self) -> bool:
         """Return whether this master leads and, as far as it can know, still holds the lock."""
-        return self.leadership is not None and self._clock.monotonic_s() < self._trusted_until_s
+        return (
+            self.leadership is not None
+            and self._lock is not None
+            and self._clock.monotonic_s() < self._lock.trusted_until_s
+        )
 
     async def _run(self) -> None:
         is_called = False
@@ -170,47 +173,31 @@ class Leader:
         self.times_led += 1
         if not self._stopping.is_set():
             self._step_down.clear()
-        self._trusted_until_s = sent_at_s + ttl_s * TRUST
+        self._lock = lock = HeldLock(
+            self._store,
+            leadership,
+            self._pace,
+            sent_at_s=sent_at_s,
+            ttl_s=ttl_s,
+            on_lost=self.step_down,
+            on_answer=self._take_refusal,
+        )
         self.leadership = leadership
         try:
             async with running(self._make_duties(leadership)):
                 try:
-                    await self._renew_until_lost(leadership, sent_at_s, ttl_s)
+                    self._renewals.hold(lock)
+                    await self._step_down.wait()
                 finally:
                     # Do this before the duties stop, which may take a while, so that this master does not count as the
                     # leader any more.
                     self.leadership = None
+                    self._renewals.release(lock)
         finally:
             self.leadership = None
             with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
                 await asyncio.shield(self._store.resign(leadership))
         logger.warning("no longer leading, epoch %d", leadership.number)
 
-    async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
-        """Renew the lock until it is lost. `ttl_s`: the TTL with which the lock was last set."""
-        while True:
-            self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
-            # After a failed renewal, the next try must not come later than the end of trust.
-            left_s = trusted_until_s - self._clock.monotonic_s()
-            pause_s = min(self._pace.current.ttl_s, ttl_s) / RENEWALS_PER_TTL
-            await wait_for_event(self._step_down, max(0.0, min(pause_s, left_s)))
-            if self._step_down.is_set():
-                return
-            renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
-            try:
-                async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
-                    if not await self._store.renew(leadership, ttl_ms=int(renewed_ttl_s * 1000)):
-                        return
-                self.refusal = ""
-                sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
-            except TimeoutError:
-                logger.warning("the lock could not be renewed in time")
-                return
-            except JqmasterError as exc:
-                logger.warning("cannot renew the lock: %s", exc.detail)
-                self._note_refusal(exc)
-                # The renewal may have taken effect although its answer was lost, and may have shortened the lock.
-                if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
-                    sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
-                if self._clock.monotonic_s() >= trusted_until_s:
-                    return
+    def _take_refusal(self, refusal: str) -> None:
+        self.refusal = refusal

@@ -120,7 +120,7 @@ class Checker:
     """The steps of a check. Each page is read at one instant.
 
     `finds_strays`: also find keys that nothing names any more. This scans all keys of the server, which other programs
-    may share. Otherwise the check follows the indexes of the shard only.
+    may share, unless `known` has the shard's keys. Otherwise the check follows the indexes of the shard only.
     """
 
     def __init__(
@@ -130,12 +130,14 @@ class Checker:
         now: Callable[[], int] | None = None,
         *,
         finds_strays: bool = True,
+        known: Sequence[str] | None = None,
     ) -> None:
         self._client = client
         self._keys = keys
         self._now = now
         self._plain = [keys.index(state) for state in INDEXED]
         self._finds_strays = finds_strays
+        self._known = known
         # By prefix: the lists that name the keys of this prefix. Keys of other prefixes belong to jobs, which other
         # indexes name.
         self._named: dict[str, Callable[[], AsyncIterator[list[str]]]] = {
@@ -475,11 +477,20 @@ class Checker:
 
     async def _keys_with(self, prefix: str) -> AsyncIterator[list[str]]:
         """Yield pages of the keys with this prefix, without it."""
-        if self._finds_strays:
+        named = self._named.get(prefix)
+        if self._known is not None:
+            known = [key.removeprefix(prefix) for key in self._known if key.startswith(prefix)]
+            for page in pages(known, PAGE):
+                yield page
+            # Repairs may have made others since.
+            if named:
+                async for page in named():
+                    yield page
+        elif self._finds_strays:
             # A Cluster scans only the slot of the tag with which the pattern begins (since Valkey 8 and Redis 7.4).
             async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
                 yield [key.decode().removeprefix(prefix) for key in found]
-        elif named := self._named.get(prefix):
+        elif named:
             async for page in named():
                 yield page
 

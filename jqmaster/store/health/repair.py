@@ -4,6 +4,7 @@ Each step is one script under the leader's epoch, small enough not to block the 
 audit log. Not repaired: records that cannot be read, jobs that were set aside, constraints that cannot be read.
 """
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,13 +43,26 @@ class Repair:
         self._keys = shard.keys
         self._epoch = epoch
         self._who = who
-        self._checker = Checker(shard.client, shard.keys, shard.now)
-        self._index_checker = Checker(shard.client, shard.keys, shard.now, finds_strays=False)
         self._times = times
+        # The shard's keys, while another part has found them.
+        self._known: Sequence[str] | None = None
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the turn to find strays, if the shard shares its store with others: they share one scan."""
+        async with self._client.scan.keys_of(self._keys.tag) as self._known:
+            try:
+                yield
+            finally:
+                self._known = None
+
+    def _checker(self, finds_strays: bool) -> Checker:
+        known = self._known if finds_strays else None
+        return Checker(self._client, self._keys, self._shard.now, finds_strays=finds_strays, known=known)
 
     async def steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
         """Go through the whole shard once, in the order of dependencies. `finds_strays`: see `Checker`."""
-        checker = self._checker if finds_strays else self._index_checker
+        checker = self._checker(finds_strays)
         async for groups in checker.everything_named():
             findings = await checker.check_jobs(groups)
             for group, found in zip(groups, findings, strict=True):
@@ -81,7 +95,7 @@ class Repair:
 
     async def order_steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
         """Check and repair only the lanes and names by which claims find ready jobs."""
-        checker = self._checker if finds_strays else self._index_checker
+        checker = self._checker(finds_strays)
         async for found in checker.lane_pages():
             yield RepairPage(await self.repair_lanes(found))
         async for found in checker.name_pages():
@@ -194,7 +208,7 @@ class Repair:
         if not found:
             return []
         k, count = self._keys, 0
-        for page in pages(await self._checker.slot_gates() or [""], PAGE):
+        for page in pages(await self._checker(finds_strays=True).slot_gates() or [""], PAGE):
             count += await self._run(
                 "repair_slots",
                 (k.slot_lists, k.slot_counts, k.audit),

@@ -56,16 +56,13 @@ class LeadershipStore:
         word, data = await self._shard.client.together.run(call)
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
-    async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:
-        """Renew the lock. False: the lead is lost, or this master was demoted."""
+    def renewal(self, leadership: Leadership, *, ttl_ms: int) -> ScriptCall:
+        """Return the call that renews the lock. An answer other than `ok`: the lead is lost, or this master was
+        demoted."""
         k = self._shard.keys
-        call = ScriptCall(
-            load("renew_leadership"),
-            (k.leader, k.demoted),
-            (leadership.holder, leadership.master_id, ttl_ms),
+        return ScriptCall(
+            load("renew_leadership"), (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
         )
-        word, _ = await self._shard.client.together.run(call)
-        return word == "ok"
 
     async def resign(self, leadership: Leadership) -> bool:
         k = self._shard.keys

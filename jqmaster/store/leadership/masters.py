@@ -1,7 +1,7 @@
 """The registry of masters."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -57,11 +57,11 @@ class MasterStore:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        k = shard.keys
+        self._beat_keys = k.masters, k.master_info, k.settings, k.identity, k.generation
 
-    async def beat(self, record: MasterRecord) -> BeatAnswer:
-        """Send a heartbeat; the first one registers the master. Remove masters that have been silent for
-        `FORGET_MS`."""
-        k = self._shard.keys
+    def encoded(self, record: MasterRecord) -> bytes:
+        """Return the entry of a master, encoded for a heartbeat."""
         fields: dict[str, Any] = {
             "node_id": record.node_id,
             "pid": record.pid,
@@ -75,17 +75,29 @@ class MasterStore:
         if record.duty_faults:
             faults = islice(record.duty_faults.items(), MAX_FAULTS)
             fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
-        info = codec.pack(fields)
-        _, (removed, now_ms, versions, identity, mark) = await self._shard.client.together.run(
-            ScriptCall(
-                load("beat_master"),
-                (k.masters, k.master_info, k.settings, k.identity, k.generation),
-                (self._shard.now_arg, record.id, info, FORGET_MS, MAX_MASTERS),
-            )
+        return codec.pack(fields)
+
+    def heartbeat(self, master_id: str, info: bytes) -> ScriptCall:
+        """Return the call that sends a heartbeat; the first one registers the master. It removes masters that have been
+        silent for `FORGET_MS`."""
+        return ScriptCall(
+            load("beat_master"),
+            self._beat_keys,
+            (self._shard.now_arg, master_id, info, FORGET_MS, MAX_MASTERS),
         )
+
+    def answer(self, data: Sequence[Any]) -> BeatAnswer:
+        """Decode the answer to a heartbeat."""
+        removed, now_ms, versions, identity, mark = data
         if removed:
             logger.info("%d masters forgotten: they have been silent for too long", removed)
         return BeatAnswer(now_ms, (versions[0], versions[1], versions[2]), identity, mark.decode() or None)
+
+    async def beat(self, record: MasterRecord) -> BeatAnswer:
+        """Send one heartbeat."""
+        call = self.heartbeat(record.id, self.encoded(record))
+        _, data = await self._shard.client.together.run(call)
+        return self.answer(data)
 
     async def forget(self, master_id: str) -> None:
         """Unregister a master that shuts down in order."""

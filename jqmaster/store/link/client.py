@@ -28,6 +28,7 @@ from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
+from jqmaster.store.link.shared_scan import SharedScan
 from jqmaster.store.link.shared_trips import SharedTrips
 
 # The reply of every script that refuses a write because its leader has an old epoch.
@@ -70,6 +71,7 @@ class StoreClient:
         self._locator = self._pool.locator
         self.redis = self._pool.redis
         self.together = SharedTrips(self.run_each)
+        self.scan = SharedScan(self.command)
         # On a Cluster: whether listeners also get messages that are published on the shard's node only, and whether
         # messages are published there (see runtime/leadership/sharding.py).
         self.listens_sharded = False

@@ -68,6 +68,11 @@ class LookStore:
         self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, *due, *waiting)
         self._due_keys = len(due)
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other shards use the store, so that looks share round trips."""
+        return self._shard.client.together.shards > 1
+
     async def look(self, epoch: str) -> Look:
         """Look at the shard as the leader of `epoch`. Raise StaleEpochError."""
         call = ScriptCall(

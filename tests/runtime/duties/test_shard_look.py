@@ -15,7 +15,7 @@ from jqmaster.lifecycle import LoopFailures, running
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import shard_look
 from jqmaster.runtime.duties.grace import Grace, GracePolicy
-from jqmaster.runtime.duties.shard_look import BUSY_S, QUIET_S, USUAL_S, FollowedDuty, ShardLook
+from jqmaster.runtime.duties.shard_look import BUSY_S, QUIET_S, SPREAD_S, USUAL_S, FollowedDuty, ShardLook
 from jqmaster.runtime.periodic_loop import WokenLoop
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.looks import Look, LookStore
@@ -72,6 +72,7 @@ class ScriptedStore:
     def __init__(self) -> None:
         self.now = NOTHING
         self.failure: Exception | None = None
+        self.is_shared = False
         self.answers = asyncio.Event()
         self.answers.set()
 
@@ -110,6 +111,12 @@ class Looking:
 
     def _on_blind(self) -> None:
         self.blind += 1
+
+    async def begin(self) -> Counting:
+        """Start the duty, with a first round."""
+        await self.duty.start()
+        self.duty.wake()
+        return self.duty
 
     async def sees(self, **fields: Any) -> float:
         """Make one look at a shard with these fields; return the pause after it."""
@@ -175,9 +182,26 @@ async def test_a_message_ends_the_quiet(looking: Looking) -> None:
     await wait_until(lambda: len(looking.taken) == 6, timeout_s=QUIET_S - 1, what="a look after the message")
 
 
-async def test_a_duty_rests_until_a_look_finds_it_due(looking: Looking) -> None:
+async def test_the_first_look_begins_only_first_rounds_that_have_something_to_do(looking: Looking) -> None:
     duty = looking.duty
     await duty.start()
+    assert await duty.resting(0) == LONG_S
+    await looking.sees()
+    assert await duty.resting(0) == LONG_S
+    await looking.sees(jobs=0)
+    assert await duty.resting(1) == LONG_S
+
+
+async def test_a_duty_that_polls_begins_at_once_with_the_first_look(looking: Looking) -> None:
+    looking.duty.poll_s = LONG_S / 2  # no poll of its own
+    await looking.duty.start()
+    await looking.duty.resting(0)
+    await looking.sees(has_logs=True)
+    await looking.duty.resting(1)
+
+
+async def test_a_duty_rests_until_a_look_finds_it_due(looking: Looking) -> None:
+    duty = await looking.begin()
     assert await duty.resting(1) == LONG_S
     await looking.sees(jobs=-1)
     assert await duty.resting(1) == LONG_S
@@ -192,23 +216,20 @@ async def test_a_duty_rests_until_a_look_finds_it_due(looking: Looking) -> None:
 
 
 async def test_a_duty_that_knows_what_is_due_needs_no_look(looking: Looking) -> None:
-    duty = looking.duty
-    duty.pause_s = 0.0
-    await duty.start()
+    looking.duty.pause_s = 0.0
+    duty = await looking.begin()
     await wait_until(lambda: duty.rounds > 2)
 
 
 async def test_a_message_begins_a_round_at_once(looking: Looking) -> None:
-    duty = looking.duty
-    await duty.start()
+    duty = await looking.begin()
     await duty.resting(1)
     duty.wake()
     assert await duty.resting(2) == LONG_S
 
 
 async def test_a_duty_with_work_that_has_no_instant_polls_at_its_own_pace(looking: Looking) -> None:
-    duty = looking.duty
-    await duty.start()
+    duty = await looking.begin()
     await duty.resting(1)
     await looking.sees(has_logs=True)
     assert await duty.resting(2) == LONG_S
@@ -216,9 +237,8 @@ async def test_a_duty_with_work_that_has_no_instant_polls_at_its_own_pace(lookin
 
 
 async def test_a_round_that_failed_is_repeated_without_a_look(looking: Looking) -> None:
-    duty = looking.duty
-    duty.failure = StoreUnavailableError("away")
-    await duty.start()
+    looking.duty.failure = StoreUnavailableError("away")
+    duty = await looking.begin()
     await wait_until(lambda: duty.rounds > 2)
     duty.failure = None
     await wait_until(lambda: duty._pausing is not None and duty._pausing.when(), what="it rests")
@@ -227,8 +247,7 @@ async def test_a_round_that_failed_is_repeated_without_a_look(looking: Looking) 
 async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_after_it(
     looking: Looking,
 ) -> None:
-    duty, away = looking.duty, StoreUnavailableError("away")
-    await duty.start()
+    duty, away = await looking.begin(), StoreUnavailableError("away")
     await duty.resting(1)
     looking.look._failed(away, "cannot look")
     assert await duty.resting(2) == LONG_S
@@ -241,13 +260,39 @@ async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_a
     assert await duty.resting(4) == LONG_S
 
 
+async def test_one_late_look_at_a_quiet_shard_among_many_begins_no_polls(looking: Looking) -> None:
+    """A store that many shards use would otherwise get fifteen calls of each shard whenever it is late."""
+    looking.store.is_shared = True
+    duty, away = await looking.begin(), StoreUnavailableError("away")
+    await duty.resting(1)
+    for _ in range(4):
+        await looking.sees()
+    assert looking.look.is_quiet
+    looking.store.failure = away
+    with pytest.raises(StoreUnavailableError):
+        await looking.look._round()
+    looking.look._failed(away, "cannot look")
+    assert looking.blind == 0
+    assert await duty.resting(1) == LONG_S
+    # They poll when the shard would have been looked at again.
+    assert looking.look._failing_since_s
+    looking.look._failing_since_s -= QUIET_S
+    looking.look._failed(away, "cannot look")
+    assert looking.blind == 1
+    await duty.resting(2)
+    looking.store.failure = None
+    await looking.sees()
+    assert looking.look._failing_since_s is None
+    # The outage may have cost data, so each duty makes a round, and not all at the same moment.
+    assert await duty.resting(2) < SPREAD_S
+
+
 async def test_while_a_look_hangs_the_duties_look_for_themselves_at_their_own_pace(
     looking: Looking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_look, "BLIND_AFTER_S", 0.05)
     monkeypatch.setattr(shard_look, "BUSY_S", 0.05)
-    duty = looking.duty
-    await duty.start()
+    duty = await looking.begin()
     await duty.resting(1)
     looking.store.answers.clear()
     await looking.look.start()
@@ -275,6 +320,8 @@ async def test_a_duty_that_cannot_read_a_look_fails_alone_and_polls(looking: Loo
     failures = LoopFailures(SystemClock())
     looking.store.now = replace(NOTHING, workers=1, jobs=0)
     async with running([looking.duty, others], failures=failures):
+        looking.duty.wake()
+        others.wake()
         await looking.duty.resting(1)
         await others.resting(1)
         async with running([looking.look], failures=failures):

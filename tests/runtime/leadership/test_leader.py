@@ -12,7 +12,8 @@ from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.leadership.leader import RENEWALS_PER_TTL, TRUST, Leader
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.renewals import RENEWALS_PER_TTL, TRUST, HeldLock, Renewals
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
@@ -82,11 +83,15 @@ class Electorate:
         def make_duties(leadership: Leadership) -> Sequence[Component]:
             return [Duty(self.log, leadership, stop_s)]
 
+        renewals = Renewals(store._shard.client, clock or SystemClock())
+        await renewals.start()
+        self._stack.push_async_callback(renewals.stop)
         leader = Leader(
             store,
             clock or SystemClock(),
             master_id=name,
             pace=pace or LiveValue(Pace(ttl_s)),
+            renewals=renewals,
             make_duties=make_duties,
             goes_first=lambda: goes_first,
         )
@@ -127,15 +132,15 @@ async def test_one_of_several_leads_and_keeps_the_lead(
     electorate: Electorate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewals = 0
-    renew = LeadershipStore.renew
+    take = HeldLock.take
 
-    async def counted(store: LeadershipStore, leadership: Leadership, *, ttl_ms: int) -> bool:
+    def counted(lock: HeldLock, reply: Any) -> bool:
         nonlocal renewals
-        is_held = await renew(store, leadership, ttl_ms=ttl_ms)
+        is_held = take(lock, reply)
         renewals += is_held
         return is_held
 
-    monkeypatch.setattr(LeadershipStore, "renew", counted)
+    monkeypatch.setattr(HeldLock, "take", counted)
     # The lock lives for three seconds: a busy machine must not lose it.
     leaders = [await electorate.leader(f"m{n}", ttl_s=3) for n in range(3)]
     await wait_until(lambda: electorate.log.leading)
@@ -232,18 +237,17 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     pauses: list[float] = []
 
     async def recorded(event: asyncio.Event, most_s: float) -> bool:
-        if event is leader._step_down:
-            pauses.append(most_s)
+        pauses.append(most_s)
         return await wait_for_event(event, most_s)
 
-    async def refuses(*args: object, **options: object) -> bool:
+    async def refuses(calls: object) -> None:
         raise StoreUnavailableError("refused")
 
     ttl_s = 1.5
     leader = await electorate.leader("m1", ttl_s=ttl_s)
     await wait_until(lambda: leader.leadership)
-    monkeypatch.setattr(leader._store, "renew", refuses)
-    monkeypatch.setattr("jqmaster.runtime.leadership.leader.wait_for_event", recorded)
+    monkeypatch.setattr(leader._store._shard.client, "run_each", refuses)
+    monkeypatch.setattr("jqmaster.runtime.leadership.renewals.wait_for_event", recorded)
     await wait_until(lambda: not electorate.log.leading)
     monkeypatch.undo()
     assert sum(pauses) <= ttl_s * TRUST + 0.01

@@ -6,7 +6,9 @@ import pytest
 
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.lifecycle import running
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.leadership.heartbeats import Heartbeats
 from jqmaster.runtime.leadership.membership import Membership
 from jqmaster.store.leadership.masters import BeatAnswer, MasterStore
 from tests.support.clock import ManualClock
@@ -20,11 +22,14 @@ class Joining:
         self.world = world
         self.clock = ManualClock(tied=lambda s: world.pass_ms(round(s * 1000)))
         self.store = MasterStore(world.shard)
+        self.beats = Heartbeats(world.shard.client, self.clock)
         self.faults: dict[str, str] = {}
         self.answers: list[tuple[BeatAnswer, float]] = []
         self.membership = Membership(
             self.store,
             self.clock,
+            name="jq",
+            beats=self.beats,
             pace=LiveValue(PACE),
             describe=self._describe,
             duty_faults=lambda: self.faults,
@@ -42,10 +47,9 @@ class Joining:
 @pytest.fixture
 async def joining(world: StoreWorld) -> AsyncIterator[Joining]:
     one = Joining(world)
-    await one.membership.start()
-    await one.clock.asleep()
-    yield one
-    await one.membership.stop()
+    async with running([one.beats, one.membership]):
+        await one.clock.asleep()
+        yield one
 
 
 @pytest.mark.req("D1")
@@ -81,7 +85,7 @@ async def test_beats_go_on_after_an_outage_and_the_end_does_not_wait_for_the_sto
         raise OutcomeUnknownError("who knows")
 
     with monkeypatch.context() as patch:
-        patch.setattr(joining.store, "beat", away)
+        patch.setattr(joining.world.shard.client, "run_each", away)
         await joining.clock.pass_s(30)
     await joining.clock.pass_s(PACE.beat_s)
     assert await joining.seen_ms() == joining.world.now_ms

@@ -13,6 +13,7 @@ from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.slot_gates import slot_gate_pages
 from jqmaster.store.keys import Keys
+from jqmaster.store.link import shared_scan
 from tests.store.health.test_fsck import HARMS, SLOT_HARMS
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.constraints import ConstrainedWorld, constraint
@@ -386,3 +387,23 @@ async def test_without_strays_a_check_asks_for_no_key_that_no_index_names(world:
     await world.redis.set(k.result(new_id()), "left over")
     assert [f async for step in repair.steps(finds_strays=False) for f in step.repaired] == []
     assert [f.rule async for step in repair.steps() for f in step.repaired] == ["result"]
+
+
+async def test_shards_on_one_store_share_the_scan_for_strays(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_scan, "GATHER_S", 0.05)
+    monkeypatch.setattr(world.shard.client.scan, "shards", 2)
+    job_id = await world.enqueue()
+    await world.redis.delete(world.shard.keys.names)
+    await world.redis.set(world.shard.keys.result(new_id()), "left over")
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
+    await world.redis.config_resetstat()
+    async with repair.turn():
+        found = {f.rule async for step in repair.steps() for f in step.repaired}
+    assert "result" in found
+    # One scan reads few keys in one step.
+    assert (await world.redis.info("commandstats"))["cmdstat_scan"]["calls"] == 1
+    worker_id = await world.worker()
+    assert [job.job_id for job in await world.claim(worker_id)] == [job_id]
+    assert await world.findings() == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support.leads import renewed
 from tests.support.store import StoreWorld
 
 
@@ -74,21 +75,21 @@ async def test_only_the_holder_renews_and_resigns(world: StoreWorld) -> None:
     ]  # fmt: skip
     async with world.unchanged():
         for stranger in strangers:
-            assert await world.leadership.renew(stranger, ttl_ms=900_000) is False
+            assert await renewed(world.leadership, stranger, ttl_ms=900_000) is False
             assert await world.leadership.resign(stranger) is False
-    assert await world.leadership.renew(holder, ttl_ms=900_000)
+    assert await renewed(world.leadership, holder, ttl_ms=900_000)
     assert await world.redis.pttl(world.shard.keys.leader) > 800_000
     async with world.published(world.shard.keys.wake_channel, "resigned"):
         assert await world.leadership.resign(holder)
     async with world.unchanged():
-        assert await world.leadership.renew(holder, ttl_ms=1) is False
+        assert await renewed(world.leadership, holder, ttl_ms=1) is False
         assert await world.leadership.resign(holder) is False
 
 
 async def test_a_lock_that_ran_out_is_lost(world: StoreWorld) -> None:
     await world.redis.delete(world.shard.keys.leader)
     async with world.unchanged():
-        assert await world.leadership.renew(Leadership(world.epoch, "master-1"), ttl_ms=1_000) is False
+        assert await renewed(world.leadership, Leadership(world.epoch, "master-1"), ttl_ms=1_000) is False
 
 
 async def test_the_data_are_marked_once(world: StoreWorld) -> None:

@@ -12,6 +12,7 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.leadership import masters as registry
 from jqmaster.store.leadership.leadership import Demotion, Leadership
 from jqmaster.store.leadership.masters import FORGET_MS, BeatAnswer, MasterStore
+from tests.support.leads import renewed
 from tests.support.store import StoreWorld
 
 ENTRY = encode_entry(who="me", action="act", target="master-1", before={"epoch": 1}, after=None)
@@ -128,7 +129,7 @@ async def test_a_demoted_leader_keeps_the_lock_until_it_gives_it_back_and_is_not
     assert await audited(world) == [("me", "act", "master-1")]
     assert await world.leadership.current() == leadership, "it ends its work first"
     async with world.unchanged():
-        assert await world.leadership.renew(leadership, ttl_ms=60_000) is False
+        assert await renewed(world.leadership, leadership, ttl_ms=60_000) is False
     assert await world.leadership.resign(leadership)
     async with world.unchanged():
         assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None
@@ -188,7 +189,7 @@ async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
     assert await world.leadership.current() == found
     assert await audited(world) == [("me", "act", "master-1")]
     async with world.unchanged():
-        assert await world.leadership.renew(silent, ttl_ms=60_000) is False
+        assert await renewed(world.leadership, silent, ttl_ms=60_000) is False
         assert await world.leadership.resign(silent) is False
         with pytest.raises(StaleEpochError):
             await world.claims.claim(silent.epoch, worker_id, ("work",), 1)

@@ -1,0 +1,89 @@
+"""Send this master's heartbeats to all shards on a store."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import EntriesApart
+from jqmaster.runtime.periodic_loop import PeriodicLoop
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.shared_trips import MOST_TOGETHER
+
+
+class RegisteredShard(Protocol):
+    """A shard in which this master has registered. `beat_s`: the seconds between two heartbeats."""
+
+    name: str
+
+    @property
+    def beat_s(self) -> float: ...
+
+    def heartbeat(self) -> ScriptCall: ...
+
+    def take(self, data: Sequence[Any], sent_at_s: float) -> None: ...
+
+
+class Heartbeats(PeriodicLoop):
+    """Component of a store. One loop sends the heartbeats of all its shards, `MOST_TOGETHER` in a round trip, so that a
+    quiet shard needs no task and no timer for them.
+
+    It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
+    """
+
+    is_vital = True
+
+    def __init__(self, client: StoreClient, clock: Clock) -> None:
+        super().__init__("membership", clock, complaint="cannot say that this master lives")
+        self._client = client
+        self._members: dict[RegisteredShard, None] = {}
+        self._apart = EntriesApart("membership")
+        self._is_free = asyncio.Lock()
+
+    def join(self, member: RegisteredShard) -> None:
+        """Send heartbeats for this member, too. It has just sent one."""
+        self._members[member] = None
+        self.wake()
+
+    async def leave(self, member: RegisteredShard) -> None:
+        """Send none for this member any more. Return when none is under way."""
+        if member in self._members:
+            del self._members[member]
+            async with self._is_free:
+                pass
+
+    async def _pause(self, seconds: float) -> None:
+        if self._members:
+            await super()._pause(seconds)
+            return
+        self._wake.clear()
+        await self._wake.wait()
+        # The first member has sent its first heartbeat itself.
+        await super()._pause(self._beat_s())
+
+    def _retry_after_s(self) -> float:
+        return self._beat_s()
+
+    def _beat_s(self) -> float:
+        return min((member.beat_s for member in self._members), default=0.0)
+
+    async def _round(self) -> float:
+        for page in pages(list(self._members), MOST_TOGETHER):
+            async with self._is_free:
+                await self._send([member for member in page if member in self._members])
+        return self._beat_s()
+
+    async def _send(self, members: Sequence[RegisteredShard]) -> None:
+        sent_at_s = self._clock.monotonic_s()
+        replies = await self._client.run_each([member.heartbeat() for member in members])
+        for member, reply in zip(members, replies, strict=True):
+            if isinstance(reply, JqmasterError):
+                self._failed(reply, f"{self._complaint} in {member.name}")
+                continue
+            with self._apart.alone(member.name):
+                if isinstance(reply, Exception):
+                    raise reply
+                member.take(reply[1], sent_at_s)

@@ -1,0 +1,172 @@
+"""Renew the locks of all leads that this master has on a store."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jqmaster.clock import Clock, wait_for_event
+from jqmaster.domain.operations.master import Pace
+from jqmaster.errors import JqmasterError, StoreUnavailableError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.shared_trips import MOST_TOGETHER, Reply
+
+logger = logging.getLogger(__name__)
+
+RENEWALS_PER_TTL: Final = 3
+# The share of the TTL for which a leader trusts its lock: it stops leading before the lock could end.
+TRUST: Final = 0.8
+
+
+class HeldLock:
+    """The lock of one leadership. Trust in it is counted from when its last renewal was sent, by a monotonic clock,
+    never from the answer.
+
+    `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got. `on_lost`: called when it is lost, or can
+    no longer be trusted. `on_answer`: gets why the store refused a renewal; empty if it did not.
+    """
+
+    def __init__(
+        self,
+        store: LeadershipStore,
+        leadership: Leadership,
+        pace: LiveValue[Pace],
+        *,
+        sent_at_s: float,
+        ttl_s: float,
+        on_lost: Callable[[], None],
+        on_answer: Callable[[str], None] = lambda refusal: None,
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._pace = pace
+        self._sent_at_s = self._tried_at_s = sent_at_s
+        self._ttl_s = self._tried_ttl_s = ttl_s
+        self._on_lost = on_lost
+        self._on_answer = on_answer
+        # Not computed when it is asked for, because each lone job asks.
+        self.trusted_until_s = sent_at_s + ttl_s * TRUST
+
+    @property
+    def due_s(self) -> float:
+        """Return when to renew the lock at the latest. After a failed renewal, the next one must not come later than
+        the end of trust."""
+        pause_s = min(self._pace.current.ttl_s, self._ttl_s) / RENEWALS_PER_TTL
+        return min(self._tried_at_s + pause_s, self.trusted_until_s)
+
+    def renewal(self, now_s: float) -> ScriptCall:
+        """Return the call that renews the lock."""
+        self._tried_at_s, self._tried_ttl_s = now_s, self._pace.current.ttl_s
+        return self._store.renewal(self._leadership, ttl_ms=int(self._tried_ttl_s * 1000))
+
+    def take(self, reply: Reply | Exception) -> bool:
+        """Take the answer to the last renewal. Return whether the lock is held."""
+        if isinstance(reply, JqmasterError):
+            logger.warning("cannot renew the lock: %s", reply.detail)
+            self._on_answer(reply.detail if isinstance(reply, StoreUnavailableError) else "")
+            self.be_unanswered()
+            return True
+        if isinstance(reply, Exception):
+            logger.error("cannot renew the lock: %r", reply)
+        elif reply[0] == "ok":
+            self._on_answer("")
+            self._set_by_last_renewal()
+            return True
+        return False
+
+    def be_unanswered(self) -> None:
+        """Allow for a last renewal that took effect although its answer was lost, and shortened the lock."""
+        if self._tried_at_s + self._tried_ttl_s < self._sent_at_s + self._ttl_s:
+            self._set_by_last_renewal()
+
+    def _set_by_last_renewal(self) -> None:
+        self._sent_at_s, self._ttl_s = self._tried_at_s, self._tried_ttl_s
+        self.trusted_until_s = self._sent_at_s + self._ttl_s * TRUST
+
+    def lose(self) -> None:
+        self._on_lost()
+
+
+class Renewals:
+    """Component of a store. One loop renews all locks, `MOST_TOGETHER` in a round trip, so that the lead of a quiet
+    shard needs no timer for them. `client`: one with connections of its own, so that leaders keep their locks even if
+    all others are blocked."""
+
+    def __init__(self, client: StoreClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._locks: dict[HeldLock, None] = {}
+        self._due_s = float("inf")
+        self._is_due_earlier = asyncio.Event()
+        self._loops = BackgroundLoops("renewals", is_vital=True)
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def hold(self, lock: HeldLock) -> None:
+        """Renew this lock until it is lost or released."""
+        self._locks[lock] = None
+        if lock.due_s < self._due_s:
+            self._is_due_earlier.set()
+
+    def release(self, lock: HeldLock) -> None:
+        """Renew this lock no longer."""
+        self._locks.pop(lock, None)
+
+    async def _run(self) -> None:
+        while True:
+            self._is_due_earlier.clear()
+            self._due_s = min((lock.due_s for lock in self._locks), default=float("inf"))
+            if not self._locks:
+                await self._is_due_earlier.wait()
+            elif not await wait_for_event(
+                self._is_due_earlier, max(0.0, self._due_s - self._clock.monotonic_s())
+            ):
+                # All of them, so that they stay together.
+                await asyncio.gather(*map(self._renew, pages(list(self._locks), MOST_TOGETHER)))
+                self._loops.worked("rounds")
+
+    async def _renew(self, locks: Sequence[HeldLock]) -> None:
+        locks = self._trusted(locks)
+        if not locks:
+            return
+        now_s = self._clock.monotonic_s()
+        replies: Sequence[Reply | Exception] = ()
+        try:
+            async with asyncio.timeout(min(lock.trusted_until_s for lock in locks) - now_s):
+                replies = await self._client.run_each([lock.renewal(now_s) for lock in locks])
+        except TimeoutError:
+            for lock in locks:
+                lock.be_unanswered()
+        except JqmasterError as exc:
+            replies = [exc] * len(locks)
+        # Some may have been released meanwhile.
+        for lock, reply in zip(locks, replies, strict=False):
+            if lock in self._locks and not lock.take(reply):
+                self._lose(lock)
+        self._trusted(locks)
+
+    def _trusted(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
+        """Return those of the locks that can still be trusted. The others are lost."""
+        now_s, trusted = self._clock.monotonic_s(), []
+        for lock in locks:
+            if lock not in self._locks:
+                continue
+            if lock.trusted_until_s > now_s:
+                trusted.append(lock)
+            else:
+                logger.warning("the lock could not be renewed in time")
+                self._lose(lock)
+        return trusted
+
+    def _lose(self, lock: HeldLock) -> None:
+        self.release(lock)
+        lock.lose()

@@ -1,0 +1,117 @@
+"""Scans of all keys of one store that the checks of many shards share."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+# How long a scan waits for other shards that need one.
+GATHER_S: Final = 1.0
+KEYS_PER_STEP: Final = 1_000
+# A scan rests this many times as long as a step took, so it uses at most a tenth of the store's time.
+REST: Final = 9
+# The most keys that one scan keeps. Shards for which there is no room wait for the next one.
+MOST_KEYS: Final = 20_000
+# How many of the shards whose keys were found are checked at the same time.
+TURNS: Final = 2
+
+_Answer = asyncio.Future[list[str] | None]
+
+
+class SharedScan:
+    """Finds the keys of shards. While several shards use the store, one scan reads all its keys for every shard that
+    waits, so that a thousand shards need a few scans and not a thousand. `shards`: how many use the store.
+
+    `command`: see `StoreClient`.
+    """
+
+    def __init__(self, command: Callable[..., Awaitable[Any]]) -> None:
+        self._command = command
+        self.shards = 1
+        self._waiting: dict[str, _Answer] = {}
+        self._scanning: asyncio.Task[None] | None = None
+        # Shards that use what the last scan found.
+        self._in_use: set[_Answer] = set()
+        self._is_used_up = asyncio.Event()
+        self._is_used_up.set()
+        self._turns = asyncio.Semaphore(TURNS)
+
+    @contextlib.asynccontextmanager
+    async def keys_of(self, tag: str) -> AsyncIterator[list[str] | None]:
+        """Yield the keys that begin with this tag (`{jq}:`), in the shard's turn. None: the shard scans by itself,
+        because it is the only one or has more than `MOST_KEYS`. Raise what `StoreClient.command` raises."""
+        if self.shards <= 1 or tag in self._waiting:
+            yield None
+            return
+        answer: _Answer = asyncio.get_running_loop().create_future()
+        self._waiting[tag] = answer
+        if self._scanning is None:
+            self._scanning = asyncio.create_task(self._scan_for_all(), name="shared scan")
+        try:
+            found = await answer
+            if found is None:
+                yield None
+                return
+            async with self._turns:
+                yield found
+        finally:
+            if self._waiting.get(tag) is answer:
+                del self._waiting[tag]
+            self._in_use.discard(answer)
+            if not self._in_use:
+                self._is_used_up.set()
+
+    async def _scan_for_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._is_used_up.wait()
+                await asyncio.sleep(GATHER_S)
+                if self._waiting:
+                    await self._scan()
+        finally:
+            self._scanning = None
+
+    async def _scan(self) -> None:
+        """Scan once, for the shards that wait now."""
+        waiting = dict(self._waiting)
+        found: Mapping[str, list[str] | None] | Exception
+        try:
+            found = await self._read(list(waiting))
+        except Exception as exc:  # it reaches every shard
+            found = exc
+        for tag, answer in waiting.items():
+            if self._waiting.get(tag) is not answer or answer.done():
+                continue  # it waits no more
+            if isinstance(found, Exception):
+                del self._waiting[tag]
+                answer.set_exception(found)
+            elif tag in found:
+                del self._waiting[tag]
+                answer.set_result(found[tag])
+                if found[tag] is not None:
+                    self._in_use.add(answer)
+                    self._is_used_up.clear()
+
+    async def _read(self, tags: list[str]) -> Mapping[str, list[str] | None]:
+        """Return the keys of the first of these shards, as many as there is room for."""
+        loop = asyncio.get_running_loop()
+        found: dict[str, list[str]] = {tag: [] for tag in tags}
+        count, cursor = 0, b"0"
+        while True:
+            began_s = loop.time()
+            cursor, page = await self._command("SCAN", cursor, "COUNT", KEYS_PER_STEP)
+            for raw in page:
+                keys = found.get(raw[: raw.find(b"}:") + 2].decode(errors="replace"))
+                if keys is not None:
+                    keys.append(raw.decode(errors="replace"))
+                    count += 1
+            while count > MOST_KEYS:
+                _, dropped = found.popitem()
+                count -= len(dropped)
+            if not found:
+                # The first of them does not fit even alone.
+                return {tags[0]: None}
+            if cursor == b"0":
+                # A scan may return a key twice.
+                return {tag: list(dict.fromkeys(keys)) for tag, keys in found.items()}
+            await asyncio.sleep(REST * (loop.time() - began_s))
