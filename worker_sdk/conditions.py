@@ -163,8 +163,9 @@ class JobIs(Condition):
 
 @dataclass(frozen=True)
 class DefinitionRan(Condition):
-    """The last job that a definition started has succeeded, or was removed since. A failed job is removed after
-    `retention_failed_s` (30 days by default), as the oldest of more than `retention_failed_max`, or by people.
+    """The last job that a definition started has succeeded, or no longer exists. A failed job is removed after
+    `retention_failed_s` (30 days by default), or earlier if there are more than `retention_failed_max` of them or if
+    an operator deletes it.
 
     * `name`: name of the definition.
     * `within_s`: seconds within which it must have been due. Default: any time.

@@ -50,7 +50,7 @@ async def _act_on_jobs(
         return Foreseen(text, found["count"], found["is_exact"])
 
     async def act(foreseen: Foreseen, confirmed: int | None) -> dict[str, Any]:
-        # Jobs may come to match after the count: the action itself keeps to what was confirmed.
+        # More jobs may match by now. The action changes at most as many as were confirmed.
         bound = {} if confirmed is None else {"at_most": confirmed}
         begun = await call.master.post("/api/jobs/actions", {**request, **bound})
         return {

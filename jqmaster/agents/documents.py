@@ -95,7 +95,7 @@ def _split(page: str, text: str) -> list[_Section]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words, without the endings that only grammar asks for."""
+    """Return the words without their grammatical endings."""
     return [_stem(word) for word in _WORD.findall(text.lower())]
 
 

@@ -34,8 +34,8 @@ class NamespaceSource(Protocol):
 
 
 class NamespaceSet:
-    """Component. Serves the namespaces that the registry has open, each by itself: all open at the same time, and one
-    that fails does not concern the others. It starts after the server; its stages stop as those of the process do.
+    """Component. Serves the namespaces that are open in the registry. They open at the same time, and the failure of
+    one does not affect the others. It starts after the server; its stages stop as those of the process do.
 
     `serves_default`: it serves the default namespace, too.
     """

@@ -62,7 +62,8 @@ class Policies:
         self.stale_tokens_s = live.derive(lambda s: s.stale_tokens_s)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
-        # The most content that readers of the audit log may see, and then that of listeners to the live stream.
+        # The most content that readers of the audit log may see, and the most that listeners to the live stream may
+        # see.
         self.audience = live.derive(lambda s: full_access(s.redact_paths))
         self.listeners = live.derive(lambda s: no_access(s.redact_paths))
         self.why = live.derive(why)

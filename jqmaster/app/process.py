@@ -69,9 +69,9 @@ class Master:
     It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
     end, for the reason in `failure`.
 
-    `store` None: the store of the default namespace is away, and other namespaces can be served. Then `link` has a
-    client of its own and no mark, for what all namespaces need of that store, and the default namespace is opened like
-    the others; `shard` and `services` exist from then on.
+    `store` None: the store of the default namespace is away, and other namespaces can be served. Then `link` has its
+    own client and no mark, and serves what all namespaces need from that store. The default namespace is opened
+    later, like the others; from then on, `shard` and `services` exist.
     """
 
     shard: ServedShard

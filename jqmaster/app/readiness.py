@@ -53,8 +53,8 @@ class ReadinessCheck:
         self._leaderless_since_s: float | None = -math.inf
 
     async def of_process(self) -> MasterCondition:
-        """Return the condition for callers who ask whether this process is of use: while it serves other namespaces,
-        it is, whatever keeps the default one from its work."""
+        """Return the condition for callers who ask whether this process is useful. It is as long as it serves other
+        namespaces, even if the default one cannot work."""
         condition = await self.condition()
         faults = condition.faults
         own = {name: fault for name, fault in faults.items() if name not in _OF_PROCESS}
@@ -102,7 +102,7 @@ class ReadinessCheck:
         )
 
     async def _is_leaderless(self) -> bool:
-        """Return whether no master leads, for longer than a change of leaders takes.
+        """Return whether no master has led for longer than a change of leaders takes.
 
         All masters notice the lack of a leader at once. If all became unready for that moment, a load balancer would
         have no endpoint left.

@@ -26,7 +26,7 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# How long after its store was found away, and after a fault, the namespace is opened again.
+# How long to wait before the namespace is opened again: after its store was found away, and after a fault.
 RETRY_AWAY_S: Final = 1.0
 REOPEN_FAULTED_S: Final = 30.0
 

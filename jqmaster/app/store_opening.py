@@ -76,8 +76,8 @@ async def open_shard(
     have; None: any. `may_begin`: data without a mark get one; otherwise they are not served, because it is not known
     whether the namespace still lies in this store.
 
-    Raises StoreUnfitError if a restore into the shard was not finished or the data are others, StoreUnavailableError if
-    there are no data that may be served, and what `StoreClient.run` raises.
+    Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced,
+    StoreUnavailableError if there are no data that may be served, and what `StoreClient.run` raises.
     """
     shard = Shard(store.client, Keys(tag))
     with naming_the_store(store.url):

@@ -1,4 +1,5 @@
-"""Jobs that are delivered to an endpoint (docs/targets.md): that it takes them, again too, and says how they ended."""
+"""Jobs that are delivered to an endpoint (docs/targets.md): whether it takes them, also when they are repeated, and
+says how they ended."""
 
 import asyncio
 import json

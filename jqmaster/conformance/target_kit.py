@@ -51,4 +51,4 @@ async def ask_target(
 
 
 async def _nothing() -> None:
-    """An endpoint keeps nothing of a question that the next one would meet."""
+    """Questions are independent: none leaves anything at the endpoint that affects the next one."""

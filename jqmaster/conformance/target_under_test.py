@@ -16,7 +16,7 @@ from jqmaster.conformance.questions import FailedError, SkippedError, expect
 from jqmaster.conformance.raw_http import Connection, RawMessage, RawReply, Server, call
 from jqmaster.conformance.wire import JSON, media_type, new_id
 
-# A master that does not know better closes a delivery after this time.
+# By default, a master closes a delivery after this time.
 TIMEOUT_S: Final = 30.0
 _MOST_RESULT_BYTES: Final = 1024 * 1024
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the beginning of any secret
@@ -148,7 +148,7 @@ class TargetUnderTest:
         return self.secret
 
     def _look(self, answer: RawMessage) -> None:
-        """Note what is wrong with an answer, whatever it was asked for."""
+        """Note what would be wrong with the answer to any request."""
         faults = []
         if answer.status in _ASKS_FOR_TIME and "retry-after" in answer.fields:
             after = answer.fields["retry-after"]

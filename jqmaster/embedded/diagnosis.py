@@ -53,13 +53,14 @@ class EndDiagnosis:
 
 
 def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> EndDiagnosis:
-    """Return why the server ended whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it
+    """Return why the server whose log lines begin at `since_byte` ended. `status`: as of `Popen.returncode`, if it
     is known."""
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
 def last_ending(log: Path) -> EndDiagnosis | None:
-    """Return why the server ended that wrote the end of the log; None if it ended well, or there was none."""
+    """Return why the server that wrote the end of the log ended; None if it ended in good order, or there was no
+    server."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
     lines = lines[begins[-1] :] if begins else lines

@@ -40,8 +40,8 @@ class AppendOnlyFiles:
         self._data_dir = path
 
     def damage(self, *, expects_data: bool) -> str:
-        """Return the fault that prevents a complete read of these files, as far as it shows without reading them; "" if
-        there is none.
+        """Return the fault that prevents a complete read of these files, as far as it is visible without reading
+        them; "" if there is none.
 
         A server that finds no manifest starts with an empty store and overwrites what is there.
         """

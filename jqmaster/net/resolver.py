@@ -14,7 +14,7 @@ _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[obj
 
 @dataclass(slots=True)
 class _Lookup:
-    """One lookup: in the queue of the threads, and for those that wait. `waiters`: how many of them there are."""
+    """One lookup, which the threads take from their queue. `waiters`: how many callers wait for it."""
 
     queued: Future[_Found]
     found: asyncio.Future[_Found]
@@ -35,7 +35,7 @@ class Resolver:
             lookup = self._begin(host, port)
         lookup.waiters += 1
         try:
-            # One that stops waiting does not end the lookup for the others.
+            # A caller that stops waiting does not end the lookup for the others.
             found = await asyncio.shield(lookup.found)
         finally:
             lookup.waiters -= 1

@@ -39,7 +39,7 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
         arguments = [one for one in sys.argv[1:] if one != "--reload"]
         return Reloader(module, arguments, Path.cwd()).run()
     if options["namespace"]:
-        # For the object of the target, for what its jobs push, and for the other processes.
+        # The target's object, the jobs that it pushes, and the other processes read the variable.
         os.environ["JQMASTER_NAMESPACE"] = options["namespace"]
     given = {
         "master": _masters(options["master"]) if options["master"] else None,

@@ -64,7 +64,7 @@ class MasterTransport:
     def send_sync(
         self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
     ) -> httpx.Response:
-        """Do as `send`, without an event loop."""
+        """Do what `send` does, without an event loop."""
         if self._sync is None:
             self._sync = httpx.Client(timeout=self._timeout, limits=self._limits)
         for url in self._in_turn():

@@ -35,7 +35,7 @@ class Outbox:
 
     * `master`: address of the master that gets the jobs, or a list of addresses. Default: as for tasks.
     * `token`: bearer token with the scope `push`. It is used only together with `master`.
-    * `lease_s`: time for which a process has the rows that it pushes to itself. After a crash, the rows wait this long.
+    * `lease_s`: time for which a process reserves the rows that it pushes. After a crash, the rows wait this long.
     * `key_ttl`: time after a push for which a repeat makes no second job, even if the first has long ended; up to 30
       days. None: only as long as the master keeps the first job.
     * `is_direct`: push right after the commit. Otherwise the relay alone pushes.

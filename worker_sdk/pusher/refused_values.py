@@ -1,4 +1,5 @@
-"""The place of a value that a master refused without its path: masters check values without building them."""
+"""Find the path of a value that a master refused. Masters do not name the path, because they check values without
+building them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -102,5 +102,5 @@ def result_of(answer: MasterAnswer) -> JobResult | None:
         return None
     known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}
     if not {"type", "finished_at"} <= known.keys():
-        raise UnavailableError("a master's answer makes no sense")
+        raise UnavailableError("a master's answer has an unexpected form")
     return JobResult(**known)

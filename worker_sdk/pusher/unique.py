@@ -38,7 +38,7 @@ class Unique:
         if self.on_conflict not in _CONFLICTS:
             raise ValueError(f"on_conflict must be one of {', '.join(_CONFLICTS)}")
         if (self.scope == "window") != (self.ttl_s is not None):
-            raise ValueError("the scope window needs ttl_s, and the others have none")
+            raise ValueError("ttl_s belongs to the scope window, and no other scope takes it")
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that is sent."""

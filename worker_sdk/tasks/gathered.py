@@ -33,8 +33,8 @@ class _CallMembers:
     def _decoded(
         self, task: "Task[..., Any]", parameter: str, arguments: Sequence[Any], ctx: GatherContext
     ) -> list[Any]:
-        """Return the values of the arguments that fit, each of which is decoded alone. Tell the others' ends, and leave
-        their jobs out of the call."""
+        """Decode each argument alone, and return the values of those that fit. Record the ends of the other jobs, and
+        leave these out of the call."""
         fit, values = [], []
         for index, argument in enumerate(arguments):
             try:
@@ -56,7 +56,7 @@ class _CallMembers:
         return values
 
     def with_ends(self, value: Any) -> list[Any]:
-        """Return the ends of all jobs, of which the function returned those of the fit ones."""
+        """Return the ends of all jobs. `value`: what the function returned for the jobs whose arguments fit."""
         if value is None and len(self._fit) == len(self.ends):
             return self.ends
         for index, end in zip(self._fit, ends_of(self._name, value, len(self._fit)), strict=True):

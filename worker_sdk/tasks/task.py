@@ -156,8 +156,8 @@ class Calls(Generic[P, ResultT_co]):
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
         """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
-        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type. A
-        namespace that cannot exist is a ValueError of the call that enqueues.
+        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type. The call that
+        enqueues raises ValueError for an invalid namespace.
 
         * `options`: see `TaskOptions`.
 

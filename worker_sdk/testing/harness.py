@@ -289,7 +289,7 @@ def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[
         return name, argument
     if isinstance(name, TaskJob):
         if argument is not None:
-            raise TypeError("a job of to_job has its arguments: leave out argument")
+            raise TypeError("a job of to_job already has its arguments: leave out argument")
         return str(name["name"]), name["argument"]
     if argument is not None and not isinstance(argument, Mapping):
         raise TypeError(

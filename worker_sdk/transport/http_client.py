@@ -519,7 +519,8 @@ class _Connection(asyncio.BaseProtocol):
                 if body.room.take(wanted, self):
                     body.reserved += wanted
                 else:
-                    # An endpoint has done its part, so others that hold the room must not make it too late.
+                    # The endpoint has answered in time. Waiting for room that other calls hold must not count as its
+                    # delay.
                     body.is_waiting = True
                     self._transport.pause_reading()
                     self._stop_time()

@@ -124,7 +124,7 @@ class GatheredCalls:
             timer.cancel()
 
     def _look(self) -> None:
-        """Begin the calls that wait for others, if the worker can be given no others."""
+        """Begin the calls that wait for more jobs, if the worker cannot be given any."""
         self._is_to_look = False
         if not self._has_room():
             for name in list(self._waiting):

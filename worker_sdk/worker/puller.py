@@ -149,7 +149,7 @@ class Puller:
             epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
             if type(epoch) is not int or not isinstance(jobs, list):
                 # Treat this as a missing answer: repeating the call returns the same jobs.
-                raise MasterUnreachableError("an answer that makes no sense")
+                raise MasterUnreachableError("an answer of unexpected form")
             self._asked_as, self._tries = "", 0
             self._refused = self._refused[len(sending) :]
             if answer.body.get("drain") is True:

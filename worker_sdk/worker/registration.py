@@ -77,7 +77,7 @@ class WorkerRegistration:
             return None
         if not answer.is_ok:
             if self._masters_take_place and ["place"] in refused_fields(answer):
-                # This master is older than the field. Without it, it does no less for the worker than before.
+                # This master is older than the field. It can do its work without the field.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
             refused = [loc for loc in refused_fields(answer) if loc[:1] == ["contracts"]]

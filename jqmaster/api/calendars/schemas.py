@@ -98,7 +98,7 @@ class RenamedHoliday(Answer):
 
 
 class CalendarChanges(Answer):
-    """The holidays in which a calendar differs from what it was."""
+    """The holidays that a change of a calendar added, removed or renamed."""
 
     added: list[HolidayView]
     removed: list[HolidayView]
@@ -139,7 +139,7 @@ class CalendarView(CalendarSummary):
 
 
 class CalendarChangeAnswer(CalendarView):
-    """A calendar after a change, or as it would be."""
+    """A calendar after a change, or as a dry run would leave it."""
 
     changes: CalendarChanges
     dry_run: bool = Field(description="True: nothing was written.")

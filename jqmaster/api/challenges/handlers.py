@@ -142,7 +142,7 @@ def _check_form(request: OpenChallengeRequest) -> None:
         raise invalid([FieldError(("signature",), "people who answer a form sign nothing")])
     if request.expect > 1 and request.audience == "link":
         raise invalid(
-            [FieldError(("expect",), "must be 1 where nobody knows the people apart: set audience to users")]
+            [FieldError(("expect",), "must be 1 unless people log in to answer: set audience to users")]
         )
     if len(msgpack.packb(request.form.model_dump())) > MAX_FORM_BYTES:
         raise TooLargeError(

@@ -1,4 +1,4 @@
-"""Previews of a constraint before it is put: which jobs it selects, and what the last hour would have been with it."""
+"""Previews of a constraint before it is put: which jobs it selects, and how it would have changed the last hour."""
 
 from typing import Literal
 

@@ -244,7 +244,7 @@ def _unique(asked: _Unique, name: str, argument: bytes) -> Unique:
         raise _NotUsualError("a key is too long")
     scope = UniqueScope.UNTIL_FINISHED if asked.scope is UNSET else asked.scope
     if (scope is UniqueScope.WINDOW) != (asked.ttl_s is not UNSET):
-        raise _NotUsualError("a window and its length go together")
+        raise _NotUsualError("a window requires its length, and only a window has one")
     return Unique(
         unique_digest(name, key, argument, _ARGUMENT.decode),
         key,

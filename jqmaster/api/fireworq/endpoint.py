@@ -1,4 +1,4 @@
-"""One path of the Fireworq gateway: who may call it, and how refusals are told."""
+"""One path of the Fireworq gateway: who may call it, and how refusals are answered."""
 
 import base64
 import binascii
@@ -24,8 +24,8 @@ _SCOPES: Final = frozenset({AccessScope.PUSH, AccessScope.READ, AccessScope.OPER
 class FireworqEndpoint(Endpoint):
     """ASGI application of one path.
 
-    Clients of Fireworq know no tokens. They may give one with the address, as its password, or come from one of
-    `networks` and need none; such a caller has no right outside the gateway.
+    Clients of Fireworq send no bearer tokens. They may send one as the password in the address. From one of
+    `networks`, they need none, and have no right outside the gateway.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FireworqEndpoint(Endpoint):
         address = self._policy.address(fields, host)
         if address not in self._networks:
             return super()._principal(scope, fields, host, operation, session=session, person=person)
-        # The browser of somebody in such a network must not be made to push by a page of another site, nor by one whose
+        # A page of another site must not make a browser in such a network push jobs. Neither must a page whose host
         # name was rebound to this master.
         self._policy.check_site(scope["method"], fields)
         self._policy.check_host_without_token(fields)

@@ -32,7 +32,7 @@ from jqmaster.store.jobs.listing import Page, first_ahead
 
 MAX_PAGE: Final = 500
 _USUAL_PAGE: Final = 100
-# The most pages of the lists of all jobs that one page of a queue reads. The cursor continues from there.
+# Maximum number of pages of the lists of all jobs that one page of a queue reads. The cursor continues from there.
 _MOST_READS: Final = 20
 _JSON: Final = Encoding.JSON.value.encode()
 _TEXT: Final = b"text/plain; charset=utf-8"

@@ -65,8 +65,8 @@ class JobBody(msgspec.Struct, gc=False):
         )
 
     def _text(self) -> str:
-        """Return the text that is sent to the URL: a JSON string as it reads, nothing for null, and any other value as
-        it was written."""
+        """Return the text that is sent to the URL: the text of a JSON string, nothing for null, and any other value
+        as it was written."""
         raw = bytes(self.payload)
         try:
             if raw.startswith(b'"'):

@@ -56,7 +56,7 @@ def _head(job: Job, access: ContentAccess) -> dict[str, Any]:
 
 
 def payload_shown(text: str) -> Any:
-    """Return a payload as JSON has it: the text itself if it is JSON, or else a string."""
+    """Return a payload as JSON: the text itself if it is JSON, otherwise a JSON string of it."""
     try:
         msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):

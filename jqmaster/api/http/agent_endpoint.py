@@ -26,7 +26,7 @@ EXTRA: Final = "mcp"
 
 
 class AgentEndpoint:
-    """ASGI application of `/mcp`. `api` serves the calls of the tools. Nothing of the extra is imported before the
+    """ASGI application of `/mcp`. `api` serves the calls of the tools. Packages of the extra are imported at the
     first request."""
 
     def __init__(self, api: ASGIApp, policy: AccessPolicy, services: Services) -> None:

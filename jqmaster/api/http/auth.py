@@ -72,8 +72,8 @@ class AccessPolicy:
         namespace: str = DEFAULT,
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the one that
-        callers want to use. Below its path, a token that is not valid may be valid elsewhere, and its holder does not
-        learn that this namespace exists."""
+        callers want to use. Below its path, the holder of a token that is valid only elsewhere does not learn that
+        this namespace exists."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -212,8 +212,8 @@ class AccessPolicy:
         raise UnparsableError("the Host header names another server", code="bad_host")
 
     def check_host_without_token(self, fields: Fields) -> None:
-        """Refuse a Host that may be rebound, for a caller that needs no token although there are tokens. Nobody can
-        rebind an IP address."""
+        """Refuse a host name that DNS rebinding may have pointed to this master, for a caller that needs no token
+        although there are tokens. An IP address cannot be rebound."""
         host = _host_name(fields.get(b"host", b""))
         if not (self._is_ours(host) or _is_address(host)):
             raise UnparsableError(

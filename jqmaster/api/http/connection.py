@@ -154,7 +154,7 @@ class EdgeProtocol(GuardedProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _is_last(self) -> bool:
-        """Return whether the connection ends with the answer that begins now, if the process leaves. Load
+        """Return whether the connection ends with the answer that begins now, because the process is leaving. Load
         balancers send new connections elsewhere, but never the next request on one that is open. Requests that have
         begun to arrive are answered first."""
         return not self.pipeline and not self._is_arriving and not self.cycle.more_body

@@ -343,7 +343,8 @@ class Endpoint:
                 await self._session(fields, operation) if b"cookie" in fields and person is None else None
             )
             principal = self._principal(scope, fields, host, operation, session=session, person=person)
-            # A callback, which anybody may make, starts nothing new, and an endpoint may send back all that it got.
+            # Operations without access control are allowed: a callback starts no new job, and an endpoint may return
+            # all fields that it got.
             if FENCE in fields and operation.method != "GET" and operation.access is not None:
                 raise delivery_loop()
             if fields.get(STORE, self._store_id) != self._store_id:

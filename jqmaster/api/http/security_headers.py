@@ -18,5 +18,5 @@ def security_headers(
     )
 
 
-# Answers of the API and every refusal: data, which load nothing and which nobody may keep.
+# For answers of the API and for refusals: they are data, so they load nothing, and no cache may keep them.
 DATA_HEADERS: Final = (*security_headers("default-src 'none'; frame-ancestors 'none'"), NO_STORE)

@@ -106,7 +106,7 @@ def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
     """Return the batch of a bulk. Raise InvalidError for an invalid batch, or if a job names a batch of its own."""
     request = check(BatchRequest, read_map(asked, limits=call.limits.scan), ("batch",))
     errors = [
-        FieldError(("jobs", index, "batch"), "the bulk has a batch for all of its jobs")
+        FieldError(("jobs", index, "batch"), "the bulk already names the batch of all its jobs")
         for index, spec in enumerate(specs)
         if spec.batch is not None
     ]

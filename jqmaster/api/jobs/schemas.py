@@ -500,7 +500,7 @@ class NotifyView(Answer):
     """The webhook that is called when the job is over."""
 
     url: str = Field(description="Without its query.")
-    on: list[str] = Field(description="The final states to tell of.")
+    on: list[str] = Field(description="The final states to report.")
     with_result: bool
 
 

@@ -152,7 +152,7 @@ class OverviewEntry(Answer):
     leader: str | None = Field(description="ID of the master that leads. Null: none.")
     ready: Count | None
     running: Count | None
-    waiting: Count | None = Field(description="Jobs that wait, whatever for: ready ones are among them.")
+    waiting: Count | None = Field(description="Jobs that wait for any reason, including ready jobs.")
     oldest_wait_s: float | None = Field(
         ge=0, description="How long the first of the ready jobs has waited. Null: none, or it is not known."
     )

@@ -35,7 +35,7 @@ SILENT_S: Final = 5.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# One caller may hold one of this many places, and at least a few.
+# A caller may hold one in this many places, but always a few.
 SHARES: Final = 4
 LEAST_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.

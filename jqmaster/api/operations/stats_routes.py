@@ -85,7 +85,8 @@ OPERATIONS: Final = [
     Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "Get a job name", "statistics",
               {200: stats_schemas.NameDetail},
               query={"span": _SPAN}, problems=(404, *_STORE),
-              text="Includes histograms of wait and run times, and the contracts that workers told of the name."),
+              text="Includes histograms of wait and run times, and the contracts that workers "
+                   "reported for the name."),
     Operation("GET", "/api/demand", stats.demand, Scope.READ, "Get the demand for workers", "statistics",
               {200: stats_schemas.DemandView},
               query={

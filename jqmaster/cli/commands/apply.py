@@ -227,8 +227,8 @@ def _definition(view: Mapping[str, Any]) -> CurrentDocument:
 
 
 def _is_visible(step: SourceChange) -> bool:
-    """Return whether the change shows without a call. False if the job's argument is hidden: then only the master can
-    compare it."""
+    """Return whether the change is visible without a call. False if the job's argument is hidden, because then only
+    the master can compare it."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
     return bool(list(_covered(step).differences()))

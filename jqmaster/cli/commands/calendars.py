@@ -25,7 +25,7 @@ _MONTH_WIDTH: Final = 7 * 3
 
 @app.listing("Calendars: the holidays and weekends by which definitions skip or move instants")
 def list_calendars(http: MasterSession) -> None:
-    """List the calendars, where their holidays come from, and how far these go."""
+    """List the calendars, the sources of their holidays, and the last day that these cover."""
     http.show_list(
         http.get("/api/calendars")["calendars"],
         ("NAME", "SOURCE", "WEEKEND", "HOLIDAYS", "COVERS UNTIL", "USED BY"),

@@ -17,7 +17,7 @@ notices = NamedObjects("notice", "/api/notices")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the notice.")]
 
 
-@app.listing("Notices: who is told of what goes wrong, by mail, Slack or webhook")
+@app.listing("Notices: who is notified when something goes wrong, by mail, Slack or webhook")
 def list_notices(http: MasterSession) -> None:
     """List the notices, whom they tell, and what is open."""
     http.show_list(

@@ -163,8 +163,8 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
 
 
 async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[ProbeResult]":
-    """Return keys of other programs, as far as a short look finds them: those in place of keys with fixed names, and
-    those among the first pages of all keys."""
+    """Return keys of other programs that a short look finds: those with a fixed name of this program, and those on
+    the first pages of a scan."""
     from jqmaster.store.health.key_types import UNKNOWN, compare_keys, wrong_types
     from jqmaster.store.health.store_report import ProbeResult
     from jqmaster.store.keys import Keys

@@ -53,7 +53,7 @@ def export(  # noqa: PLR0917 - options of a command
     """
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if str(file) == "-" and with_secrets:
-        exits.fail(exits.USAGE, "--with-secrets: name a file, which nobody else can read, and not -")
+        exits.fail(exits.USAGE, "--with-secrets: name a file, which only you can read, instead of -")
     lines, left_out = _run(_write(settings, file, with_secrets=with_secrets))
     if as_json:
         report = {"file": str(file), "lines": dict(lines), "left_out": dict(left_out)}

@@ -63,7 +63,7 @@ def list_users(http: MasterSession) -> None:
 
 @app.command("set-role")
 def set_role(http: MasterSession, name: Name, role: Role, *, namespace_roles: NamespaceRoles = None) -> None:
-    """Change a user's role, and those in single namespaces. Ends the user's sessions."""
+    """Change a user's role, or the roles in single namespaces. Ends the user's sessions."""
     _check_role(role)
     _change(http, name, {"role": role, "namespaces": _roles(namespace_roles)})
 

@@ -21,7 +21,7 @@ def parsed(file: str) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value of TOML with texts in place of its days and times, which JSON has not."""
+    """Return a value of TOML with texts in place of its days and times, which JSON lacks."""
     if isinstance(value, dict):
         return {key: _as_json(member) for key, member in value.items()}
     if isinstance(value, list):

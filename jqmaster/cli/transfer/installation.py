@@ -59,7 +59,7 @@ class Installation:
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions
         self.batch_life_ms = round(settings.batch_life_s * 1000)
-        # An export is the work of whoever may read and write the store, and so see everything.
+        # Only operators with access to the store can export, and they may see everything in it.
         self.access = full_access(())
         self.audit = AuditStore(shard)
         self.constraint_editor = ConstraintEditor(

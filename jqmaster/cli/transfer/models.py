@@ -1,4 +1,4 @@
-"""Documents and facts of lines that no request of the API has."""
+"""Models of the documents and facts in an export that no request of the API has."""
 
 from typing import Annotated
 

@@ -113,7 +113,7 @@ def clean_name(text: str) -> str:
 
 
 def joined(present: str | None, name: str) -> str:
-    """Return the name of a day that has one more holiday."""
+    """Return the name of a day after another holiday was added to it."""
     if not present or name in present.split("; "):
         return present or name
     return f"{present}; {name}"[:MAX_HOLIDAY_NAME]

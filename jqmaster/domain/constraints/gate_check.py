@@ -59,8 +59,8 @@ class GateCheck:
 
     @property
     def needed(self) -> int:
-        """Return the weight of a job that comes before this one, and for which the gate keeps room that this one would
-        need; 0: there is none."""
+        """Return the weight of an earlier job, if the gate keeps room for it that this job would need; 0: there is no
+        such job."""
         return self.figures.get("noted", 0)
 
     @property

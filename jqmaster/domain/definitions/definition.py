@@ -40,7 +40,7 @@ SKIP_LATE_AFTER_S: Final = 300.0
 MAX_CATCH_UP: Final = 1000
 DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
-# The most days that a search for the next instant which starts a job goes through.
+# Maximum number of days that a search for the next instant which starts a job goes through.
 MAX_DAYS_AHEAD: Final = 800
 # The beginning of the year 9999, after which no day can be counted on.
 _LAST_MS: Final = 253_370_764_800_000
@@ -122,8 +122,8 @@ class TimeTrigger:
             yield occurrence
 
     def planned(self, after_ms: int, plan: DayPlan) -> Iterator[Occurrence]:
-        """Yield the instants after this one as the calendar of `plan` lets them be due, without those that are
-        done."""
+        """Yield the instants after this one at the times to which the calendar of `plan` moves them, without those
+        that are done."""
         days, calendar = self.days, plan.calendar
         if days is None or not days.is_moving:
             left = (one for one in self.instants(after_ms) if not plan.is_done(one.at_ms))
@@ -243,8 +243,8 @@ class Definition:
                 yield occurrence
 
     def _resumes_ms(self, occurrence: Occurrence, until_ms: int, plan: DayPlan) -> int:
-        """Return the last instant before the day on which the next instant may start a job, after one that the calendar
-        leaves out. All instants of one day are left out alike."""
+        """Return, for an instant that the calendar leaves out, the last instant before the next day that may start
+        jobs. The calendar leaves out all instants of a day."""
         zone, delay_ms = self.of_time.zone, self.delay_ms
         day = day_of(occurrence._replace(at_ms=occurrence.at_ms - delay_ms), zone)
         last = local_time(min(until_ms, _LAST_MS), zone).date()

@@ -73,7 +73,7 @@ class GroupedFailures:
         return [self.hours.get(hour, 0) for hour in range(current - TREND_HOURS + 1, current + 1)]
 
     def marks(self, now_ms: int) -> list[GroupMark]:
-        """Return the marks of the group now."""
+        """Return the marks that the group has at present, such as `new`."""
         marks: list[GroupMark] = []
         if now_ms - self.first_seen_ms < NEW_MS:
             marks.append("new")

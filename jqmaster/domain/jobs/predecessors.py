@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-# The most predecessors of one job, and of all jobs of one push together.
+# Maximum number of predecessors of one job, and of all jobs of one push together.
 MOST_PREDECESSORS: Final = 1_000
 MOST_IN_PUSH: Final = 10_000
 

@@ -20,8 +20,8 @@ class JobStep(NamedTuple):
 
 
 def steps_of(checkpoint: bytes | None) -> list[JobStep]:
-    """Return the steps that an encoded checkpoint tells of, in the order in which they ended. Workers may write
-    anything into a checkpoint, and any other one has no steps."""
+    """Return the steps in an encoded checkpoint, in the order in which they ended. Workers may write anything into a
+    checkpoint; one of another form has no steps."""
     if not checkpoint:
         return []
     try:

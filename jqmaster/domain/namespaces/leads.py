@@ -17,8 +17,9 @@ def preference(namespace: str, master_ids: Collection[str]) -> list[str]:
 
 
 def owners(namespaces: Iterable[str], master_ids: Collection[str]) -> dict[str, str]:
-    """Return the ID of the master that should lead each namespace: the first of its preference that has room. So all
-    masters that know the same namespaces and masters agree, and a master that comes or goes moves few leads."""
+    """Return the ID of the master that should lead each namespace: the first one in its order of preference that has
+    room. Masters that know the same namespaces and masters therefore agree, and few leads move when a master joins or
+    leaves."""
     names = sorted(namespaces, key=lambda name: (_score(name, ""), name))
     if not master_ids:
         return {}

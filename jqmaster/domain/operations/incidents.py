@@ -37,7 +37,7 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
     """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
     stored first."""
     stories: list[_Telling] = []
-    # The newest story of each subject, and the stories that are not over: no other one takes a further entry.
+    # Only these stories can take a further entry: the newest one of each subject, and those that are not over.
     told: dict[str, _Telling] = {}
     unfinished: list[_Telling] = []
     for entry in sorted(

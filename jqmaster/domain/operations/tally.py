@@ -17,11 +17,11 @@ MAX_NAMES: Final = 500
 OTHER: Final = "(other)"
 # The count of all names together. No job has this name or the one above.
 TOTAL: Final = ""
-# The most messages of failures that are counted separately between two flushes.
+# Maximum number of messages of failures that are counted separately between two flushes.
 MAX_MESSAGES: Final = 500
 # Workers beyond this number are counted as one.
 MAX_WORKERS: Final = 5_000
-# The most workers that are counted separately for each message.
+# Maximum number of workers that are counted separately for each message.
 MAX_FAILURE_WORKERS: Final = 20
 OTHER_MESSAGES: Final = "(other messages)"
 

@@ -24,7 +24,7 @@ RESERVED_NAMES: Final = frozenset({".", ".."})
 # Each master registers a worker for each target.
 MAX_TARGETS: Final = 500
 MAX_NAMES: Final = 100
-# The most names that a target serves at one time by its patterns. A claim looks at each of them.
+# Maximum number of names that a target serves at one time by its patterns. A claim looks at each of them.
 MAX_SERVED: Final = 1_000
 MAX_NAME_CHARS: Final = 200
 MAX_RUNNING: Final = 5_000
@@ -195,12 +195,14 @@ def check_target(target: HttpTarget) -> None:
     for n, name in enumerate(target.names):
         _check_name(("names", n), name)
     if len(set(target.names)) != len(target.names):
-        raise TargetError(("names",), "must not have a name twice")
+        raise TargetError(("names",), "must not list a name twice")
     _check_address(target)
     for key, value in target.headers.items():
         _check_header(("headers", key), key, value)
     if len({key.lower() for key in target.headers}) != len(target.headers):
-        raise TargetError(("headers",), "must not have a header twice, in capital and small letters")
+        raise TargetError(
+            ("headers",), "must not list a header twice; capital and small letters are the same"
+        )
     for at, statuses in (("ok", target.ok), ("final", target.final)):
         for n, status in enumerate(statuses):
             _check_status((at, n), status)
@@ -276,7 +278,7 @@ def _check_status(loc: Loc, status: Status) -> None:
 
 
 def shown_address(url: str) -> str:
-    """Return a URL as views show it: with the names of its query, and with values that are placeholders alone."""
+    """Return a URL as views show it: its query without values, except values that are placeholders."""
     base, mark, query = url.partition("?")
     return base + mark + "&".join(map(_shown_parameter, query.split("&"))) if query else url
 

@@ -8,7 +8,7 @@ from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.instant import about, per
 from jqmaster.domain.why.verdict import ByConstraint, Verdict
 
-# The most names that a cause lists.
+# Maximum number of names that a cause lists.
 MAX_NAMES: Final = 5
 _WAITS: Final[Mapping[str, str]] = {
     "no_worker": "without a worker",
@@ -67,7 +67,7 @@ class WaitCause:
 
 
 def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
-    """Return the causes with those joined that are the same for people, the one with the most jobs first."""
+    """Return the causes, merged where people would see no difference, the one with the most jobs first."""
     found: dict[tuple[object, ...], WaitCause] = {}
     for one in causes:
         key = _identity(one.verdict)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-# The most subschemas, counted along every path that leads to them. A schema of 2 kB may have billions.
+# Maximum number of subschemas, counted along every path that leads to them. A schema of 2 kB may have billions.
 MAX_UNROLLED: Final = 10_000
 
 _ONE: Final = (

@@ -15,7 +15,7 @@ LOOK_S: Final = 1.0
 TURN_S: Final = 0.5
 # How long a better owner must have been alive, so that leads do not follow a master that comes and goes.
 SETTLED_S: Final = 10.0
-# The most namespaces whose masters are looked at in one round.
+# Maximum number of namespaces whose masters are looked at in one round.
 MOST_LOOKS: Final = 8
 
 
@@ -57,7 +57,7 @@ class HandOver(PeriodicLoop):
         self._order = order
         self._master_id = master_id
         self._led = led
-        # By namespace: the master that should lead it, and since when it has been seen to be able to.
+        # By namespace: the master that should lead it, and since when it has been able to.
         self._fit: dict[str, _Fit] = {}
         self._looked_s: dict[str, float] = {}
 

@@ -8,7 +8,7 @@ from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.leadership.masters import MasterRegistry
 
-# A master is not taken for dead before so many looks at it.
+# A master counts as dead only after this many looks at it.
 LEAST_SILENCE_S: Final = 3.0
 
 

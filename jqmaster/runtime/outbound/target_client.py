@@ -33,7 +33,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 # A result may take this many times its size as JSON.
 _JSON_FACTOR: Final = 4
-# The most bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
+# Maximum number of bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
 # Many servers close a connection that has been idle for 5 s, and a request must not meet that end.
 MAX_IDLE_S: Final = 4.0
@@ -44,7 +44,7 @@ _EXCERPT_BYTES: Final = 4 * MAX_EXCERPT_CHARS
 
 @dataclass(frozen=True, slots=True)
 class JobRequestToTarget:
-    """One request. `fields`: those that tell of the job. `timeout_s`: for the whole exchange."""
+    """One request. `fields`: header fields about the job. `timeout_s`: for the whole exchange."""
 
     url: str = field(repr=False)
     job_id: str

@@ -361,7 +361,7 @@ class TargetWorker:
         if claim in tenure.calls:
             return
         if tenure.latest_ms(self._services.clock.monotonic_s()) > offer.not_after_ms:
-            # The offer may be over, and the job another master's. If it is not, its lease returns it.
+            # The offer may be over, and the job claimed for another master. Otherwise it returns when its lease ends.
             return
         if job.callbacks and job.challenge_meta != TARGET_META:
             # A worker opened this challenge, and only a worker knows what its callback means. A leader of 0.3.0 offers
@@ -389,7 +389,7 @@ class TargetWorker:
                 await self._report(tenure, batch)
             except NotFoundError:
                 return  # the worker is no longer registered, and the store decides about its jobs
-            # Not before: `end` may stop this loop, and reports what is left.
+            # Only after the report: `end` may stop this loop, and then reports the ends that are left.
             del tenure.ends[: len(batch)]
             if not tenure.ends:
                 tenure.has_ends.clear()

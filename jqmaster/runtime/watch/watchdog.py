@@ -15,7 +15,7 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# How long a mark counts that came with the answer to a heartbeat.
+# How long a mark from the answer to a heartbeat is valid.
 TOLD_LIVES_S: Final = 1.5
 # The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
 # is the classic cause of a queue that stands still without an error.

@@ -28,7 +28,7 @@ from jqmaster.store.jobs.records import RecordStore
 # If the bulk call that fills a batch breaks off, the batch is canceled after this time, unless the call is repeated. If
 # no job was accepted, the batch is removed instead.
 FILL_MS: Final = 10 * 60 * 1000
-# The most members, or batches, that one page looks at.
+# Maximum number of members, or batches, that one page looks at.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
 BATCHES_PER_READ: Final = 100

@@ -15,7 +15,7 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
-# The most pages of members in one call, so that other follow-ups get their turns.
+# Maximum number of pages of members in one call, so that other follow-ups get their turns.
 PAGES_AT_ONCE: Final = 20
 # Each job is canceled by a call of its own.
 CANCELS_PER_CALL: Final = 100

@@ -14,7 +14,7 @@ MAX_DAYS: Final = 200
 def audited(
     before: Calendar | None, after: Calendar | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the two sides of an entry: parts that both calendars have are in neither. None: there is no calendar."""
+    """Return the two sides of an entry, without the parts that both calendars have. None: there is no calendar."""
     was, will = _parts(before), _parts(after)
     differing = [part for part in {**was, **will} if was.get(part) != will.get(part)]
     days = before.holidays if before else {}, after.holidays if after else {}

@@ -33,7 +33,8 @@ from jqmaster.store.calendars.documents import ETAG_LENGTH, StoredCalendar, repl
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_REPEATS: Final = 20
-# The most definitions that a change plans anew before it is answered. The leader plans the others within moments.
+# Maximum number of definitions that a change plans anew before it is answered. The leader plans the others within
+# moments.
 MAX_FOLLOWING: Final = 500
 RESERVED_NAMES: Final = frozenset({".", ".."})
 
@@ -72,9 +73,10 @@ class CalendarEditor:
         demands: Precondition = ANYHOW,
         is_dry: bool = False,
     ) -> CalendarEdit:
-        """Create or replace a calendar, or only find what would change. A request that changes nothing writes nothing.
+        """Create or replace a calendar, or only find out what would change. A request that changes nothing writes
+        nothing.
 
-        Instants that are due by now go by the former calendar, and later ones by the new one.
+        Instants that are due by now follow the former calendar, and later ones the new one.
 
         Raise InvalidError, PreconditionFailedError, ConflictError if there are too many calendars or the libraries are
         not installed, OverloadedError.
@@ -129,7 +131,7 @@ class CalendarEditor:
             )
             raise _refusal(CalendarError((given[-1] if given else "dates",), msg))
         if name in RESERVED_NAMES:
-            raise _refusal(CalendarError(("name",), "is a path of its own, and so no name"))
+            raise _refusal(CalendarError(("name",), "is a path of the API, so it cannot be a name"))
         for field in ("subdivision", "language"):
             if fields[field] is not None and given != ["country"]:
                 raise _refusal(CalendarError((field,), "belongs to country"))

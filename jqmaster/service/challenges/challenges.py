@@ -75,7 +75,7 @@ class ChallengeService:
             raise unknown_worker(worker_id)
         if opened == "answered":
             raise ConflictError(
-                "the callbacks of this attempt are there; enqueue another job for a further step",
+                "the callbacks of this attempt have arrived; enqueue another job for a further step",
                 code="challenge_answered",
             )
         raise ConflictError("the worker does not hold the job under this token", code="stale_token")

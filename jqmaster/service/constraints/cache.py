@@ -9,7 +9,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
-# The most repeats, each because somebody changed the constraints meanwhile. People do not change them this
+# Maximum number of repeats, each because somebody changed the constraints meanwhile. People do not change them this
 # often.
 MAX_REPEATS: Final = 10
 

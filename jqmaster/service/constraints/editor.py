@@ -42,7 +42,7 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
 
-# The most repeats, each because somebody else changed the same constraint meanwhile.
+# Maximum number of repeats, each because somebody else changed the same constraint meanwhile.
 MAX_REPEATS: Final = 20
 # The audit log keeps only the size of a larger document.
 MAX_AUDITED_BYTES: Final = 16 * 1024

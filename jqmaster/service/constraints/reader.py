@@ -33,7 +33,7 @@ from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
 MAX_HOLDERS: Final = 50
-# The most gates that a list sums up. Constraints whose keys have the fewest values come first.
+# Maximum number of gates that a list sums up. Constraints whose keys have the fewest values come first.
 MAX_LISTED_GATES: Final = 1_000
 
 

@@ -54,7 +54,7 @@ def draft_of(name: str, fields: Mapping[str, Any], job: JobSpec = _DRAFT_JOB) ->
     """Return the definition of a checked request. `fields`: those of the document. Raise InvalidError that names the
     rule."""
     if name in RESERVED_NAMES:
-        raise refusal(("name",), "is a path of its own, and so no name")
+        raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
         return Definition(
             name=name,

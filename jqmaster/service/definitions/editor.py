@@ -35,9 +35,9 @@ from jqmaster.store.definitions.documents import (
 )
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
-# The most repeats, each because the definition fired or somebody else changed it meanwhile.
+# Maximum number of repeats, each because the definition fired or somebody else changed it meanwhile.
 MAX_REPEATS: Final = 20
-# The most jobs that one call starts; people can narrow the range.
+# Maximum number of jobs that one call starts; people can narrow the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -290,8 +290,8 @@ def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> 
 def _on_calendar(
     present: KnownDefinition | None, new: KnownDefinition, calendar: StoredCalendar | None
 ) -> KnownDefinition:
-    """Return the new definition with its calendar. Its clock remembers the instants that the change moves to the other
-    side of its present time."""
+    """Return the new definition with its calendar. Its clock remembers the instants that the change moves across the
+    clock's time."""
     etag = calendar.etag if calendar else ""
     memory = CalendarMemory(etag)
     if present is not None:

@@ -32,11 +32,11 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
 
-# The most definitions per read. After each read, other tasks of this process get their turns.
+# Maximum number of definitions per read. After each read, other tasks of this process get their turns.
 BATCH: Final = 200
-# The most instants of one definition that one step handles.
+# Maximum number of instants of one definition that one step handles.
 MAX_INSTANTS: Final = 200
-# The most bytes of arguments in one step.
+# Maximum number of bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
 # The outcomes of run records. Other results have no record yet, or this step did not write it.
@@ -255,7 +255,7 @@ def _judged(due: _DueInstants, now_ms: int, definition: Definition) -> list[Entr
 
 
 def _following(known: KnownDefinition, at_ms: int, now_ms: int, entries: list[Entry]) -> Firing:
-    """Return a firing after which the definition goes by its present calendar, from `at_ms` on."""
+    """Return a firing after which the definition follows its present calendar, from `at_ms` on."""
     assert known.calendar is not None
     definition, calendar = known.stored.definition, known.calendar
     former = pruned(known.plan, at_ms)

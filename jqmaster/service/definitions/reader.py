@@ -16,13 +16,13 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
 
-# The most definitions that a filtered page reads, so that rare matches do not make requests slow.
+# Maximum number of definitions that a filtered page reads, so that rare matches do not make requests slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
 # A due instant without a record is suspicious after this time. A leader fires within milliseconds, and after an
 # election within seconds.
 LATE_MS: Final = 15_000
-# The most skips that an explanation shows, and the most fired runs in which it looks for the unfinished job.
+# Maximum number of skips that an explanation shows, and the most fired runs in which it looks for the unfinished job.
 MAX_SKIPS: Final = 10
 _MOST_FIRED: Final = 100
 

@@ -39,12 +39,12 @@ from jqmaster.store.events.events import (
 )
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# The most definitions that one event may start, because a step of the store handles no more.
+# Maximum number of definitions that one event may start, because a step of the store handles no more.
 MAX_MATCHES: Final = MAX_PER_CALL
-# The most bytes of events, and of the arguments made from them, in one step.
+# Maximum number of bytes of events, and of the arguments made from them, in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_WAITING: Final = 5_000
-# The most repeats, each because somebody changed a definition meanwhile. People do not change them this
+# Maximum number of repeats, each because somebody changed a definition meanwhile. People do not change them this
 # often.
 MAX_REPEATS: Final = 10
 
@@ -88,7 +88,7 @@ class EventIntake:
         argument_quota: LiveValue[int] | None = None,
         pace: PushPace | None = None,
     ) -> None:
-        """`argument_quota`: the most bytes of an argument by the quota of the namespace, beside what `kept` says."""
+        """`argument_quota`: the namespace's quota for the bytes of an argument, besides the limit in `kept`."""
         self._store = store
         self._constraints = constraints
         self._admit = admit

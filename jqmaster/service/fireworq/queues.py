@@ -151,7 +151,7 @@ class FireworqQueues:
         return queue
 
     async def take_over_queue(self, queue: FireworqQueue, who: str) -> bool:
-        """Create a queue of an import, with those of its parts that are not there. Return False if the queue is."""
+        """Create an imported queue, with those of its parts that do not exist. Return False if the queue exists."""
         if (await self.all()).has_queue(queue.name):
             return False
         with contextlib.suppress(PreconditionFailedError):
@@ -163,8 +163,8 @@ class FireworqQueues:
         return True
 
     async def take_over_routing(self, category: str, queue: str, who: str) -> bool:
-        """Create a routing of an import. Return False if the category has one. Raise NotFoundError if there is no such
-        queue."""
+        """Create an imported routing. Return False if the category has a routing. Raise NotFoundError if there is no
+        such queue."""
         # A copy that is a second old is enough: the import reads it once for many routings.
         found = await self.all()
         if category in found.routings:
@@ -254,7 +254,7 @@ def no_routing(category: str) -> NotFoundError:
 
 
 def _constraint(queue: FireworqQueue) -> Mapping[str, Any]:
-    """Return the document of the whole constraint: whatever else people gave it is taken back."""
+    """Return the document of the whole constraint. It undoes all other changes that people made to the constraint."""
     starts = queue.starts
     return describe(
         Constraint(

@@ -8,8 +8,8 @@ def audit_sight(caller: Principal) -> Sight | None:
     """Return which entries this caller may see; None: all.
 
     The audit log of `default` is also that of the installation: of its users, logins, tokens and namespaces. A caller
-    without rights on all namespaces sees its own acts, what concerns `default`, the tokens that open no other
-    namespaces than the caller operates, and what was done to these namespaces.
+    without rights on all namespaces sees its own acts, what concerns `default`, the tokens that open only namespaces
+    which the caller operates, and what was done to these namespaces.
     """
     names = caller.namespaces_with(Scope.OPERATE)
     if names is None:

@@ -206,7 +206,7 @@ def _begun_here(state: str, cookie: str | None) -> str:
             "this browser has begun no login, or began it too long ago", code="login_expired"
         )
     if not hmac.compare_digest(_derived(match[1], "state").encode(), state.encode()):
-        raise UnauthorizedError("the state is not that of this browser's login", code="login_expired")
+        raise UnauthorizedError("the state does not belong to this browser's login", code="login_expired")
     return match[1]
 
 

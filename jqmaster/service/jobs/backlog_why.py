@@ -15,11 +15,11 @@ from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.store.constraints.why import WhyStore
 
-# The most jobs that are read, beginning with those that have waited longest.
+# Maximum number of jobs that are read, beginning with those that have waited longest.
 MOST_EXAMINED: Final = 2_000
-# The most jobs that are explained: one for each group of jobs that wait for the same thing.
+# Maximum number of jobs that are explained: one for each group of jobs that wait for the same thing.
 MOST_EXPLAINED: Final = 12
-# The most jobs of a group that are tried one after another, because a job may start meanwhile.
+# Maximum number of jobs of a group that are tried one after another, because a job may start meanwhile.
 MOST_ASKED: Final = 3
 
 
@@ -39,8 +39,8 @@ class BacklogExplanation:
 
 
 class BacklogWhy:
-    """Explains one job of each group that waits for the same, and counts the others with it. Methods raise what the
-    store raises."""
+    """Explains one job of each group of jobs that wait for the same thing, and counts the others with it. Methods
+    raise what the store raises."""
 
     def __init__(
         self, jobs: JobReader, store: WhyStore, why: WhyService, constraints: ConstraintCache
@@ -51,7 +51,7 @@ class BacklogWhy:
         self._constraints = constraints
 
     async def explain(self, wanted: JobFilter, access: ContentAccess) -> BacklogExplanation:
-        """Explain what the ready ones of these jobs wait for. The filter has no state."""
+        """Explain what the ready jobs among these wait for. The filter must not name states."""
         ready = replace(wanted, state=JobState.READY)
         listed = await self._jobs.page(ready, limit=MOST_EXAMINED, cursor=None, order="oldest")
         jobs = listed.page.jobs

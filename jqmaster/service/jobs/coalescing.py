@@ -60,8 +60,8 @@ class Coalescer(Generic[T, R]):
         return await future
 
     async def lead(self, item: T) -> R:
-        """Do as `submit`, without a task if nothing is under way: then the caller itself flushes its item. If it is
-        cancelled, so is this flush."""
+        """Do what `submit` does, but without a task if nothing is under way: then the caller itself flushes its item.
+        If the caller is cancelled, so is this flush."""
         if self._is_led or not (self._worker is None or self._worker.done()):
             return await self.submit(item)
         self._is_led = True

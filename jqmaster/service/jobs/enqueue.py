@@ -79,9 +79,9 @@ class EnqueueService:
         admitted: LiveValue[Mapping[Durability | None, int]] | None = None,
         most_per_s: LiveValue[int | None] | None = None,
     ) -> None:
-        """`admit` returns the number of replicas that a new job of a level needs, or refuses it. `admitted`: what it
-        returns at present, for the levels that it does not refuse. `most_per_s`: how many jobs may be pushed in a
-        second (None: any number)."""
+        """`admit`: returns how many replicas must have a new job of a durability level, or refuses the job.
+        `admitted`: its present answers, without the levels that it refuses. `most_per_s`: how many jobs may be pushed
+        in a second (None: any number)."""
         self._new_jobs = new_jobs
         self._constraints = constraints
         self._admit = admit

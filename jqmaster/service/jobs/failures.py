@@ -60,7 +60,7 @@ class FailureReader:
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
     async def existing(self, group_id: str) -> GroupedFailures:
-        """Return the group, whoever asks. Raise NotFoundError if no group has the ID."""
+        """Return the group, whatever the caller may see. Raise NotFoundError if no group has the ID."""
         groups = await self._history.failure_groups()
         # The ID of a merged group, which an older message may name, leads to the one in which it counts.
         group = next((g for g in groups if any(one.id == group_id for one in (g, *g.merged))), None)

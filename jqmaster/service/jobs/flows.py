@@ -14,9 +14,9 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 MOST_JOBS: Final = 1_000
-# The most links that are shown, and the most dependents that are read at each step.
+# Maximum number of links that are shown, and the most dependents that are read at each step.
 MOST_LINKS: Final = 10_000
-# The most members of a batch that are checked for links to other jobs.
+# Maximum number of members of a batch that are checked for links to other jobs.
 MOST_MEMBERS: Final = 2_000
 # A flow takes up to a few dozen reads. Many flows at once would keep other callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2

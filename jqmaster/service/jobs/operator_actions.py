@@ -25,10 +25,10 @@ from jqmaster.store.jobs.operator_actions import (
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
-# The most jobs in one round trip, during which the store does nothing else.
+# Maximum number of jobs in one round trip, during which the store does nothing else.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
-# The most commands to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
+# Maximum number of commands to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
 MAX_COMMANDS: Final = 200
 _READ_AGAIN: Final = 3
 

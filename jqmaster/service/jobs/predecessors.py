@@ -11,7 +11,7 @@ from jqmaster.store.jobs.predecessors import PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# The most pages of dependents in one call, so that other follow-ups get their turns.
+# Maximum number of pages of dependents in one call, so that other follow-ups get their turns.
 PAGES_AT_ONCE: Final = 20
 
 

@@ -11,7 +11,7 @@ from jqmaster.service.jobs.refusals import error_of
 from jqmaster.store.jobs.enqueue_checks import EnqueueChecks
 from jqmaster.store.jobs.enqueue_outcomes import IdTaken, PushRefusal
 
-# The most jobs of a cycle that one error names.
+# Maximum number of jobs of a cycle that one error names.
 MOST_NAMED: Final = 50
 # These are read for each job of a bulk; `map` with them needs no Python frame for each job.
 _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))

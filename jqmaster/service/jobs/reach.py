@@ -12,8 +12,8 @@ from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# The most members of another caller's batch that are read to find one of the caller's names. Batches are mostly of one
-# kind, so the first page answers.
+# Maximum number of members of another caller's batch that are read to find one of the caller's names. Batches are
+# mostly of one kind, so the first page answers.
 MOST_MEMBERS: Final = 500
 
 

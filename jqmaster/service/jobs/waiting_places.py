@@ -30,7 +30,7 @@ class WaitingPlaces:
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         portion = self._portion
         most = max(1, int(portion.shared.most.current * share))
-        # The only call of a namespace that waits costs no further one.
+        # A namespace with no waiting call gets a place whenever one is free.
         has_place = portion.shared.taken < most and (not portion.taken or portion.has_room(of=share))
         portion.taken += has_place
         portion.shared.taken += has_place

@@ -73,7 +73,8 @@ class WhyService:
         seen = await self._workers.fleet() if any(snapshots.values()) else FleetSeen([], 0, [])
         policy = self._policy.current
         fleet = FleetFacts(seen.workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
-        # Read these snapshots again with the other names that the same workers take: they follow from the jobs' names.
+        # Jobs of other names may compete for the same workers. These names are known only now, so read the snapshots
+        # again with them.
         again = {
             job_id: rivals
             for job_id, one in snapshots.items()

@@ -14,9 +14,9 @@ from jqmaster.store.logs.archive import LogArchive
 # If the archive has no log of a job, it is not asked again within this time.
 UNKNOWN_S: Final = 30.0
 MOST_UNKNOWN: Final = 10_000
-# The most pieces that one page reads.
+# Maximum number of pieces that one page reads.
 MAX_READS: Final = 4
-# The most characters of the archive's own message in an answer.
+# Maximum number of characters of the archive's own message in an answer.
 _MOST_REASON: Final = 180
 
 

@@ -34,7 +34,7 @@ from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
-# The most repeats, each because somebody else changed the namespace meanwhile.
+# Maximum number of repeats, each because somebody else changed the namespace meanwhile.
 MAX_REPEATS: Final = 20
 
 
@@ -178,8 +178,8 @@ class NamespaceEditor:
             )
 
     def _check_slot(self, new: Namespace) -> None:
-        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one: the engine could move only
-        both of them to another node."""
+        """Raise ConflictError if a namespace on the same Cluster has the slot of a new one, because the Cluster could
+        move the two only together to another node."""
         slot = slot_of(new.tag)
         for one in self._registry.current.values():
             if one.store == new.store and one.name != new.name and slot_of(one.tag) == slot:

@@ -198,7 +198,7 @@ class Mover:
             target.shard.client, target.shard.keys, on_keys=lambda _: self._look()
         ):
             raise _StoppedError(
-                f"the data do not agree with themselves ({finding.key}: {finding.detail}); run `jqmaster fsck` and "
+                f"the data are inconsistent ({finding.key}: {finding.detail}); run `jqmaster fsck` and "
                 "`jqmaster repair` for the namespace first"
             )
 

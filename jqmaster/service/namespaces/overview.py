@@ -20,15 +20,15 @@ from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
 # All callers within this time get the same answer.
 LIVES_S: Final = 1.0
-# The most namespaces that are asked at once.
+# Maximum number of namespaces that are asked at once.
 MAX_ASKED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceFigures:
-    """Figures of one namespace. `leader_id`: None: no master leads. `waiting`: jobs that wait, whatever for.
-    `oldest_wait_s`: how long the first of the ready jobs has waited; None: none waits, or it is not known. `failures`:
-    attempts that failed in this hour and the one before."""
+    """Figures of one namespace. `leader_id`: None: no master leads. `waiting`: jobs that wait for any reason.
+    `oldest_wait_s`: how long the first of the ready jobs has waited; None: none waits, or it is not known.
+    `failures`: attempts that failed in this hour and the one before."""
 
     leader_id: str | None
     ready: int
@@ -62,7 +62,7 @@ class NamespaceOverview:
 
     async def _look(self) -> list[SeenNamespace]:
         turns = asyncio.Semaphore(MAX_ASKED)
-        # By store or its client: why it does not answer. Its other namespaces do not wait for it, too.
+        # By store or its client: why it does not answer. So its other namespaces need not wait for it.
         away: dict[object, str] = {}
 
         async def seen(namespace: Namespace) -> SeenNamespace:

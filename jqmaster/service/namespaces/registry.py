@@ -17,7 +17,7 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore, StoredNamespace
 
 logger = logging.getLogger(__name__)
 
-# How often a master asks the registry's store again that did not answer.
+# How often a master asks the registry's store again if it did not answer.
 RETRY_S: Final = 2.0
 NO_NAMESPACES: Final = StoredNamespaces(0, {})
 
@@ -68,8 +68,8 @@ class NamespaceRegistry:
         return (namespace.quotas if namespace else NO_QUOTAS).or_else(self._defaults.current)
 
     def doubt(self, name: str) -> str | None:
-        """Return why it is not known whether there is a namespace of this name, which is not among the current ones;
-        None: there is none."""
+        """Return why it is unknown whether a namespace of this name exists, which is not among the current ones;
+        None: it does not exist."""
         if name in self._known.damaged:
             return f"the entry of namespace {name} in the registry cannot be read"
         if self._known is NO_NAMESPACES and not self.is_confirmed:
@@ -95,7 +95,7 @@ class NamespaceRegistry:
                     self._copy.path,
                     copied.version,
                 )
-            # Entries that the store cannot tell are taken from the copy.
+            # Entries that cannot be read from the store are taken from the copy.
             self._know(copied or NO_NAMESPACES)
             await self._take(stored)
         self._loops.spawn("follow", self._follow)

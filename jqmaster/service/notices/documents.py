@@ -25,7 +25,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = 
     """Return the notice of a checked request. `old`: its present destinations. Raise InvalidError that names the
     rule."""
     if name in RESERVED_NAMES:
-        raise refusal(("name",), "is a path of its own, and so no name")
+        raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
         when = When(fields["when"])
         threshold = fields["threshold"]

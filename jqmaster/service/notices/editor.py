@@ -21,9 +21,9 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 
-# The most repeats, each because somebody else changed the notice meanwhile, or the leader changed its state.
+# Maximum number of repeats, each because somebody else changed the notice meanwhile, or the leader changed its state.
 MAX_REPEATS: Final = 20
-# The most tests that wait to be sent. More would not help anybody.
+# Maximum number of tests that wait to be sent. More would not help anybody.
 MAX_PENDING_TESTS: Final = 5
 
 

@@ -54,7 +54,7 @@ LIVES_S: Final = 2.0
 # Definitions take one read for each two hundred of them.
 DEFINITIONS_LIVE_S: Final = 10.0
 CALENDARS_LIVE_S: Final = 60.0
-# The most findings of one kind; the worst ones are kept.
+# Maximum number of findings of one kind; the worst ones are kept.
 MOST: Final = 5
 _MINUTES: Final = 60
 _LATELY: Final = 10

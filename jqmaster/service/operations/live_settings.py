@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 0.5
 # How long an answer counts.
 ANSWERED_S: Final = 2.0
-# The most repeats, each because somebody changed the settings meanwhile.
+# Maximum number of repeats, each because somebody changed the settings meanwhile.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})

@@ -44,7 +44,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 KEEP_S: Final = 1.0
 # A store that is away must not prevent reading this process's counters.
 ASK_WITHIN_S: Final = 3.0
-# The most names that get a gauge of their own, those with the largest values first.
+# Maximum number of names that get a gauge of their own, those with the largest values first.
 MAX_NAMES: Final = 500
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])

@@ -17,7 +17,7 @@ from jqmaster.store.operations.timeline import TimelineStore
 MAX_MARKS: Final = 200
 # Changes this long before an incident are shown beside it: one of them may be its cause.
 BEFORE_MS: Final = 10 * 60_000
-# The most minutes of which the peaks of an incident are read.
+# Maximum number of minutes of which the peaks of an incident are read.
 MAX_MINUTES: Final = 240
 # An end of a lead is written to the audit log moments before the next lead begins.
 _LEAD_ENDED_WITHIN_MS: Final = 120_000
@@ -228,7 +228,7 @@ def _of_entries(entries: Sequence[TimelineEntry]) -> list[Mark]:
 
 
 def _without_author(mark: Mark) -> Mark:
-    """Return the mark as callers see it who may not read the audit log."""
+    """Return the mark for callers who may not read the audit log."""
     if mark.entry is not None:
         entry = replace(mark.entry, by="")
         return replace(
@@ -238,7 +238,8 @@ def _without_author(mark: Mark) -> Mark:
 
 
 def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
-    """Return the incident as callers see it who may not read the audit log. Those who take care of it stay named."""
+    """Return the incident for callers who may not read the audit log. It still names the people who take care of
+    it."""
     return replace(incident, entries=tuple(replace(entry, by="") for entry in incident.entries))
 
 

@@ -47,7 +47,7 @@ class PersonalDataErasure:
         else:
             raise ConflictError("the job changed while its values were erased; try again")
         if any(path.root == "errors" for path in paths):
-            # The group has a text of its own, which this job's error may have given it.
+            # The group stores a text of its own, which may come from this job's error.
             await self._history.forget_failures([job_id])
 
     async def erase_log(self, job_id: str, *, who: str) -> bool:

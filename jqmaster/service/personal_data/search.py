@@ -53,7 +53,7 @@ class FoundObject:
 
     @property
     def is_over(self) -> bool:
-        """Return whether it is a job of which values can be erased."""
+        """Return whether this is a job whose values can be erased."""
         return self.state in FINISHED
 
 
@@ -223,7 +223,8 @@ class _Search:
         self.part.found.append(FoundObject(place, object_id, name, unique[:MAX_PATHS], more, state))
 
     def of_job(self, one: JobHoldings, content: JobContent) -> Iterator[str]:
-        """Yield the paths at which a job and what it left behind hold one of the texts, without its log."""
+        """Yield the paths at which one of the texts occurs in a job, or in anything that the job left behind except
+        its log."""
         job = one.job
         yield from self.in_encoded("argument", content.argument())
         yield from self._identifiers.paths_in("headers", content.headers())

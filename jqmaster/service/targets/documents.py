@@ -25,7 +25,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: HttpTarget | None, now_m
     """Return the target of a checked request. `old`: the present one, whose secret and hidden values stay unless the
     request has others. Raise InvalidError that names the rule."""
     if name in RESERVED_NAMES:
-        raise refusal(("name",), "is a path of its own, and so no name")
+        raise refusal(("name",), "is a path of the API, so it cannot be a name")
     with refusing():
         url, secret = fields["url"], fields["secret"]
         has_own = isinstance(url, Mapping)

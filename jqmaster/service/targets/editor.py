@@ -12,7 +12,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.targets.documents import StoredTarget, new_etag
 from jqmaster.store.targets.targets import TargetStore
 
-# The most repeats, each because somebody else changed the target meanwhile.
+# Maximum number of repeats, each because somebody else changed the target meanwhile.
 MAX_REPEATS: Final = 20
 
 

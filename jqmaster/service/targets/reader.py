@@ -18,8 +18,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class ShownTarget:
-    """A target. `serving`: the names that it serves now; `left_out`: how many others with jobs its patterns fit, but
-    exceed the number of names that one target may serve; `running`: requests under way; `unreachable`: why masters
+    """A target. `serving`: the names that it serves now; `left_out`: how many further names with jobs its patterns
+    match, beyond the maximum that one target may serve; `running`: requests under way; `unreachable`: why masters
     cannot reach it; empty: they can, or have not tried."""
 
     stored: StoredTarget

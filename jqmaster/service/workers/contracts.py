@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 LIFE_S: Final = 5.0
 LEAST_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# The most names that are remembered as served. Such a fact never changes.
+# Maximum number of names that are remembered as served. Such a fact never changes.
 MAX_SERVED: Final = 20_000
 # A finding of one name and kind is logged at most this often.
 LOG_EVERY_S: Final = 60.0
-# The most findings of one bulk.
+# Maximum number of findings of one bulk.
 MAX_FINDINGS: Final = 50
 # How many jobs of a bulk are judged at a time, before the number of findings is checked.
 _JOBS_PER_PAGE: Final = 500
@@ -68,8 +68,8 @@ class ContractBreach:
 
 _DETAILS: Final = {
     "unserved_name": "no worker has ever served the name {name}",
-    "invalid_argument": "the argument does not fit the schema that workers told of {name}",
-    "unchecked_argument": "the argument could not be checked against the schema that workers told of {name}",
+    "invalid_argument": "the argument does not fit the schema that workers reported for {name}",
+    "unchecked_argument": "the argument could not be checked against the schema that workers reported for {name}",
 }
 _UNCHECKED: Final = (
     "the schema took too much time or memory for this argument; simplify the schema or the argument, or remove the "

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 # Owners that any token may replace: none, and the caller of a master without tokens.
 _FREE: Final = ("", LOCAL)
-# The most workers whose owners are cached here; the least recently seen one is dropped.
+# Maximum number of workers whose owners are cached here; the least recently seen one is dropped.
 MAX_KNOWN: Final = 10_000
 
 

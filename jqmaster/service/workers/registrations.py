@@ -18,8 +18,8 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# The most registrations of one caller at once. A fleet that starts behind one address registers all at once, but no
-# fleet is so large that more would be honest.
+# Maximum number of registrations of one caller at once. A fleet that starts behind one address registers all at once,
+# but no fleet is so large that more would be honest.
 MAX_AT_ONCE: Final = 200
 # If a worker registers more often, it keeps crashing, or two workers fight over one address.
 OFTEN: Final = 5

@@ -37,8 +37,8 @@ NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challen
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The report of a handler that another system admits `remaining` thousandths more at a constraint, or at one value
-    of its key, until it starts counting anew in `resets_ms` from `as_of_ms` on (0: from now on)."""
+    """A handler's report that another system still has room for `remaining` thousandths, at a constraint or at one
+    value of its key. The system counts anew `resets_ms` after `as_of_ms` (0: after the present)."""
 
     constraint: str
     remaining: int
@@ -106,7 +106,8 @@ class ReportService:
     async def take(
         self, worker_id: str, outcomes: Sequence[Outcome], newest_fence: int | None = None
     ) -> ReportAnswer:
-        """Do as `results`. `newest_fence`: the caller starts jobs that come with the answer; see `ReportedSlots`."""
+        """Do what `results` does. `newest_fence`: the caller starts jobs that come with the answer; see
+        `ReportedSlots`."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         answer = await self._settle(worker_id, outcomes, newest_fence)
@@ -252,7 +253,8 @@ def _hold(constraints: ConstraintSnapshot, wanted: WantedHold, for_ms: int) -> G
 
 
 def _gate_of(constraints: ConstraintSnapshot, wanted: WantedHold) -> tuple[str, str]:
-    """Return the ID of the gate that a worker names, and why there is none (empty: there is)."""
+    """Return the ID of the gate that a worker names, and the reason if there is no such gate (empty: there is
+    one)."""
     stored = constraints.named(wanted.constraint)
     if stored is None or not stored.constraint.enabled:
         return "", "there is no such constraint, or it is not enabled"

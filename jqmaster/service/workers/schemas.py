@@ -17,7 +17,7 @@ import msgspec
 
 from jqmaster.domain.instant import iso_ms
 
-# The most misfits that are reported.
+# Maximum number of misfits that are reported.
 MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
 # An engine with linear time, so that patterns of workers cannot keep a master busy.

@@ -29,7 +29,7 @@ from jqmaster.store.link.wake import JobsReady
 logger = logging.getLogger(__name__)
 
 BATCHES_PER_READ: Final = 100
-# The most members whose states are read in order to count them.
+# Maximum number of members whose states are read in order to count them.
 MOST_COUNTED: Final = 5_000
 _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
@@ -270,7 +270,7 @@ def due_callbacks(batches: Mapping[str, Batch]) -> list[DueCallback]:
 def _raise_other_data(word: str) -> None:
     if word == "other_data":
         raise StoreUnavailableError(
-            "the store's data are gone or are others; no batch is made in them",
+            "the store's data are gone or were replaced; no batch is made in them",
             code="store_unfit",
             retry_after_s=5.0,
         )

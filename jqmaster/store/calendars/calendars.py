@@ -12,14 +12,15 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import DefinitionsChanged
 
 MAX_CALENDARS: Final = 500
-# The most names of definitions in a refusal.
+# Maximum number of names of definitions in a refusal.
 MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
     """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map.
-    `passed_over`: definitions that cannot be read, so that nobody waits until they know the change before this one."""
+    `passed_over`: definitions that cannot be read; the change does not wait until these have followed the change
+    before it."""
 
     name: str
     present: StoredCalendar | None

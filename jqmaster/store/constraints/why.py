@@ -16,7 +16,7 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
-# The most lanes to check, because each costs a few reads. If there are more, counts are lower bounds.
+# Maximum number of lanes to check, because each costs a few reads. If there are more, counts are lower bounds.
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
@@ -38,7 +38,7 @@ class WhyStore:
 
     async def keyed_gates(self, job_ids: Sequence[str]) -> list[bytes]:
         """Return the keyed gates of each job as its record has them; empty if the record is gone or damaged. Jobs of
-        one lane with the same gates wait for the same."""
+        one lane with the same gates wait for the same thing."""
         found = []
         for page in pages(job_ids, MAX_PER_CALL):
             beginnings = await self._shard.client.pipeline(

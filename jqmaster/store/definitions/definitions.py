@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 RUNS_PER_READ: Final = 200
 # Later than every instant that a record may have.
 MAX_INSTANT_MS: Final = 10**15
-# The most records that one page of a filtered list examines.
+# Maximum number of records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
 # The most removed definitions whose last possible instant of a job is remembered.
 MAX_GONE: Final = 10_000
@@ -97,7 +97,7 @@ class KnownDefinition:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether its calendar was changed, and its clock still goes by the former one."""
+        """Return whether its calendar was changed, and its clock still follows the former one."""
         return self.calendar is not None and self.clock.memory.etag != self.calendar.etag
 
     @property
@@ -302,7 +302,7 @@ class DefinitionStore:
             raise StaleConstraints
         if word == "other_data":
             raise StoreUnavailableError(
-                "the store's data are gone or are others; no definition fires into them",
+                "the store's data are gone or were replaced; no definition fires into them",
                 code="store_unfit",
                 retry_after_s=5.0,
             )

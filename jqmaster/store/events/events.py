@@ -265,7 +265,7 @@ def raise_refusal(word: str) -> None:
         raise StaleConstraints
     if word == "other_data":
         raise StoreUnavailableError(
-            "the store's data are gone or are others; no event starts a job in them",
+            "the store's data are gone or were replaced; no event starts a job in them",
             code="store_unfit",
             retry_after_s=5.0,
         )

@@ -16,7 +16,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
 # A batch that changes while it is counted is counted again, at most this many times in all.
 MAX_LOOKS: Final = 3
-# The most members without a record that one finding names.
+# Maximum number of members without a record that one finding names.
 MOST_MISSING: Final = 1000
 
 
@@ -92,8 +92,8 @@ async def _count(client: StoreClient, keys: Keys, batch_id: str) -> tuple[Counte
 
 
 def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> BatchFault | None:
-    """Compare the counts of a batch with its members. Only the sum is known of removed members, whose retention is
-    over."""
+    """Compare the counts of a batch with its members. For removed members, whose retention is over, only the sum is
+    known."""
     running = sum(count for state, count in counted.items() if state not in FINISHED)
     more = {state: batch.ended_as(state) - counted[state] for state in FINISHED}
     if (

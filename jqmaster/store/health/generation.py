@@ -6,12 +6,12 @@ from typing import Final
 from jqmaster.errors import StoreUnfitError
 from jqmaster.store.link.shard import Shard
 
-# The reason that people read when data that were served have another mark, or none.
+# Shown to people if data that were served have another mark, or none.
 CHANGED: Final = (
-    "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: restore the "
-    "data, or begin with an empty store as docs/store.md says"
+    "the store's data are gone or were replaced (the generation mark has changed). Nothing is served from it: restore "
+    "the data, or begin with an empty store as docs/store.md says"
 )
-# The reason for which no master serves data that are frozen.
+# Shown to people as the reason why no master serves frozen data.
 MOVED: Final = (
     "the data of the namespace are frozen here, because it was moved to another store, or is just being moved; the "
     "registry of namespaces says where they are"

@@ -18,12 +18,12 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# The most records that one page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# The most calls with which one page reads lanes. The cursor continues from there.
+# Maximum number of calls with which one page reads lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
-# The most records read to count what a filter selects, and the most jobs kept as examples.
+# Maximum number of records read to count what a filter selects, and the most jobs kept as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
@@ -82,7 +82,7 @@ class Inspector:
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
     async def waiting(self) -> int:
-        """Return how many jobs wait, whatever for."""
+        """Return how many jobs wait for any reason."""
         counts = await self.counts()
         return sum(count for state, count in counts.items() if STATES[state].phase is Phase.WAITING)
 

@@ -57,7 +57,7 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
         return await _probe(client, settings)
     except ResponseError as error:
         raise StoreUnfitError(
-            f"the store does not tell about itself: {told(error)}; masters need INFO, PING and TIME"
+            f"the store does not report its state: {told(error)}; masters need INFO, PING and TIME"
         ) from error
     except (RedisError, OSError) as error:
         url = settings.redis_url.get_secret_value() if settings.redis_url else ""

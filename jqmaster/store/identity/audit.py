@@ -22,10 +22,10 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 # The number of changes that are kept, give or take a few. The limits of the access log are in
 # lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# The most entries that one page reads. The cursor continues from there.
+# Maximum number of entries that one page reads. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
-# The most entries that a page reads as long as it is empty. Otherwise a flood of changes could make a rare entry, such
-# as a refused login, seem to be gone.
+# Maximum number of entries that a page reads as long as it is empty. Otherwise a flood of changes could make a rare
+# entry, such as a refused login, seem to be gone.
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200

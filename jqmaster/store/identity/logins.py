@@ -4,7 +4,7 @@ from typing import Final
 
 from jqmaster.store.link.shard import Shard
 
-# The most addresses and users with a count of failed logins. Beyond it, all counts restart.
+# Maximum number of addresses and users with a count of failed logins. Beyond it, all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
 # Longer than the greatest accepted age of an ID token.

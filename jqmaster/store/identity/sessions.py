@@ -10,7 +10,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# The most sessions of one user or token.
+# Maximum number of sessions of one user or token.
 MAX_SESSIONS: Final = 50
 
 

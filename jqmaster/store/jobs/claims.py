@@ -19,7 +19,8 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# The most bytes of records that the claims of one round trip return. Each claim may exceed its share by its last job.
+# Maximum number of bytes of records that the claims of one round trip return. Each claim may exceed its share by its
+# last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 # The limit of a worker's claim, and whether its poll waits here, behind the worker's ID.
 _LIMIT: Final = struct.Struct(">IB")
@@ -231,7 +232,7 @@ class ClaimStore:
                     one.polls_here,
                 )
             )
-            # The call passed these jobs over once, whichever worker would have got them.
+            # The jobs that the call passed over count once, for the first worker.
             begin, passed_over = end, 0
         return claims
 
@@ -303,7 +304,7 @@ def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:
     """Return for each call the numbers of its claims, and how many jobs they claim. A call has the claims of workers
     that serve the same names, as long as they fit into it."""
     calls: list[tuple[list[int], int]] = []
-    # By names: the place of the last call.
+    # By names: the position of their last call in `calls`.
     last: dict[tuple[str, ...], int] = {}
     for number, one in enumerate(wanted):
         names, limit = tuple(one.names), min(one.limit, MAX_PER_CALL)

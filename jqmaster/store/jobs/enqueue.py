@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 # five seconds.
 SOON_MS: Final = 6000
 
-# The most predecessors in one call.
+# Maximum number of predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
 _NOTHING: Final = codec.pack([])
 # Stands for the lanes of a call whose sole lane is known.
@@ -205,7 +205,7 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]], most_per_s: int | N
     words = {word for word, _ in replies}
     if "other_data" in words:
         raise StoreUnavailableError(
-            "the store's data are gone or are others; nothing is enqueued into them",
+            "the store's data are gone or were replaced; nothing is enqueued into them",
             code="store_unfit",
             retry_after_s=5.0,
         )

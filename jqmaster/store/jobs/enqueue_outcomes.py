@@ -1,4 +1,4 @@
-"""Outcomes of an enqueue: the job is new or known, or the push is refused. A refusal knows its own words."""
+"""Outcomes of an enqueue: the job is new or known, or the push is refused. Each refusal has its own error texts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class PushRefusal(ABC):
     @property
     @abstractmethod
     def rule(self) -> str:
-        """The fault of the field, in the words of its error."""
+        """The rule that the field breaks, as the error states it."""
 
     def detail(self, count: int = 1) -> str:
         """Return the detail of the error that refuses `count` jobs for this reason."""

@@ -21,12 +21,12 @@ from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
-# The most records that one page reads if its filter selects little. The cursor continues from there.
+# Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # The most running jobs that one call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
-# The most calls that read lanes and priorities within lanes. A page says if it leaves out others.
+# Maximum number of calls that read lanes and priorities within lanes. A page says if it leaves out others.
 MAX_LANE_CALLS: Final = 40
 
 # States whose instants lie in the future. In a list of all states, these jobs come after jobs with past instants.
@@ -297,7 +297,7 @@ class _Merged:
 
 
 def first_ahead(*, is_backward: bool) -> str:
-    """Return the cursor with which a list of several states begins at the jobs that wait for an instant, and for
+    """Return the cursor at which a list of several states continues with the jobs that wait for an instant or for
     callbacks."""
     return _encode_cursor(1, _LAST if is_backward else _FIRST)
 

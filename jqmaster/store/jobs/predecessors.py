@@ -18,9 +18,9 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 # About how many dependents one call handles.
 PER_PAGE: Final = 200
-# The most bytes of predecessors' results that one job gets.
+# Maximum number of bytes of predecessors' results that one job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
-# The most dependents that a view of a job names.
+# Maximum number of dependents that a view of a job names.
 MOST_SHOWN: Final = 100
 _ROOT: Final = b"root"
 

@@ -25,7 +25,8 @@ NO_REPORT: Final[Mapping[str, UsedUnits]] = {}
 NOT_ENDED: Final = -1
 # The answer of `settle_success` for the stale attempts of a worker that is not registered.
 UNKNOWN: Final = -1
-# The most bytes of results that the reports of several workers bring into one call. A report may have more alone.
+# Maximum total bytes of results in one call with the reports of several workers. The report of a single worker may
+# have more.
 MAX_SHARED_BYTES: Final = 1024 * 1024
 
 
@@ -170,7 +171,7 @@ class SettlementStore:
         for _, (of_call, opened, runs_of_workers) in replies:
             codes += of_call
             has_opened = has_opened or bool(opened)
-            # Each call has either all of the workers or the only one.
+            # A call has the reports of all workers, or it is one of several for the only worker.
             for one, runs in zip(reports, runs_of_workers, strict=True):
                 on_worker = self._tally.on(one.worker_id)
                 for name, run_ms, jobs in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
@@ -282,7 +283,7 @@ class SettlementStore:
 
 
 def _are_too_many(reports: Sequence[Successes]) -> bool:
-    """Return whether these reports are more than one call of several workers may have."""
+    """Return whether these reports together exceed the limits of one call for several workers."""
     results = [result for one in reports for _, _, result in one.ended]
     return len(results) > MAX_PER_CALL or sum(map(len, results)) > MAX_SHARED_BYTES
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # entry each time.
 FORGET_MS: Final = 60_000
 MAX_MASTERS: Final = 500
-# The most faults in a heartbeat, because every other master reads them.
+# Maximum number of faults in a heartbeat, because every other master reads them.
 MAX_FAULTS: Final = 20
 MAX_FAULT_CHARS: Final = 500
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException)

@@ -92,7 +92,7 @@ class StoreClient:
         return isinstance(self._locator, ClusterLocator)
 
     def doubt(self, error: Exception) -> None:
-        """On a Cluster, look for the node that holds the shard again, because this error may mean that the shard has
+        """On a Cluster, look again for the node that holds the shard, because this error may mean that the shard has
         moved. If the error names the node, use that one."""
         if isinstance(self._locator, ClusterLocator):
             if isinstance(error, MovedError):

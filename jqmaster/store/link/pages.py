@@ -5,10 +5,10 @@ from typing import Any, Final, TypeVar
 
 from jqmaster.store.link.client import StoreClient
 
-# The most items of one script call. The store does nothing else while a script runs.
+# Maximum number of items of one script call. The store does nothing else while a script runs.
 MAX_PER_CALL: Final = 500
 
-# The most gates of one call, because each opened gate may move several lanes.
+# Maximum number of gates of one call, because each opened gate may move several lanes.
 GATES_PER_CALL: Final = 100
 
 # The most whole records that are read at once, because arguments may be large.

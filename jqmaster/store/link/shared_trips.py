@@ -8,7 +8,7 @@ from jqmaster.store.link.scripts import ScriptCall
 
 # How long a call waits for those of other shards.
 GATHER_S: Final = 0.1
-# The most calls in one round trip, because the store runs them without a pause.
+# Maximum number of calls in one round trip, because the store runs them without a pause.
 MOST_TOGETHER: Final = 50
 # While this many round trips are under way, calls wait for the end of one.
 MOST_TRIPS: Final = 2

@@ -23,8 +23,8 @@ OF_THE_PLACE: Final = frozenset({b"frozen", b"generation", b"leader", b"demoted"
 _SAMPLE: Final = 10
 _BYTES_PER_KEY: Final = 150
 _BYTES_PER_ELEMENT: Final = 40
-# How much two expiries of one key may differ: the time that is left is read here, and the other store's clock starts it
-# there.
+# How much the expiries of a key and of its copy may differ: the copy gets the remaining time, which starts again by
+# the other store's clock.
 _SAME_EXPIRY_MS: Final = 1_500
 _GONE: Final = -2
 

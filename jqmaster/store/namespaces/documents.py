@@ -35,7 +35,7 @@ def decode_namespace(name: str, raw: bytes) -> Namespace:
 
 
 def stored_version(namespace: Namespace | None) -> str:
-    """Return the version as a stored namespace begins with it; empty: there is none."""
+    """Return the version at the beginning of a stored namespace; empty: there is none."""
     return f"{namespace.version:0{VERSION_DIGITS}}" if namespace and namespace.version else ""
 
 

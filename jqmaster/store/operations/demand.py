@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# The most lanes that one call counts, and the most jobs that it checks one by one because each has its own gates.
+# Maximum number of lanes that one call counts, and the most jobs that it checks one by one because each has its own
+# gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
 # The most running jobs that one call reads, and that are read in all.

@@ -11,7 +11,7 @@ from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# The most entries since the last look that are read from each log.
+# Maximum number of entries since the last look that are read from each log.
 _MAX_ENTRIES: Final = 50
 
 

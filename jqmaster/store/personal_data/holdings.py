@@ -87,8 +87,8 @@ class HoldingStore:
         return [replies[at : at + width] for at in range(0, len(replies), width)]
 
     async def log(self, job_id: str, after: int) -> tuple[list[NumberedLine], LogFacts, int | None] | None:
-        """Return lines of a job's log behind a line, the facts about the log, and the line behind which it continues
-        (None: it is over); or None if the job is gone."""
+        """Return lines of a job's log after a line, the facts about the log, and the line after which the next call
+        continues (None: there is none). Return None if the job is gone."""
         found = await self._logs.read(job_id, after, watch=False)
         if found is None:
             return None

@@ -14,9 +14,9 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The most names that are remembered: those that were served last.
+# Maximum number of names that are remembered: those that were served last.
 MAX_NAMES: Final = 10_000
-# The most contracts of one name that are kept: the latest.
+# Maximum number of contracts of one name that are kept: the latest.
 MAX_CONTRACTS: Final = 10
 # How long a contract is kept if no worker reports it again.
 LIFE_MS: Final = 30 * 86_400_000

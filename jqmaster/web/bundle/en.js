@@ -708,7 +708,7 @@ var en_calendars_default = {
   "calendars.year_before": "The year before",
   "calendars.year_after": "The year after",
   "calendars.renew": "Renew",
-  "calendars.renew.text": "The master asks the source again. The holidays stay as they are until then. Instants that are due already go by the present holidays.",
+  "calendars.renew.text": "The master asks the source again. The holidays stay as they are until then. Instants that are due already follow the present holidays.",
   "calendars.renewed": "Renewed {name}.",
   "calendars.saved": "Saved {name}.",
   "calendars.deleted": "Deleted {name}.",

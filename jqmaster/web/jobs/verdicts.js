@@ -7,7 +7,7 @@ import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
 import { durationText, relativeText } from "../ui/formats.js";
 
-/** The most characters of a key value in the name of a constraint. */
+/** Maximum number of characters of a key value in the name of a constraint. */
 const MAX_VALUE = 60;
 /** The jobs that one sentence names. */
 const MAX_NAMED_JOBS = 3;

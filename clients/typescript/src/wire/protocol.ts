@@ -833,7 +833,7 @@ export interface NotifyRequest {
 export interface NotifyView {
   /** Without its query. */
   url: string;
-  /** The final states to tell of. */
+  /** The final states to report. */
   on: string[];
   with_result: boolean;
 }

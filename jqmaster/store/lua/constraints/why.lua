@@ -26,7 +26,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- The most holders of slots that are read in one call, and at one gate.
+-- Maximum number of holders of slots that are read in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)

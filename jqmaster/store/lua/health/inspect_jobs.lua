@@ -19,7 +19,7 @@ local results_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
 local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]
 local FIRST = 5
--- The most predecessors of one job to check.
+-- Maximum number of predecessors of one job to check.
 local MOST_PREDECESSORS = 20
 local index_of = layout.index
 

@@ -18,7 +18,7 @@ local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3],
 local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
--- The most entries that are searched for duplicates of a lane.
+-- Maximum number of entries that are searched for duplicates of a lane.
 local LOOKED_AT = 500
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

@@ -6,8 +6,8 @@
 -- ARGV now_ms name expected_version(16 digits; empty: it must not exist) tag document(empty: remove it) audit_entry
 --   audit_max max_namespaces wake_channel
 -- REPLY ok:version | changed | full | tag_taken:name
--- CHECKS FIRST that the namespace is as the caller read it; that a new one is not one too many; that no other has its
---   tag
+-- CHECKS FIRST that the namespace is as the caller read it; that a new one does not exceed the limit; that no other
+--   has its tag
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 -- include lib/namespaces/registry.lua

@@ -22,7 +22,7 @@ local hour = math.floor(now_ms / HOUR_MS)
 local function list(value) return type(value) == 'table' and value or {} end
 
 -- Adds failures to the present hour. Returns a list that alternates hours and numbers of failures, the oldest first,
--- without hours before the last 24.
+-- for the last 24 hours.
 local function add_hour(before, more)
   local hours = {}
   for i = 1, #before, 2 do

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Looks at everything that may begin a duty of the leader: entries that are due by time, and keys that exist only while
+-- Reads whether the duties of the leader have work: entries that are due by time, and keys that exist only while
 -- something waits.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
--- ARGV now_ms epoch many(names with counts; if there are more, some are taken for ready) due_keys(how many of the
---   further keys are read by time; the others are only looked for)
+-- ARGV now_ms epoch many(maximum number of names whose counts are read; if more names have counts, jobs count as
+--   ready) due_keys(how many of the further keys are read by time; the others are only looked for)
 -- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key
 --   that exists],1 if jobs are ready,number of workers,ms since the longest silent worker was heard (-1: there is
 --   none),version,edition,settled(editions of the constraints) | stale_epoch

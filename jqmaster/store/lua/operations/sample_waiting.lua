@@ -10,7 +10,7 @@ local FIRST, WIDTH = 3, 3
 local MAX_LANES = 32
 math.randomseed(seed)
 
--- Returns all members of a sorted set, or that many at random places. A member may be drawn twice.
+-- Returns the members of a sorted set: all of them, or `most` random ones. A member may be drawn twice.
 local function members(key, size, most)
   if size <= most then return redis.call('ZRANGE', key, 0, -1) end
   local found = {}

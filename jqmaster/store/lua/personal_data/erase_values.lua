@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Replaces values of a job that is over by values without what a person asked to be erased, and writes the audit entry.
--- Works in a full store, too, because only the path of each erased value is added.
+-- Erases data of a person from a job that is over: replaces its values by values without the data, and writes the
+-- audit entry. Works in a full store, too, because only the path of each erased value is added.
 -- KEYS job:string history:list result:string challenged:zset audit:stream
 -- ARGV now_ms tag job_id attempt(of the job as the caller read it) finished_at_ms(the same)
 --   content(the record from the length of its extras on; empty: unchanged) result(empty: unchanged)

@@ -18,8 +18,8 @@
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
-  -- Behind the queue of a job whose challenge a delivery to a target opened. Its callback is for such deliveries, and
-  -- those of other challenges are not.
+  -- Follows the queue of a job whose challenge was opened by a delivery to a target. Only such deliveries take its
+  -- callback.
   local OF_TARGETS = '\t'
   -- The score of a job that waits for a worker and has no deadline any more: the year 2100.
   local NO_DEADLINE = 4102444800000
@@ -63,7 +63,7 @@ local challenges = lazily.made_by(function()
     return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
   end
 
-  -- Returns the name of the list of such jobs that has this one while it waits for a worker.
+  -- Returns the name of the list that holds this job while it waits for a worker.
   local function list_of(head, challenge)
     return queue_of(head) .. (challenge.meta == layout.TARGET_META and OF_TARGETS or '')
   end

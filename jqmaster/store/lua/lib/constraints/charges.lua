@@ -260,7 +260,7 @@ local charges = lazily.made_by(function()
     return nil
   end
 
-  -- Counts a start at a gate without a weight from its call on.
+  -- At a gate without a weight, counts a start from the attempt's call on, and not from the claim.
   local function date(gate_id, token_bytes, called_ms, now_ms)
     local begun_ms, at_ms, period_ms = instants_of(gate_id, token_bytes, called_ms, now_ms)
     if not at_ms or at_ms == begun_ms then return end

@@ -176,8 +176,8 @@ local dependents = lazily.made_by(function()
     return ''
   end
 
-  -- Makes a job with such a fault wait for all of its predecessors again. The caller writes the follow-ups. Returns
-  -- whether the job's record names its predecessors.
+  -- Makes a job that would never start (see `fault_of`) wait for all of its predecessors again. The caller writes the
+  -- follow-ups. Returns whether the job's record names its predecessors.
   local function wait_again(id, key, head)
     local ids, when = after_of(key, head)
     if not ids then return false end

@@ -74,7 +74,7 @@ local followed = lazily.made_by(function()
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
 
-  -- Gathers that the waiting job gets the content of another push, and with it another batch.
+  -- Gathers the move of a waiting job to another batch: the job gets the content of another push.
   local function replaced(id, key, head)
     if not is_followed(head) then return end
     local batch_id = batch_of(key, head)

@@ -1,6 +1,6 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/uniqueness.lua
--- Finds faults of uniqueness keys that no script leaves behind.
+-- Finds uniqueness keys in states that no script causes.
 local unique_faults = (function()
   local tag = ARGV.tag
 

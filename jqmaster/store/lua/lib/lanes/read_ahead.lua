@@ -6,7 +6,7 @@ local read_ahead = (function()
   -- Reads a few records first, and more at a time once they turn out to be small, so that little memory is wasted on
   -- large ones.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- The most jobs that are read ahead of one lane if jobs of other lanes may come in between.
+  -- Maximum number of jobs that are read ahead of one lane if jobs of other lanes may come in between.
   local MOST_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0

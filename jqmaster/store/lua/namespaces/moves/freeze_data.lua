@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Freezes the data of a namespace in the store that they leave. Removes their mark, so that no job is enqueued there
+-- Freezes the data of a namespace in the source store. Removes their mark, so that no job is enqueued there
 -- and no master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them anew.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
 -- ARGV now_ms id(of the move) number(of the mover)
