@@ -228,7 +228,7 @@ class NameDetail(NameStats):
     run_histogram: list[Bucket]
     span: SpanField
     contracts: list[NameContract] = Field(
-        description="Contracts that workers reported in the last 30 days: first those of live workers, then the latest.",
+        description="Contracts that workers reported in the last 30 days: those of live workers, then the latest.",
         json_schema_extra=SINCE,
     )
     warnings: list[NameWarning] = Field(json_schema_extra=SINCE)
