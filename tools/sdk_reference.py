@@ -326,6 +326,7 @@ INTERNAL = frozenset(
         "ain_transaction",
         "aread",
         "apush_own",
+        "destination",
         "initial_lease_ms",
         "in_transaction",
         "insert",

@@ -229,9 +229,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "middleware.base",
             "pusher",
             "tasks.client",
+            "transport.namespaces",
             "worker.context",
         },
-        "django": {"", "outbox", "pusher", "tasks.client", "worker.command"},
+        "django": {"", "outbox", "pusher", "tasks.client", "transport.namespaces", "worker.command"},
         "django.migrations": set(),
         "django.management.commands": {"", "django", "outbox.relay", "transport.standard_streams"},
         "worker": {

@@ -60,6 +60,8 @@ class FakeMaster:
         self.results: dict[str, list[Fields]] = defaultdict(list)
         self.jobs: dict[str, Fields] = {}
         self.keys: dict[tuple[str, str], str] = {}
+        self.namespaces: dict[str, str] = {}  # by the ID of a job
+        self.closed: set[str] = set()  # namespaces
         self.chunks: list[int] = []
         self.cancel: list[Fields] = []
         self.lost: set[str] = set()
@@ -145,8 +147,10 @@ class FakeMaster:
     async def _handle(self, request: web.Request) -> web.Response:
         data = await request.read()
         body = unpack(data) if data else None
-        path = request.path
+        namespace, path = self._namespace_and_path(request.path)
         self.calls.append((request.method, request.path_qs, body))
+        if namespace in self.closed:
+            return self._problem(503, "namespace_closed")
         if self.store and request.headers.get("JQ-Store", self.store) != self.store:
             return self._problem(421, "other_store")
         if request.headers.get("Authorization") != f"Bearer {self.token}":
@@ -164,7 +168,14 @@ class FakeMaster:
         if path.startswith("/api/workers/"):
             after = request.headers.get("JQ-Jobs-After")
             return await self._of_worker(request.method, path.split("/")[3], route, body, jobs_after=after)
-        return self._of_job(request, body)
+        return self._of_job(namespace, path, body)
+
+    @staticmethod
+    def _namespace_and_path(path: str) -> tuple[str, str]:
+        if not path.startswith("/ns/"):
+            return "default", path
+        namespace, slash, rest = path.removeprefix("/ns/").partition("/")
+        return namespace, slash + rest
 
     async def _register(self, body: Fields) -> web.Response:
         needed = {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}
@@ -300,19 +311,21 @@ class FakeMaster:
         if not needed[item["type"]] <= set(item) <= allowed:
             self.faults.append(f"result: {sorted(item)}")
 
-    def _of_job(self, request: web.Request, body: Any) -> web.Response:
-        if request.path == "/api/jobs":
+    def _of_job(self, namespace: str, path: str, body: Any) -> web.Response:
+        if path == "/api/jobs":
             self._bind(body)
+            self.namespaces[body["id"]] = namespace
             is_new = body["id"] not in self.jobs
             self.jobs[body["id"]] = body
             return self._answer(201 if is_new else 200, {"id": body["id"]})
-        if request.path == "/api/jobs/bulk":
+        if path == "/api/jobs/bulk":
             self.chunks.append(len(body["jobs"]))
             for job in body["jobs"]:
                 self._bind(job)
                 self.jobs[job["id"]] = job
+                self.namespaces[job["id"]] = namespace
             return self._answer(201, {"ids": [job["id"] for job in body["jobs"]]})
-        job_id = request.path.split("/")[3]
+        job_id = path.split("/")[3]
         return self._answer(200, {"id": job_id, "state": "ready"})
 
     def _bind(self, job: Fields) -> None:

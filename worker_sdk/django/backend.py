@@ -10,10 +10,10 @@ from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 from django.utils import timezone
 
+from worker_sdk.django.backend_outbox import BackendOutbox
 from worker_sdk.django.calls import check_call
 from worker_sdk.django.names import job_name
 from worker_sdk.django.options import JqmasterTask, is_installed, options_fault, options_of
-from worker_sdk.django.outbox import DjangoOutbox
 from worker_sdk.django.tasks_api import (
     BaseTaskBackend,
     InvalidTask,
@@ -33,7 +33,7 @@ class _Shared:
     """The common part of the backends of one alias: Django makes a backend for each thread."""
 
     params: Mapping[str, Any]
-    outbox: DjangoOutbox
+    outbox: BackendOutbox
     pushers: OwnPushers | None
 
 
@@ -47,6 +47,8 @@ class JqmasterBackend(BaseTaskBackend):
     """Run Django's tasks as jobs of jqmaster. `TASKS` in the settings names it, with these `OPTIONS`:
 
     * `master`, `token`: as for `Tasks`. Default: `JQMASTER_URL` and `JQMASTER_TOKEN`.
+    * `namespace`: namespace of the jobs at this master. Default: that of the address, of the process or of the running
+      job.
     * `enqueue`: what happens inside a transaction. `outbox` (default): the job is pushed exactly if the transaction
       commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
@@ -82,19 +84,13 @@ class JqmasterBackend(BaseTaskBackend):
     def _new_shared(self, params: Mapping[str, Any]) -> _Shared:
         master, token = self.options.get("master"), self.options.get("token")
         pushers = None if master is None else OwnPushers(master, token)
-        outbox = DjangoOutbox(
-            self.options.get("database", "default"),
-            master=master,
-            token=token,
-            in_background=self.options.get("push_in_background", False),
-        )
-        return _Shared(params, outbox, pushers)
+        return _Shared(params, BackendOutbox(self.alias, self.options), pushers)
 
     def __repr__(self) -> str:
         return f"<JqmasterBackend {self.alias!r}>"
 
     @property
-    def outbox(self) -> DjangoOutbox:
+    def outbox(self) -> BackendOutbox:
         """The outbox of this backend."""
         return self._shared.outbox
 
@@ -307,7 +303,9 @@ class JqmasterBackend(BaseTaskBackend):
             job = task_backends["default"].client().status(job_id)
         """
         own = self._shared.pushers
-        return pushers_for(own.now() if own else None, is_outbox_left_out=True).sync_pusher()
+        namespace = self.options.get("namespace")
+        found = pushers_for(own.now() if own else None, namespace=namespace, is_outbox_left_out=True)
+        return found.sync_pusher()
 
     def _waiting(self, job_id: str) -> Mapping[str, Any] | None:
         """Return the view of a job that still waits in the outbox."""

@@ -1,7 +1,7 @@
 """System checks of the backend, each with its remedy."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +11,7 @@ from django.core.management import get_commands
 from worker_sdk.django.options import ENQUEUE, JOB_OPTIONS, OPTIONS, is_installed, labels_fault, options_of
 from worker_sdk.environment import configuration
 from worker_sdk.pusher.jobs import make_job
+from worker_sdk.transport.namespaces import check_name, check_one_namespace
 
 
 def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
@@ -42,6 +43,8 @@ def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
         yield _error("E004", f"{where}: there is no database {database!r}.", "Use an alias of DATABASES.")
     if fault := labels_fault(options.get("requires")):
         yield _error("E010", f"{where}: {fault}.", 'Use texts, such as {"gpu": "1"}.')
+    if fault := _namespace_fault(options):
+        yield _error("E012", f"{where}: {fault}.", 'Set namespace to a name such as "shop".')
     given = {name: options.get(name) for name in JOB_OPTIONS if name != "requires"}
     try:
         make_job("check", None, **options_of(None, given))
@@ -66,28 +69,22 @@ def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
             hint="Set master in OPTIONS, or the variable JQMASTER_URL.",
             id="jqmaster.W002",
         )
-    if mode == "outbox" and (other := _shares_table(backend)):
-        yield checks.Warning(
-            f"{where}: TASKS[{other!r}] keeps its outbox in the same database, and has another master or token.",
-            hint="A relay pushes all rows of a table to one master. Give the backends databases of their own, or set "
-            'enqueue of one of them to "on_commit".',
-            id="jqmaster.W003",
-        )
 
 
-def _shares_table(backend: Any) -> str | None:
-    """Return the first backend before this one whose rows lie in the same table and belong to another master."""
-    for alias, setting in settings.TASKS.items():
-        if alias == backend.alias:
-            return None
-        options = setting.get("OPTIONS", {})
-        is_in_table = setting["BACKEND"] == settings.TASKS[backend.alias]["BACKEND"] and (
-            options.get("enqueue", "outbox") == "outbox"
-            and options.get("database", "default") == backend.options.get("database", "default")
-        )
-        if is_in_table and any(options.get(one) != backend.options.get(one) for one in ("master", "token")):
-            return str(alias)
-    return None
+def _namespace_fault(options: Mapping[str, Any]) -> str:
+    """Return the fault of the option `namespace`, or an empty text."""
+    namespace, master = options.get("namespace"), options.get("master") or ()
+    if namespace is None:
+        return ""
+    if not isinstance(namespace, str):
+        return f"namespace is {namespace!r}, and not a text"
+    try:
+        check_name(namespace)
+        for address in [master] if isinstance(master, str) else master:
+            check_one_namespace(address, namespace)
+    except ValueError as exc:
+        return str(exc)
+    return ""
 
 
 def _error(number: str, message: str, hint: str) -> Any:

@@ -36,7 +36,7 @@ _MOST_VALUE_CHARS: Final = 200
 # The values of `enqueue` in the settings, and the names of all options there.
 ENQUEUE: Final = ("outbox", "on_commit", "immediately")
 OPTIONS: Final = frozenset(
-    {"master", "token", "enqueue", "database", "commands", "push_in_background", *JOB_OPTIONS}
+    {"master", "token", "namespace", "enqueue", "database", "commands", "push_in_background", *JOB_OPTIONS}
 )
 
 

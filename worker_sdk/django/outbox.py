@@ -1,7 +1,6 @@
 """The outbox in transactions of Django."""
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from worker_sdk.blocks import either_with, with_only
 from worker_sdk.django.background import BackgroundPushes
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import SyncOf
-from worker_sdk.outbox.rows import Rows
+from worker_sdk.outbox.rows import Rows, new_transaction
 from worker_sdk.outbox.steps import drive
 from worker_sdk.outbox.writer import Writer
 from worker_sdk.pusher.jobs import JobLike
@@ -83,7 +82,7 @@ class DjangoOutbox(Outbox):
                 make_thumbnail.enqueue(42)
         """
         ainsert = sync_to_async(self.insert)
-        with written_by(Writer(self.key_ttl_s, insert=self.insert, ainsert=ainsert)):
+        with written_by(Writer(self, insert=self.insert, ainsert=ainsert)):
             yield
 
     def add(self, *jobs: JobLike) -> list[str]:
@@ -107,7 +106,7 @@ class DjangoOutbox(Outbox):
 
             outbox.add_many(("thumbnail.make", {"photo_id": number}) for number in range(20))
         """
-        return Writer(self.key_ttl_s, insert=self.insert).write(jobs)
+        return Writer(self, insert=self.insert).write(jobs)
 
     async def aadd(self, *jobs: JobLike) -> list[str]:
         """Add jobs to the open transaction, and return their IDs. It does not block the event loop.
@@ -236,25 +235,27 @@ class DjangoOutbox(Outbox):
     async def aread(self, work: Callable[[Rows], Any]) -> Any:
         return await sync_to_async(self.read)(work)
 
-    def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
-        """Add rows of pairs (job ID, body) to the open transaction."""
+    def insert(self, rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
+        """Add rows of pairs (job ID, body) to the open transaction, for a destination."""
         from worker_sdk.django.rows import DjangoRows
 
         connection: Any = connections[self.using]
         with transaction.atomic(self.using, savepoint=False):
-            one = self._open(connection)
+            one = self._open(connection, destination)
             DjangoRows(self.using).insert(one.name, rows, one.lease_ms)
 
-    def _open(self, connection: Any) -> "_OpenInDjango":
+    def _open(self, connection: Any, destination: str | None) -> "_OpenInDjango":
         """Return the record of the open transaction of a connection, which pushes after the commit."""
         opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
-        one = opened.get(self)
-        # Without callbacks, this is a new transaction, or all rows so far were rolled back.
-        if one is None or one.is_over or not connection.run_on_commit:
-            lease_ms = self.initial_lease_ms()
-            one = opened[self] = _OpenInDjango(
-                self, uuid.uuid4().hex, time.monotonic(), lease_ms, is_direct=lease_ms > 0
-            )
+        if not connection.run_on_commit:
+            # This is a new transaction, or all rows so far were rolled back.
+            opened.clear()
+        one = opened.get((self, destination))
+        if one is None or one.is_over:
+            lease_ms = self.initial_lease_ms(destination)
+            name = new_transaction(destination)
+            one = _OpenInDjango(self, name, time.monotonic(), lease_ms, is_direct=lease_ms > 0)
+            opened[self, destination] = one
             if not connection.commit_on_exit:
                 # Autocommit is off, so Django's callbacks do not run at the commit, and perhaps never. Relays need not
                 # wait for them.
@@ -267,8 +268,10 @@ class DjangoOutbox(Outbox):
 
 @dataclass(eq=False)
 class _OpenInDjango:
-    """A transaction with rows. `lease_ms`: time for which relays leave the rows to this process. `is_direct`: this
-    process pushes them."""
+    """The rows of a transaction for one destination.
+
+    `lease_ms`: time for which relays leave the rows to this process. `is_direct`: this process pushes them.
+    """
 
     outbox: DjangoOutbox
     name: str

@@ -1,6 +1,6 @@
 """The table of the outbox in an open transaction of Django."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from django.db import connections
@@ -8,7 +8,7 @@ from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, 
 from django.db.models.expressions import Expression, RawSQL
 
 from worker_sdk.django.models import OutboxRow
-from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
+from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
 # The database's clock at the statement, not at the beginning of the transaction.
 _CLOCKS: Final = {
@@ -63,7 +63,7 @@ class DjangoRows:
         table = connection.ops.quote_name(OutboxRow._meta.db_table)
         into = f"INSERT INTO {table} (txn, token, format, created_ms, lease_until_ms, job_id, body)"
         now_ms = self._clock_ms()
-        same = (transaction, transaction, FORMAT, now_ms, now_ms + lease_ms)
+        same = (transaction, transaction, format_of(transaction), now_ms, now_ms + lease_ms)
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
                 ids, bodies = [job_id for job_id, _ in jobs], [body for _, body in jobs]
@@ -80,19 +80,19 @@ class DjangoRows:
                     [(*same, job_id, body) for job_id, body in jobs],
                 )
 
-    def is_any_free(self) -> bool:
-        free = self._all.filter(lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT)
-        return bool(free.exists())
+    def is_any_free(self, resting: Collection[str] = ()) -> bool:
+        return bool(self._free(resting).exists())
 
-    def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
+    def _free(self, resting: Collection[str]) -> Any:
+        """Return the rows without a current lease, for other destinations than those with these marks."""
+        free = self._all.filter(lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT)
+        for mark in sorted(resting):
+            free = free.exclude(txn__startswith=mark) if mark else free.filter(txn__startswith=DESTINED)
+        return free
+
+    def claim(self, token: str, lease_ms: int, limit: int, resting: Collection[str] = ()) -> list[str]:
         earlier = self._all.filter(txn=OuterRef("txn"), seq__lt=OuterRef("seq"), error=None)
-        found = (
-            self._all.filter(
-                ~Exists(earlier), lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT
-            )
-            .order_by("seq")
-            .values_list("seq", "txn")
-        )
+        found = self._free(resting).filter(~Exists(earlier)).order_by("seq").values_list("seq", "txn")
         if self._locks_what_it_scans:
             seqs = [seq for seq, _ in found[:limit]]
             found = self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms(), error=None)

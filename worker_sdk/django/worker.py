@@ -1,7 +1,7 @@
 """A worker that runs the tasks and the management commands of a Django site."""
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from asgiref.sync import iscoroutinefunction
@@ -10,6 +10,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from worker_sdk import Context, Discard, Worker
 from worker_sdk.django.backend import JqmasterBackend
+from worker_sdk.django.backend_outbox import relaying_outbox
 from worker_sdk.django.commands import COMMAND_PREFIX, run_command
 from worker_sdk.django.names import job_name, task_and_queue
 from worker_sdk.django.options import is_installed
@@ -23,8 +24,10 @@ from worker_sdk.django.tasks_api import (
     task_finished,
     task_started,
 )
+from worker_sdk.environment import masters_or_default, namespaces_of_variable
 from worker_sdk.middleware import DjangoConnections
 from worker_sdk.outbox.in_worker import OutboxRelay
+from worker_sdk.transport.namespaces import DEFAULT, moved_to, namespace_of
 
 _FIRST_ATTEMPT: Final = 1
 
@@ -56,9 +59,7 @@ def django_worker(
     if not found:
         raise ValueError("no backend in TASKS is worker_sdk.django.JqmasterBackend")
     relaying = [OutboxRelay(one) for one in _outboxes(found)] if relays and is_installed() else []
-    first = found[0].options
-    if options.get("master") is None and first.get("master") is not None:
-        options.update(master=first["master"], token=options.get("token") or first.get("token"))
+    _add_masters(options, found)
     worker = Worker(middleware=[DjangoConnections(), *relaying, *middleware], **options)
     wanted = None if queues is None else set(queues)
     names: set[str] = set()
@@ -181,5 +182,23 @@ def _note_error(result: Any, exc: BaseException) -> None:
 
 
 def _outboxes(found: Iterable[JqmasterBackend]) -> list[Any]:
-    """Return one outbox for each database."""
-    return list({one.outbox.using: one.outbox for one in found}.values())
+    """Return the outbox that relays each database."""
+    return list({one.outbox.using: relaying_outbox(one.outbox) for one in found}.values())
+
+
+def _add_masters(options: dict[str, Any], found: Sequence[JqmasterBackend]) -> None:
+    """Add the master and the namespaces of backends to the options of their worker, if these do not name others."""
+    first = found[0].options
+    if options.get("master") is None and first.get("master") is not None:
+        options.update(master=first["master"], token=options.get("token") or first.get("token"))
+    of_master = [one.options for one in found if one.options.get("master") == first.get("master")]
+    names = dict.fromkeys(one.get("namespace") for one in of_master)
+    if options.get("namespaces") or namespaces_of_variable() or list(names) == [None]:
+        return
+    masters = masters_or_default(options.get("master"))
+    addresses = [masters] if isinstance(masters, str) else masters
+    given = dict.fromkeys(name or namespace_of(addresses[0]) or DEFAULT for name in names)
+    if len(given) == 1:
+        options["master"] = [moved_to(address, *given) for address in addresses]
+    else:
+        options.update(master=[moved_to(one, DEFAULT) for one in addresses], namespaces=list(given))

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.environment import configuration, masters_or_default, token_or_default
+from worker_sdk.errors import WorkerSdkError
 from worker_sdk.loading import OF_TASKS, load
-from worker_sdk.outbox.rows import OutboxStats, Rows
+from worker_sdk.outbox.rows import OutboxStats, Rows, to_people
 from worker_sdk.outbox.steps import Done, drain, drain_own
 from worker_sdk.tasks.client import outbox_pushers, pushers_for, substitutes
 from worker_sdk.worker.context import pushers_of, running_job
@@ -28,6 +29,7 @@ _PUT_OFF_MS: Final = 5_000
 _MAX_WAIT_S: Final = 2.0
 _REST_S: Final = 5.0
 _A_DAY: Final = timedelta(days=1)
+_NAMESPACE: Final = "namespace:"
 
 
 class Outbox:
@@ -66,7 +68,8 @@ class Outbox:
         self._own: LazyPushers | None = None
         self._made_for: Any = None
         self._of_worker: weakref.WeakKeyDictionary[Any, LazyPushers] = weakref.WeakKeyDictionary()
-        self._rest_until_s = 0.0
+        # By destination: until when new rows are left to the relay.
+        self._rest_until_s: dict[str | None, float] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} for {self._where()}>"
@@ -187,9 +190,23 @@ class Outbox:
 
     # --- for the rest of the package
 
-    def initial_lease_ms(self) -> int:
+    def destination(self, namespace: str | None) -> str | None:
+        """Return where the jobs of a call go, for their rows; None: where this outbox pushes.
+
+        `namespace`: the one that the call names. Otherwise, jobs of a job go to its namespace, also if a relay that
+        belongs to another one pushes them.
+        """
+        if namespace is None and self._access is None and (ctx := running_job.get()) is not None:
+            from worker_sdk.pusher.by_process import namespace_at
+
+            if ctx.namespace != namespace_at(masters_or_default(None)):
+                namespace = ctx.namespace
+        return None if namespace is None else f"{_NAMESPACE}{namespace}"
+
+    def initial_lease_ms(self, destination: str | None) -> int:
         """Return the lease of a new row, for its writer to push it; 0 if the writer will not push it."""
-        return self.lease_ms if self.is_direct and time.monotonic() >= self._rest_until_s else 0
+        is_resting = time.monotonic() < self._rest_until_s.get(destination, 0.0)
+        return self.lease_ms if self.is_direct and not is_resting else 0
 
     def own_steps(self, transaction: str, began_s: float) -> "Steps[Done | None]":
         """Return the steps that push a transaction that was just committed.
@@ -217,11 +234,12 @@ class Outbox:
 
     def note(self, done: Done | None) -> None:
         """Record the outcome of a direct push."""
-        if done is not None and done.failure is not None:
-            self._rest_until_s = time.monotonic() + _REST_S
+        for destination, failure in done.failures.items() if done is not None else ():
+            self._rest_until_s[destination] = time.monotonic() + _REST_S
             logger.warning(
-                "outbox: no master accepted jobs (%s); they wait for the relay, as do all of the next %.0f s",
-                done.failure,
+                "outbox: no master accepted jobs%s (%s); they wait for the relay, as do all of the next %.0f s",
+                to_people(destination),
+                failure,
                 _REST_S,
             )
 
@@ -229,8 +247,19 @@ class Outbox:
         """Log the exception of a direct push. The transaction is committed, so its caller must not see it."""
         logger.exception("outbox: transaction %s could not be pushed; it waits for the relay", transaction)
 
-    def pushers(self) -> "Pushers":
-        """Return the clients that push. They have no middleware, because it has already surrounded the enqueue."""
+    def pushers(self, destination: str | None = None) -> "Pushers":
+        """Return the clients that push to a destination. They have no middleware, because it has already surrounded the
+        enqueue. Raise WorkerSdkError if this outbox cannot push there."""
+        if destination is None:
+            return self._present_pushers()
+        if not destination.startswith(_NAMESPACE):
+            raise WorkerSdkError(
+                f"this outbox does not know the {destination.replace(':', ' ', 1)}: relay the table with the program "
+                "that wrote the rows, such as manage.py jq_outbox"
+            )
+        return self._present_pushers().in_namespace(destination.removeprefix(_NAMESPACE))
+
+    def _present_pushers(self) -> "Pushers":
         if substitutes:
             return _Bare(substitutes[-1])
         if self._access is None and (ctx := running_job.get()) is not None:
@@ -275,6 +304,11 @@ class _Bare:
 
     def sync_pusher(self) -> Any:
         return self._pushers.bare_sync_pusher()
+
+    @property
+    def namespace(self) -> str:
+        name: str = self._pushers.namespace
+        return name
 
     def in_namespace(self, namespace: str) -> "_Bare":
         return self

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from worker_sdk.outbox.rows import mark_of, to_people
 from worker_sdk.outbox.steps import Done, adrive, drive, sweep
 
 if TYPE_CHECKING:
@@ -36,27 +37,65 @@ class _Rounds:
         self.poll_s = poll_s
         self.on_stats = on_stats
         self.token = uuid.uuid4().hex
-        self._failures = 0
+        self._failed_rounds = 0
+        # By destination: the failures since its masters last accepted jobs, and the instant of the next attempt.
+        self._failing: dict[str | None, tuple[int, float]] = {}
+        # The one of them that the present round tries again.
+        self._tried: list[str | None] = []
         self._told_s = float("-inf")
 
     def steps(self) -> "Steps[Done | None]":
-        return sweep(self.token, self.outbox.lease_ms, _PUT_OFF_MS)
+        """Return the steps of a round. At most one destination whose masters accepted nothing is tried again in it."""
+        now_s = time.monotonic()
+        due = [(at_s, one) for one, (_, at_s) in self._failing.items() if at_s <= now_s]
+        self._tried = [min(due, key=lambda one: one[0])[1]] if due else []
+        tried = set(map(mark_of, self._tried))
+        resting = set(map(mark_of, self._failing)) - tried
+        return sweep(self.token, self.outbox.lease_ms, _PUT_OFF_MS, resting=resting, last=tried)
 
     def pause_s(self, done: Done | None) -> float:
-        """Return the time to wait after a round; 0 if more rows may wait."""
-        if done is not None and done.failure is not None:
-            return self.failed(done.failure)
-        if self._failures:
-            self._failures = 0
-            logger.info("outbox: a master accepts jobs again")
-        return 0.0 if done is not None and done.pushed else self.poll_s
+        """Record the result of a round. Return the time to wait after it; 0 if more rows may wait."""
+        self._failed_rounds = 0
+        done = done or Done()
+        for destination in self._tried:
+            # Without rows for it, it is not known whether its masters accept jobs.
+            if destination not in done.failures:
+                del self._failing[destination]
+            if destination in done.served:
+                logger.info("outbox: a master accepts jobs%s again", to_people(destination))
+        for destination, error in done.failures.items():
+            count = self._failing.get(destination, (0, 0.0))[0] + 1
+            self._failing[destination] = count, time.monotonic() + self._backoff_s(count)
+            if count == 1:
+                self._tell_failure(error, to_people(destination))
+        return 0.0 if done.pushed or done.failures else self.poll_s
+
+    def begin_all(self) -> None:
+        """Prepare for rounds that push everything."""
+        self._failing.clear()
+
+    def sum_up(self, done: Done, total: Done) -> None:
+        """Add the result of a round to that of all, and leave out of the next rounds the destinations that failed."""
+        total.pushed += done.pushed
+        total.set_aside += done.set_aside
+        total.put_off += done.put_off
+        total.failures.update(done.failures)
+        total.served |= done.served
+        self._failing.update(dict.fromkeys(done.failures, (1, float("inf"))))
 
     def failed(self, error: Exception) -> float:
-        """Record a failed round, and return the time to wait."""
-        self._failures += 1
-        if self._failures == 1:
-            logger.warning("outbox: jobs cannot be pushed, they wait (%s: %s)", type(error).__name__, error)
-        return float(min(self.poll_s * 2 ** min(self._failures, 10), _MAX_PAUSE_S))
+        """Record a round that an error ended, such as one of the database. Return the time to wait."""
+        self._failed_rounds += 1
+        if self._failed_rounds == 1:
+            self._tell_failure(error, "")
+        return self._backoff_s(self._failed_rounds)
+
+    def _backoff_s(self, failures: int) -> float:
+        return float(min(self.poll_s * 2 ** min(failures, 10), _MAX_PAUSE_S))
+
+    def _tell_failure(self, error: Exception, whither: str) -> None:
+        name = type(error).__name__
+        logger.warning("outbox: jobs%s cannot be pushed, they wait (%s: %s)", whither, name, error)
 
     @property
     def is_telling_due(self) -> bool:
@@ -141,6 +180,23 @@ class Relay:
         """
         return drive(self._rounds.steps(), SyncOf(self._rounds.outbox))
 
+    def run_all(self) -> Done:
+        """Push the rows that no other process works on, and return the result of all rounds. Destinations whose masters
+        accept nothing are left out after their failure.
+
+        Raise the errors of the database. Errors of masters are the `failures` of the result.
+
+        For example:
+
+            done = relay.run_all()
+            print(done.pushed, done.failure)
+        """
+        total = Done()
+        self._rounds.begin_all()
+        while (done := self.run_once()) is not None:
+            self._rounds.sum_up(done, total)
+        return total
+
     def stop(self) -> None:
         """Let `run` return after its round. Any thread may call it."""
         self._ending.set()
@@ -208,6 +264,23 @@ class AsyncRelay:
         """
         return await adrive(self._rounds.steps(), AsyncOf(self._rounds.outbox))
 
+    async def run_all(self) -> Done:
+        """Push the rows that no other process works on, and return the result of all rounds. Destinations whose masters
+        accept nothing are left out after their failure.
+
+        Raise the errors of the database. Errors of masters are the `failures` of the result.
+
+        For example:
+
+            done = await relay.run_all()
+            print(done.pushed, done.failure)
+        """
+        total = Done()
+        self._rounds.begin_all()
+        while (done := await self.run_once()) is not None:
+            self._rounds.sum_up(done, total)
+        return total
+
 
 class SyncOf:
     """The database and the masters of an outbox, for `drive`."""
@@ -221,8 +294,8 @@ class SyncOf:
     def read(self, work: "Callable[[Rows], Any]") -> Any:
         return self._outbox.own_read(work)
 
-    def push(self, jobs: list[dict[str, Any]]) -> None:
-        self._outbox.pushers().sync_pusher().enqueue_many(jobs)
+    def push(self, jobs: list[dict[str, Any]], destination: str | None) -> None:
+        self._outbox.pushers(destination).sync_pusher().enqueue_many(jobs)
 
 
 class AsyncOf:
@@ -237,5 +310,5 @@ class AsyncOf:
     async def read(self, work: "Callable[[Rows], Any]") -> Any:
         return await self._outbox.aread(work)
 
-    async def push(self, jobs: list[dict[str, Any]]) -> None:
-        await self._outbox.pushers().pusher().enqueue_many(jobs)
+    async def push(self, jobs: list[dict[str, Any]], destination: str | None) -> None:
+        await self._outbox.pushers(destination).pusher().enqueue_many(jobs)

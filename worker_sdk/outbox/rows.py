@@ -1,6 +1,8 @@
 """The rows of an outbox, and the operations of each database on them."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -8,8 +10,16 @@ from typing import Any, Final, Protocol
 from worker_sdk.unsendable import sendable
 from worker_sdk.wire import decode, iso
 
-# The newest version of rows that this release reads. It writes this one.
-FORMAT: Final = 1
+# The newest version of rows that this release reads. Version 2 has a destination. Other rows are written as version 1,
+# which older releases read, too.
+FORMAT: Final = 2
+_WITHOUT_DESTINATION: Final = 1
+# The field of a body that holds the destination, such as `namespace:mail`.
+_DESTINATION: Final = "to"
+# Transactions have hexadecimal names. Those of rows with a destination begin with this letter and a digest of it.
+DESTINED: Final = "n"
+_MARK_CHARS: Final = 8
+_NAME_CHARS: Final = 32
 # Maximum number of rows in one statement, and in one call to a master.
 PAGE: Final = 1_000
 # Maximum length of an error text that is kept with a row.
@@ -31,7 +41,13 @@ class Row:
     def job(self) -> dict[str, Any]:
         """Return the map that `Pusher.enqueue_many` accepts."""
         job: dict[str, Any] = decode(self.body)
+        if mark_in(self.transaction):
+            del job[_DESTINATION]
         return job
+
+    def destination(self) -> str | None:
+        """Return where the job goes, such as `namespace:mail`; None: where the outbox pushes."""
+        return str(decode(self.body)[_DESTINATION]) if mark_in(self.transaction) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +79,13 @@ class Rows(Protocol):
         """Add rows of pairs (job ID, body). Relays leave them alone for `lease_ms`."""
         ...
 
-    def is_any_free(self) -> bool:
+    def is_any_free(self, resting: Collection[str] = ()) -> bool:
         """Return whether there is a row without a current lease, which a claim would find."""
         ...
 
-    def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
+    def claim(self, token: str, lease_ms: int, limit: int, resting: Collection[str] = ()) -> list[str]:
         """Lease the first rows of up to `limit` transactions whose lease is over, oldest first. Return these
-        transactions."""
+        transactions. `resting`: marks of the destinations whose transactions are left out, as `mark_of` returns."""
         ...
 
     def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
@@ -114,9 +130,38 @@ class Rows(Protocol):
         ...
 
 
-def body_of(job: Mapping[str, Any], key_ttl_s: float | None) -> bytes:
+def mark_of(destination: str | None) -> str:
+    """Return the beginning of the names of transactions with this destination; "" if there is none."""
+    if destination is None:
+        return ""
+    return (DESTINED + hashlib.sha256(destination.encode()).hexdigest())[:_MARK_CHARS]
+
+
+def to_people(destination: str | None) -> str:
+    """Return the words of a log line about jobs with this destination."""
+    return "" if destination is None else f" for {destination.replace(':', ' ', 1)}"
+
+
+def mark_in(transaction: str) -> str:
+    """Return the mark of the destination in the name of a transaction; "" if it has none."""
+    return transaction[:_MARK_CHARS] if transaction.startswith(DESTINED) else ""
+
+
+def new_transaction(destination: str | None) -> str:
+    """Return the name of a new transaction. Its rows have one destination, so that no row waits for those of others."""
+    return (mark_of(destination) + uuid.uuid4().hex)[:_NAME_CHARS]
+
+
+def format_of(transaction: str) -> int:
+    """Return the version of the rows of a transaction."""
+    return FORMAT if mark_in(transaction) else _WITHOUT_DESTINATION
+
+
+def body_of(job: Mapping[str, Any], key_ttl_s: float | None, destination: str | None = None) -> bytes:
     """Return the body of the row of a job. Raise TypeError for a value that cannot be sent."""
     kept = dict(job)
+    if destination is not None:
+        kept[_DESTINATION] = destination
     if (delay := kept.pop("delay", None)) is not None:
         # The time counts from the enqueue, not from a push that an outage may delay.
         kept["run_at"] = iso(datetime.now(UTC) + timedelta(seconds=delay))

@@ -2,7 +2,6 @@
 
 import sys
 import time
-import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +19,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 from worker_sdk.blocks import async_with_only, either_with, with_only
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import AsyncOf, SyncOf
-from worker_sdk.outbox.rows import Rows
+from worker_sdk.outbox.rows import Rows, new_transaction
 from worker_sdk.outbox.sqlalchemy_rows import SqlRows
 from worker_sdk.outbox.steps import adrive, drive
 from worker_sdk.outbox.writer import Writer
@@ -161,7 +160,7 @@ class SqlAlchemyOutbox(Outbox):
             session.commit()
         """
         tied = self._tied(session)
-        with written_by(Writer(self.key_ttl_s, insert=tied.insert)):
+        with written_by(Writer(self, insert=tied.insert)):
             yield session
 
     def add(self, session: Session, *jobs: JobLike) -> list[str]:
@@ -188,7 +187,7 @@ class SqlAlchemyOutbox(Outbox):
             outbox.add_many(session, (make_thumbnail.to_job(number) for number in range(20)))
             session.commit()
         """
-        return Writer(self.key_ttl_s, insert=self._tied(session).insert).write(jobs)
+        return Writer(self, insert=self._tied(session).insert).write(jobs)
 
     @async_with_only("for a Session, write `with outbox.transaction(session)`")
     async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
@@ -285,10 +284,10 @@ class SqlAlchemyOutbox(Outbox):
     def _awriter(self, session: "AsyncSession") -> Writer:
         tied = self._tied(session.sync_session)
 
-        async def insert(rows: Sequence[tuple[str, bytes]]) -> None:
-            await session.run_sync(lambda _: tied.insert(rows))
+        async def insert(rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
+            await session.run_sync(lambda _: tied.insert(rows, destination))
 
-        return Writer(self.key_ttl_s, ainsert=insert)
+        return Writer(self, ainsert=insert)
 
     def _tied(self, session: Session) -> "_SessionBinding":
         found = session.info.get(self)
@@ -315,7 +314,7 @@ class SqlAlchemyOutbox(Outbox):
 
 @dataclass(slots=True)
 class _Open:
-    """A transaction with rows. `is_direct`: this process pushes them after the commit."""
+    """The rows of a transaction for one destination. `is_direct`: this process pushes them after the commit."""
 
     name: str
     began_s: float
@@ -332,19 +331,21 @@ class _SessionBinding:
     def __init__(self, outbox: SqlAlchemyOutbox, session: Session) -> None:
         self._outbox = outbox
         self._session = session
-        self._open: _Open | None = None
+        # By destination.
+        self._opened: dict[str | None, _Open] = {}
         event.listen(session, "after_commit", self._on_commit)
         event.listen(session, "after_transaction_end", self._on_end)
 
-    def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
+    def insert(self, rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
         """Add rows of pairs (job ID, body)."""
-        lease_ms = self._outbox.initial_lease_ms()
+        lease_ms = self._outbox.initial_lease_ms(destination)
         connection = self._session.connection()
-        if self._open is None:
-            self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0, connection)
+        one = self._opened.get(destination)
+        if one is None:
+            name = new_transaction(destination)
+            one = self._opened[destination] = _Open(name, time.monotonic(), lease_ms > 0, connection)
             # A session on a connection of the caller may end before the transaction, whose end then causes no event.
-            self._open.is_shared = connection is self._session.get_bind()
-        one = self._open
+            one.is_shared = connection is self._session.get_bind()
         table = SqlRows(connection, self._outbox.table)
         table.insert(one.name, rows, lease_ms if one.is_direct and not one.is_shared else 0)
         if not one.is_committed and not _is_transaction_open(connection):
@@ -356,17 +357,21 @@ class _SessionBinding:
 
     def _on_commit(self, session: Session) -> None:
         # The release of a savepoint causes this event, too.
-        if self._open is not None and session.get_nested_transaction() is None:
-            # The transaction of a connection that the caller began is still open.
-            self._open.is_committed = self._open.is_committed or not self._open.connection.in_transaction()
+        if self._opened and session.get_nested_transaction() is None:
+            for one in self._opened.values():
+                # The transaction of a connection that the caller began is still open.
+                one.is_committed = one.is_committed or not one.connection.in_transaction()
 
     def _on_end(self, session: Session, ended: SessionTransaction) -> None:
         # Push only now, after the session has returned its connection, so that a pool of one connection is enough.
-        if ended.parent is not None or self._open is None:
+        if ended.parent is not None or not self._opened:
             return
-        one, self._open = self._open, None
-        if not (one.is_committed and one.is_direct):
-            return
+        opened, self._opened = self._opened, {}
+        for one in opened.values():
+            if one.is_committed and one.is_direct:
+                self._push(one)
+
+    def _push(self, one: _Open) -> None:
         if one.is_shared:
             # The lease of the rows is over, so ask for it again.
             one.began_s = float("-inf")

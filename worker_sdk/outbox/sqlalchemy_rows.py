@@ -1,12 +1,12 @@
 """The rows of an outbox in a transaction of SQLAlchemy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
+from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
 # InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads that of the
 # snapshot. So a plain read finds the first rows there, and they are then locked by their keys.
@@ -35,7 +35,7 @@ class SqlRows:
         same = {
             "txn": transaction,
             "token": transaction,
-            "format": FORMAT,
+            "format": format_of(transaction),
             "created_ms": now_ms,
             "lease_until_ms": now_ms + lease_ms,
         }
@@ -59,14 +59,17 @@ class SqlRows:
         rows = sa.select(*values, given.c.job_id, given.c.body).order_by(given.c.place)
         self._connection.execute(sa.insert(t).from_select([*same, "job_id", "body"], rows))
 
-    def is_any_free(self) -> bool:
+    def is_any_free(self, resting: Collection[str] = ()) -> bool:
         t = self._t
         free = sa.select(t.c.seq).where(
-            t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None), t.c.format <= FORMAT
+            t.c.lease_until_ms <= self._now_ms,
+            t.c.error.is_(None),
+            t.c.format <= FORMAT,
+            *self._goes_elsewhere(resting),
         )
         return self._connection.execute(free.limit(1)).first() is not None
 
-    def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
+    def claim(self, token: str, lease_ms: int, limit: int, resting: Collection[str] = ()) -> list[str]:
         t, earlier = self._t, self._t.alias("earlier")
         is_first = ~sa.exists().where(
             earlier.c.txn == t.c.txn, earlier.c.seq < t.c.seq, earlier.c.error.is_(None)
@@ -74,6 +77,7 @@ class SqlRows:
         firsts = (
             sa.select(t.c.seq, t.c.txn)
             .where(t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None), t.c.format <= FORMAT, is_first)
+            .where(*self._goes_elsewhere(resting))
             .order_by(t.c.seq)
             .limit(limit)
         )
@@ -174,6 +178,11 @@ class SqlRows:
             sa.select(t.c.job_id, t.c.error).where(t.c.error.is_not(None)).order_by(t.c.seq).limit(limit)
         )
         return [(job_id, error) for job_id, error in found]
+
+    def _goes_elsewhere(self, resting: Collection[str]) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions of rows for other destinations than these."""
+        txn = self._t.c.txn
+        return [~txn.startswith(mark) if mark else txn.startswith(DESTINED) for mark in sorted(resting)]
 
     def _lease(self, seqs: Sequence[int], token: str, lease_ms: int) -> set[int]:
         """Lease rows whose lease is still over, and return those that were leased."""

@@ -6,12 +6,12 @@ asyncio, so that both follow the same rules.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from worker_sdk.errors import Duplicate, RefusedError, UnavailableError, WorkerSdkError
-from worker_sdk.outbox.rows import MAX_ERROR, PAGE, Row, Rows
+from worker_sdk.outbox.rows import MAX_ERROR, PAGE, Row, Rows, mark_in, mark_of
 
 logger = logging.getLogger("worker_sdk.outbox")
 
@@ -22,6 +22,9 @@ _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
 # Finding the first rows of transactions that are not in the page means reading all their rows.
 _RENEWALS_PER_LEASE: Final = 4
+# Each failure may have taken as long as a call waits. So after these, what is left waits for the next round, which
+# begins with other destinations.
+_MAX_FAILURES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,10 @@ class ReadRows:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Enqueue these jobs by one call."""
+    """Enqueue these jobs by one call. `destination`: see `Row.destination`."""
 
     jobs: list[dict[str, Any]]
+    destination: str | None
 
 
 Steps = Generator[InTransaction | ReadRows | Push, Any, T]
@@ -55,7 +59,9 @@ class Done:
     * `pushed`: number of jobs that a master has now.
     * `set_aside`: number of jobs that a master refused.
     * `put_off`: number of transactions that wait for room in a backlog.
-    * `failure`: the error that ended it, if no master accepted jobs.
+    * `failures`: by destination, such as `namespace:mail`, the error for which no master accepted its jobs. The jobs
+      for the masters of the outbox have the destination None.
+    * `served`: destinations whose masters accepted jobs.
 
     For example:
 
@@ -67,7 +73,13 @@ class Done:
     pushed: int = 0
     set_aside: int = 0
     put_off: int = 0
-    failure: WorkerSdkError | None = None
+    failures: dict[str | None, WorkerSdkError] = field(default_factory=dict)
+    served: set[str | None] = field(default_factory=set)
+
+    @property
+    def failure(self) -> WorkerSdkError | None:
+        """The first error for which no master accepted jobs."""
+        return next(iter(self.failures.values()), None)
 
 
 @dataclass(slots=True)
@@ -78,18 +90,27 @@ class _Outcome:
     refused: dict[Row, str] = field(default_factory=dict)
     # Transactions that were refused because of a full backlog. Their rows wait, in order.
     full: set[str] = field(default_factory=set)
-    failure: WorkerSdkError | None = None
+    failures: dict[str | None, WorkerSdkError] = field(default_factory=dict)
+    served: set[str | None] = field(default_factory=set)
+    # Transactions whose leases end, so that any relay may continue at once.
+    freed: list[str] = field(default_factory=list)
 
 
-def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
-    """Claim transactions that no other process works on, and drain them. Return None if there are none."""
+def sweep(
+    token: str, lease_ms: int, put_off_ms: int, *, resting: Collection[str] = (), last: Collection[str] = ()
+) -> Steps[Done | None]:
+    """Claim transactions that no other process works on, and drain them. Return None if there are none.
+
+    `resting`: marks of the destinations whose transactions are left out, as `mark_of` returns. `last`: marks of those
+    that are tried after the others.
+    """
     # A cheap read first, because relays usually find nothing.
-    if not (yield ReadRows(lambda rows: rows.is_any_free())):
+    if not (yield ReadRows(lambda rows: rows.is_any_free(resting))):
         return None
-    transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE))
+    transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE, resting))
     if not transactions:
         return None
-    done = yield from drain(transactions, token, lease_ms, put_off_ms)
+    done = yield from drain(transactions, token, lease_ms, put_off_ms, last=last)
     return done
 
 
@@ -103,24 +124,30 @@ def drain_own(transaction: str, lease_ms: int, put_off_ms: int, *, is_lease_over
     return done
 
 
-def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: int) -> Steps[Done]:
-    """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted."""
+def drain(
+    transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: int, *, last: Collection[str] = ()
+) -> Steps[Done]:
+    """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted. A
+    destination whose masters accept nothing does not hold up the rows of others."""
     done = Done()
     left = list(transactions)
     page: list[Row] = yield ReadRows(lambda rows: rows.page(left, PAGE, after=0))
     renewed_s = time.monotonic()
     while page:
-        outcome = yield from _push_page(page)
+        outcome = yield from _push_page(page, last)
         done.pushed += len(outcome.accepted)
         done.set_aside += len(outcome.refused)
         done.put_off += len(outcome.full)
+        done.failures |= outcome.failures
+        done.served |= outcome.served
         left = [one for one in left if one not in outcome.full]
-        done.failure = outcome.failure
-        if outcome.failure is not None:
-            # End the leases, so that any relay may continue at once.
-            yield InTransaction(_settling(outcome, token, put_off_ms, renewed=left, lease_ms=0))
-            break
-        if len(page) < PAGE:
+        is_over = len(done.failures) >= _MAX_FAILURES
+        failed = {mark_of(one) for one in outcome.failures}
+        outcome.freed = [one for one in left if is_over or mark_in(one) in failed] if failed else []
+        if outcome.freed:
+            freed = set(outcome.freed)
+            left = [one for one in left if one not in freed]
+        if len(page) < PAGE or not left:
             yield InTransaction(_settling(outcome, token, put_off_ms))
             break
         is_renewal_due = time.monotonic() - renewed_s > lease_ms / _RENEWALS_PER_LEASE / 1000
@@ -166,24 +193,37 @@ def _settling(
             rows.lease(renewed, token, lease_ms)
         if outcome.full:
             rows.lease(sorted(outcome.full), token, put_off_ms)
+        if outcome.freed:
+            rows.lease(outcome.freed, token, 0)
 
     return settle
 
 
-def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
-    """Push rows in order: together if a master accepts that, else in parts, until the refused ones are alone."""
+def _push_page(page: Sequence[Row], last: Collection[str]) -> Steps[_Outcome]:
+    """Push the rows of each destination in order."""
     outcome = _Outcome()
+    apart: dict[str | None, list[Row]] = {}
+    for row in page:
+        apart.setdefault(row.destination(), []).append(row)
+    for destination in sorted(apart, key=lambda one: mark_of(one) in last):
+        if len(outcome.failures) < _MAX_FAILURES:
+            yield from _push_rows(apart[destination], destination, outcome)
+    return outcome
+
+
+def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) -> Steps[None]:
+    """Push rows in order: together if a master accepts that, else in parts, until the refused ones are alone."""
     waiting: list[Sequence[Row]] = [page]
     while waiting:
         rows = [row for row in waiting.pop() if row.transaction not in outcome.full]
         if not rows:
             continue
         try:
-            yield Push([row.job() for row in rows])
+            yield Push([row.job() for row in rows], destination)
         except RefusedError as exc:
             named = _named_by(exc, rows)
             if exc.status not in _OF_THE_JOBS:
-                outcome.failure = exc
+                outcome.failures[destination] = exc
                 break
             if not named and len(rows) > 1:
                 half = len(rows) // 2
@@ -195,7 +235,7 @@ def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
             waiting.append([row for row in rows if row.seq not in gone])
         except UnavailableError as exc:
             if _BACKLOG_FULL not in str(exc):
-                outcome.failure = exc
+                outcome.failures[destination] = exc
                 break
             apart = _halves(rows)
             if len(apart) == 1:
@@ -203,11 +243,11 @@ def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
             else:
                 waiting += reversed(apart)
         except WorkerSdkError as exc:
-            outcome.failure = exc
+            outcome.failures[destination] = exc
             break
         else:
             outcome.accepted += rows
-    return outcome
+            outcome.served.add(destination)
 
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
@@ -251,7 +291,7 @@ class SyncPorts(Protocol):
 
     def read(self, work: Callable[[Rows], Any]) -> Any: ...
 
-    def push(self, jobs: list[dict[str, Any]]) -> None: ...
+    def push(self, jobs: list[dict[str, Any]], destination: str | None) -> None: ...
 
 
 class AsyncPorts(Protocol):
@@ -261,7 +301,7 @@ class AsyncPorts(Protocol):
 
     def read(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
 
-    def push(self, jobs: list[dict[str, Any]]) -> Awaitable[None]: ...
+    def push(self, jobs: list[dict[str, Any]], destination: str | None) -> Awaitable[None]: ...
 
 
 def drive(steps: Steps[T], ports: SyncPorts) -> T:
@@ -277,7 +317,7 @@ def drive(steps: Steps[T], ports: SyncPorts) -> T:
         answer, error = None, None
         try:
             if isinstance(step, Push):
-                ports.push(step.jobs)
+                ports.push(step.jobs, step.destination)
             elif isinstance(step, ReadRows):
                 answer = ports.read(step.work)
             else:
@@ -299,7 +339,7 @@ async def adrive(steps: Steps[T], ports: AsyncPorts) -> T:
         answer, error = None, None
         try:
             if isinstance(step, Push):
-                await ports.push(step.jobs)
+                await ports.push(step.jobs, step.destination)
             elif isinstance(step, ReadRows):
                 answer = await ports.read(step.work)
             else:

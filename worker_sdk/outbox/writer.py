@@ -1,28 +1,39 @@
 """The clients of tasks inside a transaction with an outbox. They write rows instead of calling a master."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.enqueueing import around_all, around_one
 from worker_sdk.outbox.base import chain_of_this_moment, in_pages
 from worker_sdk.outbox.rows import PAGE, body_of
 from worker_sdk.pusher.jobs import JobLike, JobMap, make_job
 from worker_sdk.tasks.client import pushers_for
+from worker_sdk.transport.namespaces import check_name
 
-# Adds rows of pairs (job ID, body) to the open transaction.
-Insert = Callable[[Sequence[tuple[str, bytes]]], None]
-AsyncInsert = Callable[[Sequence[tuple[str, bytes]]], Awaitable[None]]
+if TYPE_CHECKING:
+    from worker_sdk.outbox.base import Outbox
+
+# Adds rows of pairs (job ID, body) to the open transaction, for a destination.
+Insert = Callable[[Sequence[tuple[str, bytes]], "str | None"], None]
+AsyncInsert = Callable[[Sequence[tuple[str, bytes]], "str | None"], Awaitable[None]]
 
 _NEEDS_ASYNC: Final = "this transaction is asynchronous: use aenqueue or amany, or `await outbox.aadd(...)`"
 
 
 class Writer:
-    """The pair of clients. `insert` is for sessions of threads, `ainsert` for those of asyncio."""
+    """The pair of clients. `insert` is for sessions of threads, `ainsert` for those of asyncio. `namespace`: where the
+    jobs go; None: as the outbox says."""
 
     def __init__(
-        self, key_ttl_s: float | None, *, insert: Insert | None = None, ainsert: AsyncInsert | None = None
+        self,
+        outbox: "Outbox",
+        *,
+        insert: Insert | None = None,
+        ainsert: AsyncInsert | None = None,
+        namespace: str | None = None,
     ) -> None:
-        self._key_ttl_s = key_ttl_s
+        self._outbox = outbox
+        self.namespace = namespace
         self._insert = insert
         self._ainsert = ainsert
 
@@ -32,9 +43,11 @@ class Writer:
     def sync_pusher(self) -> "_Client":
         return _Client(self)
 
-    def in_namespace(self, namespace: str) -> NoReturn:
-        """Raise TypeError: the rows of an outbox are for one namespace."""
-        raise TypeError("jobs of another namespace cannot be enqueued in an outbox")
+    def in_namespace(self, namespace: str) -> "Writer":
+        """Return the clients that write rows for another namespace at the same masters. Raise ValueError if none can
+        have this name."""
+        check_name(namespace)
+        return Writer(self._outbox, insert=self._insert, ainsert=self._ainsert, namespace=namespace)
 
     def write(self, jobs: Iterable[JobLike]) -> list[str]:
         """Write the rows of jobs, and return their IDs in order."""
@@ -44,7 +57,7 @@ class Writer:
         chain = chain_of_this_moment()
         for page in in_pages(map(_map_of, jobs), PAGE):
             with around_all(chain, page) as sent:
-                self._insert(self._rows(sent))
+                self._insert(*self._rows(sent))
             ids += [job["id"] for job in sent]
         return ids
 
@@ -56,7 +69,7 @@ class Writer:
 
         async def flush() -> None:
             with around_all(chain, page) as sent:
-                await self._put(self._rows(sent))
+                await self._put(*self._rows(sent))
             ids.extend(job["id"] for job in sent)
             page.clear()
 
@@ -79,23 +92,25 @@ class Writer:
         if self._insert is None:
             raise TypeError(_NEEDS_ASYNC)
         with around_one(chain_of_this_moment(), job) as sent:
-            self._insert(self._rows([sent]))
+            self._insert(*self._rows([sent]))
         return str(sent["id"])
 
     async def awrite_one(self, job: JobMap) -> str:
         """Write the row of a job, and return its ID. It does not block the event loop."""
         with around_one(chain_of_this_moment(), job) as sent:
-            await self._put(self._rows([sent]))
+            await self._put(*self._rows([sent]))
         return str(sent["id"])
 
-    async def _put(self, rows: Sequence[tuple[str, bytes]]) -> None:
+    async def _put(self, rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
         if self._ainsert is not None:
-            await self._ainsert(rows)
+            await self._ainsert(rows, destination)
         elif self._insert is not None:
-            self._insert(rows)
+            self._insert(rows, destination)
 
-    def _rows(self, jobs: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
-        return [(str(job["id"]), body_of(job, self._key_ttl_s)) for job in jobs]
+    def _rows(self, jobs: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[str, bytes]], str | None]:
+        """Return the rows of jobs, and their destination."""
+        ttl_s, destination = self._outbox.key_ttl_s, self._outbox.destination(self.namespace)
+        return [(str(job["id"]), body_of(job, ttl_s, destination)) for job in jobs], destination
 
 
 def _map_of(job: JobLike) -> JobMap:
@@ -123,14 +138,14 @@ class _Client:
         return self._writer.write(jobs)
 
     def result(self, job_id: str, *, wait: float = 0.0) -> Any:
-        return _left_out().sync_pusher().result(job_id, wait=wait)
+        return _left_out(self._writer).sync_pusher().result(job_id, wait=wait)
 
     def status(self, job_id: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = _left_out().sync_pusher().status(job_id)
+        found: Mapping[str, Any] = _left_out(self._writer).sync_pusher().status(job_id)
         return found
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = _left_out().sync_pusher().cancel(job_id)
+        found: Mapping[str, Any] = _left_out(self._writer).sync_pusher().cancel(job_id)
         return found
 
 
@@ -150,16 +165,16 @@ class _AsyncClient:
         return await self._writer.awrite(jobs)
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> Any:
-        return await _left_out().pusher().result(job_id, wait=wait)
+        return await _left_out(self._writer).pusher().result(job_id, wait=wait)
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await _left_out().pusher().status(job_id)
+        found: Mapping[str, Any] = await _left_out(self._writer).pusher().status(job_id)
         return found
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await _left_out().pusher().cancel(job_id)
+        found: Mapping[str, Any] = await _left_out(self._writer).pusher().cancel(job_id)
         return found
 
 
-def _left_out() -> Any:
-    return pushers_for(None, is_outbox_left_out=True)
+def _left_out(writer: Writer) -> Any:
+    return pushers_for(None, namespace=writer.namespace, is_outbox_left_out=True)

@@ -25,9 +25,21 @@ class Pushers(Protocol):
 
     def sync_pusher(self) -> "SyncPusher": ...
 
+    @property
+    def namespace(self) -> str:
+        """The namespace that their jobs go to."""
+        ...
+
     def in_namespace(self, namespace: str) -> "Pushers":
         """Return the clients of another namespace at the same masters. Raise ValueError if the name is invalid."""
         ...
+
+
+def namespace_at(masters: str | Sequence[str]) -> str:
+    """Return the namespace that the addresses of masters name."""
+    from worker_sdk.transport.namespaces import DEFAULT, namespace_of
+
+    return namespace_of(masters if isinstance(masters, str) else masters[0]) or DEFAULT
 
 
 class LazyPushers:
@@ -98,6 +110,11 @@ class LazyPushers:
         from worker_sdk.environment import middleware_or_default
 
         return chain_of(middleware_or_default(self._middleware))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that their jobs go to."""
+        return namespace_at(self._masters)
 
     def in_namespace(self, namespace: str) -> "LazyPushers":
         """Return the clients of another namespace at the same masters. Raise ValueError if the name is invalid."""

@@ -71,13 +71,9 @@ def pushers_for(
     own: "LazyPushers | None", *, namespace: str | None = None, is_outbox_left_out: bool = False
 ) -> "Pushers":
     """Return the clients for a call at this moment. `own`: those of the tasks themselves. `namespace`: a different one.
-    Raise TypeError inside an outbox, whose jobs are for one namespace, and ValueError for a faulty name."""
+    Raise ValueError for a faulty name."""
     if namespace is not None:
-        if not is_outbox_left_out and outbox_pushers.get() is not None:
-            raise TypeError(
-                "jobs of another namespace cannot be enqueued in an outbox: give it a master of its own"
-            )
-        return pushers_for(own, is_outbox_left_out=True).in_namespace(namespace)
+        return pushers_for(own, is_outbox_left_out=is_outbox_left_out).in_namespace(namespace)
     if not is_outbox_left_out and (writer := outbox_pushers.get()) is not None:
         if own is not None:
             raise TypeError("tasks with a master of their own cannot be enqueued in an outbox")

@@ -12,8 +12,8 @@ class TaskOptions(JobOptions, total=False):
     """Options of `Task.using`: those of `JobOptions`, and
 
     * `namespace`: the namespace that the jobs go to, at the same master. Default: that of the tasks, of the running
-      job or of the process. Its handles ask there. It is for `enqueue`, `aenqueue`, `many` and `amany`: a flow, a
-      batch and an outbox belong to one namespace.
+      job or of the process. Its handles ask there. It is for `enqueue`, `aenqueue`, `many` and `amany`, also
+      in an outbox: a flow and a batch belong to one namespace.
     """
 
     namespace: str | None

@@ -362,6 +362,10 @@ class _Recorder:
     def sync_pusher(self) -> SyncPusher:
         return cast(SyncPusher, _RecordingSyncPusher(self._enqueued, self._chain))
 
+    @property
+    def namespace(self) -> str:
+        return "default"
+
     def in_namespace(self, namespace: str) -> "_Recorder":
         return self
 

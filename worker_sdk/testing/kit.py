@@ -240,6 +240,10 @@ class _Store:
     def sync_pusher(self) -> "_KitClient":
         return _KitClient(self, self.chain())
 
+    @property
+    def namespace(self) -> str:
+        return "default"
+
     def in_namespace(self, namespace: str) -> "_Store":
         """Return this object: a job of any namespace is recorded, with its namespace among its options."""
         return self
@@ -448,6 +452,10 @@ class _OfJobs:
 
     def sync_pusher(self) -> "_KitClient":
         return _KitClient(self._store, self._store.chain_of_jobs)
+
+    @property
+    def namespace(self) -> str:
+        return "default"
 
     def in_namespace(self, namespace: str) -> "_OfJobs":
         return self

@@ -131,6 +131,11 @@ class Context(CheckpointCalls):
         return f"<Context of job {self.job_id} of {self.name}, attempt {self.attempt}>"
 
     @property
+    def namespace(self) -> str:
+        """The namespace of the job. Its handler enqueues there."""
+        return self._pushers.namespace
+
+    @property
     def deadline(self) -> "datetime":
         """End of this attempt's time, in UTC."""
         from datetime import UTC, datetime, timedelta

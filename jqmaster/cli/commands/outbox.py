@@ -84,33 +84,22 @@ def _show_status(found: Any, *, as_json: bool) -> None:
 
 
 def _relay_once(found: Any, sdk: Any, *, as_json: bool) -> None:
-    rounds = asyncio.run(_all_rounds(sdk.AsyncRelay(found), found)) if found.is_async else []
-    if not found.is_async:
-        relay = sdk.Relay(found)
-        while (done := relay.run_once()) is not None:
-            rounds.append(done)
-            if done.failure is not None:
-                break
-    pushed = sum(one.pushed for one in rounds)
-    refused = sum(one.set_aside for one in rounds)
-    if rounds and rounds[-1].failure is not None:
-        exits.fail(exits.UNREACHABLE, f"{pushed} jobs pushed; {rounds[-1].failure}")
+    done = (
+        asyncio.run(_run_all(sdk.AsyncRelay(found), found)) if found.is_async else sdk.Relay(found).run_all()
+    )
+    if done.failure is not None:
+        exits.fail(exits.UNREACHABLE, f"{done.pushed} jobs pushed; {done.failure}")
     if as_json:
-        output.say_json({"pushed": pushed, "refused": refused})
+        output.say_json({"pushed": done.pushed, "refused": done.set_aside})
     else:
-        output.say(f"{pushed} jobs pushed, {refused} refused")
+        output.say(f"{done.pushed} jobs pushed, {done.set_aside} refused")
 
 
-async def _all_rounds(relay: Any, found: Any) -> list[Any]:
-    rounds = []
+async def _run_all(relay: Any, found: Any) -> Any:
     try:
-        while (done := await relay.run_once()) is not None:
-            rounds.append(done)
-            if done.failure is not None:
-                break
+        return await relay.run_all()
     finally:
         await found.aclose()
-    return rounds
 
 
 async def _relay(found: Any, sdk: Any, poll_s: float, on_stats: Any) -> None:

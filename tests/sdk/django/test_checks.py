@@ -64,30 +64,6 @@ def test_queues_that_nobody_can_know_and_a_missing_master_are_warnings(
     assert list(found(setting, DEBUG=False)) == ["jqmaster.W001", "jqmaster.W002"]
 
 
-@pytest.mark.parametrize(
-    ("options", "is_told"),
-    [
-        ({"master": "http://b"}, True),
-        ({"master": "http://a", "token": "t"}, True),
-        ({"master": "http://a"}, False),
-        ({"master": "http://b", "enqueue": "on_commit"}, False),
-        ({"master": "http://b", "database": "second"}, False),
-    ],
-)
-def test_backends_whose_rows_a_relay_would_push_to_one_master_are_told_apart(
-    options: dict[str, Any], is_told: bool
-) -> None:
-    setting = {
-        "default": {"BACKEND": BACKEND, "OPTIONS": {"master": "http://a"}},
-        "more": {"BACKEND": BACKEND, "OPTIONS": options},
-    }
-    with override_settings(TASKS=setting):
-        told = {one.id: one for alias in setting for one in task_backends[alias].check()}
-    assert ("jqmaster.W003" in told) == is_told
-    if is_told:
-        assert told["jqmaster.W003"].msg.startswith("TASKS['more']: TASKS['default']")
-
-
 @pytest.mark.skipif(django.VERSION >= (6, 0), reason="this Django has tasks of its own")
 def test_a_site_without_the_backport_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(**settings: Any) -> list[Any]:

@@ -31,7 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from tests.sdk.outbox.conftest import expire
-from worker_sdk import make_job
+from worker_sdk import Tasks
 from worker_sdk.outbox import Relay
 from worker_sdk.outbox.base import Outbox
 from worker_sdk.outbox.relay import SyncOf
@@ -42,6 +42,13 @@ table = outbox_table(metadata)
 committed = sa.Table(
     "committed", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("job_ids", sa.Text)
 )
+tasks = Tasks()
+
+
+@tasks.task("n")
+def note_number(number: int) -> None: ...
+
+
 # A short lease lets relays take over what a killed process still holds.
 _LEASE_S: Final = 0.05
 # A child works for at most this multiple of the CPU time of its first transaction, which takes longest, and at most
@@ -50,6 +57,8 @@ _WORKS_UP_TO: Final = 2.0
 _LONGEST_S: Final = 1.0
 _RELAYS: Final = 0.2
 _ROLLED_BACK: Final = 0.1
+# Transactions with rows that name their namespace. Each has two parts, which are pushed one after the other.
+_NAMED: Final = 0.4
 # A child's current place. The parent reads it from shared memory after the kill.
 _BETWEEN, _IN_TRANSACTION, _COMMITTING, _COMMITTED, _PUSHING, _ACCEPTED = range(6)
 _STAGES: Final = (
@@ -99,11 +108,9 @@ class BySqlAlchemy:
             pass
 
     def write_one(self, rng: random.Random) -> None:
-        jobs = some_jobs(rng)
         with contextlib.suppress(KeyError), self.outbox.transaction(self._session):
-            ids = json.dumps([job["id"] for job in jobs])
+            ids = json.dumps(enqueue_some(rng))
             self._session.execute(sa.insert(committed).values(job_ids=ids))
-            self.outbox.add(self._session, *jobs)
             may_roll_back(rng)
 
     def close(self) -> None:
@@ -143,12 +150,10 @@ class ByDjango:
         from django.db import connection
 
         outbox: Any = self.outbox
-        jobs = some_jobs(rng)
         with contextlib.suppress(KeyError), outbox.transaction():
-            ids = json.dumps([job["id"] for job in jobs])
+            ids = json.dumps(enqueue_some(rng))
             with connection.cursor() as cursor:
                 cursor.execute("INSERT INTO committed (job_ids) VALUES (%s)", [ids])
-            outbox.add(*jobs)
             may_roll_back(rng)
         # Like requests, leave time for other writers.
         time.sleep(rng.uniform(0, 0.005))
@@ -196,8 +201,12 @@ def outbox_of(database: str, url: str) -> SqlAlchemyOutbox:
     return SqlAlchemyOutbox(sa.create_engine(database), table=table, master=url, lease_s=_LEASE_S)
 
 
-def some_jobs(rng: random.Random) -> list[Any]:
-    return [make_job("n", rng.randrange(1_000)) for _ in range(rng.randint(1, 4))]
+def enqueue_some(rng: random.Random) -> list[str]:
+    """Enqueue jobs in the open transaction, some of them by the name of a namespace. Return their IDs."""
+    numbers = [rng.randrange(1_000) for _ in range(rng.randint(1, 4))]
+    by_name = rng.randint(0, len(numbers)) if rng.random() < _NAMED else 0
+    parts = (note_number, numbers[by_name:]), (note_number.using(namespace="default"), numbers[:by_name])
+    return [one.id for task, some in parts if some for one in task.many([{"number": one} for one in some])]
 
 
 def may_roll_back(rng: random.Random) -> None:
@@ -225,9 +234,9 @@ def note_pushes(stage: mmap.mmap) -> None:
 
     push, push_batch = SyncOf.push, BackgroundPushes._push
 
-    def noted(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
+    def noted(self: SyncOf, jobs: list[dict[str, Any]], destination: str | None) -> None:
         note(stage, _PUSHING)
-        push(self, jobs)
+        push(self, jobs, destination)
         note(stage, _ACCEPTED)
 
     def noted_batch(self: BackgroundPushes, batch: list[tuple[str, float]]) -> None:

@@ -80,7 +80,7 @@ def test_a_relay_that_was_overtaken_leaves_the_rows_of_later_transactions(
     write(outbox, 1, 2)
     push = SyncOf.push
 
-    def overtaken(self: SyncOf, jobs: Any) -> None:
+    def overtaken(self: SyncOf, jobs: Any, destination: str | None) -> None:
         monkeypatch.setattr(SyncOf, "push", push)
         expire(engine)
         Relay(outbox).run_once()
@@ -89,7 +89,7 @@ def test_a_relay_that_was_overtaken_leaves_the_rows_of_later_transactions(
             raise RefusedError(
                 422, {**INVALID, "errors": [{"loc": ["jobs", n], "msg": "no"} for n in (0, 1)]}
             )
-        push(self, jobs)
+        push(self, jobs, destination)
 
     monkeypatch.setattr(SyncOf, "push", overtaken)
     Relay(outbox).run_once()

@@ -105,8 +105,8 @@ def test_a_restart_between_the_push_and_the_removal_of_its_rows(
         ids = outbox.add_many(session, (("n", number) for number in range(1_500)))
     send = SyncOf.push
 
-    def send_and_restart(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
-        send(self, jobs)
+    def send_and_restart(self: SyncOf, jobs: list[dict[str, Any]], destination: str | None) -> None:
+        send(self, jobs, destination)
         if len(jobs) < 1_000:
             monkeypatch.undo()
             server.restart()
@@ -154,8 +154,8 @@ def test_a_standby_takes_over(
         fail_over()
         return own_steps(*given)
 
-    def push_and_fail_over(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
-        send(self, jobs)
+    def push_and_fail_over(self: SyncOf, jobs: list[dict[str, Any]], destination: str | None) -> None:
+        send(self, jobs, destination)
         fail_over()
 
     if point == "before the push":

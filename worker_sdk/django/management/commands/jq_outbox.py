@@ -29,13 +29,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what the options ask for."""
         escape_unencodable()
+        from worker_sdk.django.backend_outbox import relaying_outbox
         from worker_sdk.django.worker import backends
 
         try:
             (backend,) = backends([options["backend"]])
         except ValueError as exc:
             raise CommandError(str(exc)) from exc
-        outbox = backend.outbox
+        outbox = relaying_outbox(backend.outbox)
         if options["status"]:
             refused = [{"id": job_id, "error": error} for job_id, error in outbox.stuck()]
             self.stdout.write(json.dumps({**asdict(outbox.stats()), "refused": refused}))
@@ -52,9 +53,7 @@ class Command(BaseCommand):
             relay.run()
 
     def _push_once(self, relay: Relay) -> None:
-        pushed = refused = 0
-        while (done := relay.run_once()) is not None:
-            pushed, refused = pushed + done.pushed, refused + done.set_aside
-            if done.failure is not None:
-                raise CommandError(f"{pushed} jobs pushed; {done.failure}")
-        self.stdout.write(f"{pushed} jobs pushed, {refused} refused")
+        done = relay.run_all()
+        if done.failure is not None:
+            raise CommandError(f"{done.pushed} jobs pushed; {done.failure}")
+        self.stdout.write(f"{done.pushed} jobs pushed, {done.set_aside} refused")

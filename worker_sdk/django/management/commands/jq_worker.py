@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import autoreload
 from django.utils.module_loading import autodiscover_modules
 
+from worker_sdk.environment import shares_of
 from worker_sdk.transport.standard_streams import escape_unencodable
 
 # The ID of the process that watches the files. It is set in its child, which works.
@@ -32,6 +33,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--queue", action="append", help="Queue. Can be repeated. Default: all.")
         parser.add_argument("--master", action="append", help="Address of the master. Can be repeated.")
+        parser.add_argument(
+            "--namespaces",
+            action="append",
+            metavar="NAME=SHARE",
+            help="Work in this namespace and others at the same time, each with its share of the jobs at a time. Can "
+            "be repeated. Default: the namespaces of the backends.",
+        )
         parser.add_argument("--host", default=None, help="Address to listen on.")
         parser.add_argument("--port", type=int, default=None, help="Port to listen on.")
         parser.add_argument("--url", default=None, help="URL at which the master reaches this worker.")
@@ -85,6 +93,8 @@ class Command(BaseCommand):
         if options["label"]:
             given["labels"] = dict(map(_label, options["label"]))
         try:
+            if options["namespaces"]:
+                given["namespaces"] = shares_of(options["namespaces"])
             worker = django_worker(
                 options["backend"], options["queue"], relays=not options["no_outbox"], **given
             )
