@@ -69,7 +69,8 @@ class ServerProcess(ABC):
         )
         self.wait_until_it_answers()
 
-    def wait_until_it_answers(self, timeout_s: float = 20) -> None:
+    def wait_until_it_answers(self, timeout_s: float = 120) -> None:
+        """Wait for a server that may have a large file to load on a busy machine."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
@@ -11,12 +12,14 @@ from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer, started
 from tests.ui.conftest import Screens
+from tests.ui.test_core import accessible
 
 pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 # From the stop of the store on: people must know within this time.
 TOLD_WITHIN_MS = 10_000
 AWAY = "The store does not answer."
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 async def is_told(page: Page, timeout_ms: float = TOLD_WITHIN_MS) -> None:
@@ -60,6 +63,10 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                     await expect(link.first).to_have_attribute(
                         "href", "runbooks.html#the-store-does-not-answer"
                     )
+                    # Whoever looks for the cause can read it in either theme.
+                    for theme in THEMES:
+                        await overview.emulate_media(color_scheme=theme)
+                        await accessible(overview)
                     # Another page that is opened meanwhile says the same.
                     await workers.goto("/#/constraints")
                     await expect(workers.get_by_role("heading", level=1)).to_have_text("Constraints")
