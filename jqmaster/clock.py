@@ -10,6 +10,8 @@ from typing import Final, Protocol
 TICK_S: Final = 0.5
 # Timers fire a little early or late. A tick that is nearer than this is skipped.
 _TICK_SLACK_S: Final = 0.02
+# How often loops that have nothing to do are asked whether they have.
+ASK_S: Final = 2 * TICK_S
 
 
 class Clock(Protocol):
@@ -59,7 +61,7 @@ async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
 
 
 class SharedRests:
-    """Rests of loops that have nothing to do. One timer asks all of them every `TICK_S` whether they have, which costs
+    """Rests of loops that have nothing to do. One timer asks all of them every `ASK_S` whether they have, which costs
     a process with many idle loops a function call for each instead of a wake-up.
     """
 
@@ -69,7 +71,7 @@ class SharedRests:
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self, event: asyncio.Event, has_work: Callable[[], bool]) -> None:
-        """Wait for an event, which is set at the latest `TICK_S` after `has_work` returns true, and clear it."""
+        """Wait for an event, which is set at the latest `ASK_S` after `has_work` returns true, and clear it."""
         number = next(self._numbers)
         self._resting[number] = event, has_work
         if self._timer is None:
@@ -85,7 +87,7 @@ class SharedRests:
 
     def _begin_tick(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(until_tick_s(loop.time(), TICK_S), self._tick)
+        self._timer = loop.call_later(until_tick_s(loop.time(), ASK_S), self._tick)
 
     def _tick(self) -> None:
         self._begin_tick()

@@ -49,6 +49,9 @@ class NamespaceSet:
         *,
         serves_default: bool = False,
     ) -> None:
+        # Called when a namespace was opened for the first time, and when one was closed.
+        self.on_opened: Callable[[], None] = lambda: None
+        self.on_closed: Callable[[], None] = lambda: None
         self._registry = registry
         self._stores = stores
         self._build = build
@@ -152,9 +155,13 @@ class NamespaceSet:
                     self._build,
                     self._clock,
                     may_begin=lambda: self._registry.is_confirmed,
+                    on_opened=self._note_opened,
                 )
                 self._served[name] = served
                 served.start(after=self._closings.get(name))
+
+    def _note_opened(self) -> None:
+        self.on_opened()
 
     async def _close(self, served: ServedNamespace, before: "asyncio.Task[None] | None") -> None:
         name = served.namespace.name
@@ -163,6 +170,7 @@ class NamespaceSet:
         try:
             await served.close()
             logger.info("namespace %s is no longer served", name)
+            self.on_closed()
         except Exception:
             logger.exception("could not close namespace %s", name)
         finally:

@@ -45,7 +45,7 @@ class ServedNamespace:
 
     A namespace that this process has served is never opened on other data: data with another mark stay closed until
     somebody closes and opens the namespace, or restarts the master. `may_begin`: returns whether it may begin without
-    data, because the registry has confirmed where it lies.
+    data, because the registry has confirmed where it lies. `on_opened`: called when it is open for the first time.
     """
 
     def __init__(
@@ -56,12 +56,14 @@ class ServedNamespace:
         clock: Clock,
         *,
         may_begin: Callable[[], bool],
+        on_opened: Callable[[], None] = lambda: None,
     ) -> None:
         self.namespace = namespace
         self._stores = stores
         self._build = build
         self._clock = clock
         self._may_begin = may_begin
+        self._on_opened = on_opened
         self._mark: str | None = None
         self._open: OpenNamespace | None = None
         self._refusal: JqmasterError = NamespaceUnavailableError(
@@ -162,6 +164,8 @@ class ServedNamespace:
         if not self._failed.is_set():
             self._open = built
             logger.info("namespace %s is served", self.namespace.name)
+            self._on_opened()
+            self._on_opened = lambda: None
         self.tried.set()
         await self._failed.wait()
         # In a task of its own, because the process may begin to stop meanwhile.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -117,8 +118,9 @@ async def serve(
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
-            # Only here, because the log level belongs to the owner of the process. A master inside another program does
-            # not change it.
+            # Only here, because garbage collection and the log level belong to the owner of the process. A master
+            # inside another program does not change them.
+            _spare_open_namespaces(master)
             master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
             logging.getLogger().setLevel(master.live.current.log_level.upper())
             if ready:
@@ -134,3 +136,12 @@ async def serve(
     serving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await serving
+
+
+def _spare_open_namespaces(master: Master) -> None:
+    """Exempt open namespaces from garbage collection. The collector would walk millions of objects of a thousand
+    namespaces, which stay, and stop the process for seconds, so that it loses its leads."""
+    master.namespaces.on_opened = gc.freeze
+    # The next collection frees the closed one.
+    master.namespaces.on_closed = gc.unfreeze
+    gc.freeze()

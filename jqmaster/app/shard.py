@@ -152,6 +152,7 @@ class ServedShard:
 
     def _take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
         self._router.take_answer(answer, sent_at_s)
+        self._sub_leader.take(answer, sent_at_s)
         self._watchdog.take_mark(answer.mark)
 
     def _present_dispatcher(self) -> Dispatcher | None:

@@ -344,7 +344,7 @@ async def test_an_idle_master_asks_the_store_little(
 
 # For each quiet namespace of a process that has twenty: tasks, and in a second commands of its store, round trips, and
 # calls of the event loop.
-QUIET_COSTS = {"commands": 25.0, "round trips": 0.7, "calls of the loop": 12.0, "tasks": 34.0}
+QUIET_COSTS = {"commands": 23.0, "round trips": 0.25, "calls of the loop": 3.0, "tasks": 33.0}
 QUIET_NAMESPACES = 20
 
 

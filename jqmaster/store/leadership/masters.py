@@ -44,12 +44,15 @@ class MasterRegistry:
 @dataclass(frozen=True, slots=True)
 class BeatAnswer:
     """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change.
-    `versions`: those of settings, targets and namespaces. `mark`: see `generation`; None: it is gone."""
+    `versions`: those of settings, targets and namespaces. `mark`: see `generation`; None: it is gone. `leader`: the
+    holder of the lock, and the time of its last heartbeat, which is negative if it has sent none; None: nobody
+    leads."""
 
     now_ms: int
     versions: tuple[int, int, int]
     identity: int
     mark: str | None
+    leader: tuple[str, int] | None = None
 
 
 class MasterStore:
@@ -58,7 +61,7 @@ class MasterStore:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         k = shard.keys
-        self._beat_keys = k.masters, k.master_info, k.settings, k.identity, k.generation
+        self._beat_keys = k.masters, k.master_info, k.settings, k.identity, k.generation, k.leader
 
     def encoded(self, record: MasterRecord) -> bytes:
         """Return the entry of a master, encoded for a heartbeat."""
@@ -88,10 +91,13 @@ class MasterStore:
 
     def answer(self, data: Sequence[Any]) -> BeatAnswer:
         """Decode the answer to a heartbeat."""
-        removed, now_ms, versions, identity, mark = data
+        removed, now_ms, versions, identity, mark, holder, seen_ms = data
         if removed:
             logger.info("%d masters forgotten: they have been silent for too long", removed)
-        return BeatAnswer(now_ms, (versions[0], versions[1], versions[2]), identity, mark.decode() or None)
+        leader = (holder.decode(), seen_ms) if holder else None
+        return BeatAnswer(
+            now_ms, (versions[0], versions[1], versions[2]), identity, mark.decode() or None, leader
+        )
 
     async def beat(self, record: MasterRecord) -> BeatAnswer:
         """Send one heartbeat."""

@@ -8,12 +8,13 @@ from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.leadership import sub_leader
 from jqmaster.runtime.leadership.lead_preference import LeadPreference, NamespacePreference
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.live_masters import LiveMasters
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.leadership.masters import BeatAnswer, MasterStore
 from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
@@ -68,10 +69,10 @@ class Watching:
 
     async def beat(
         self, master_id: str, node_id: str = "node-1", started_at_ms: int = 1, **faults: str
-    ) -> None:
+    ) -> BeatAnswer:
         url = f"http://{master_id}:1"
         record = MasterRecord(master_id, node_id, 1, url, "1", started_at_ms, duty_faults=faults)
-        await self.masters.beat(record)
+        return await self.masters.beat(record)
 
     def add_namespace(self) -> None:
         """Add another namespace, so that the masters have an order."""
@@ -293,3 +294,66 @@ async def test_only_the_first_stands_for_election_unasked(watching: Watching) ->
     watching.order._order.living.take(await watching.masters.look())
     first, *_ = watching.in_order("master-1", "other")
     assert watching.sub_leader.may_stand is (first == "me")
+
+
+@pytest.mark.req("D29", "S6")
+async def test_while_heartbeats_tell_of_new_ones_of_the_leader_the_store_is_asked_little_else(
+    watching: Watching,
+) -> None:
+    one = watching.sub_leader
+    await watching.beat("master-1")
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    await one._round()
+    assert one._is_calm()
+    # The leader's next heartbeat keeps the calm, its silence ends it.
+    watching.clock.jump(1.0)
+    await watching.beat("master-1")
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    watching.clock.jump(1.0)
+    assert one._is_calm()
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    watching.clock.jump(0.6)
+    assert not one._is_calm()
+    # Once in a while it looks all the same, for what heartbeats do not tell.
+    watching.clock.jump(sub_leader.CALM_LOOK_S)
+    await watching.beat("master-1")
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    assert not one._is_calm()
+    # A free lock is looked at at once.
+    await one._round()
+    assert one._is_calm()
+    await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    assert not one._is_calm()
+
+
+@pytest.mark.req("D29", "D3")
+async def test_a_leader_that_falls_silent_in_the_calm_is_noticed_as_soon_as_by_looks(
+    watching: Watching,
+) -> None:
+    """Its last heartbeat counts from when it was sent, and not from when an answer told of it."""
+    one = watching.sub_leader
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    await watching.beat("master-1")
+    sent_s = watching.clock.now_s
+    watching.clock.jump(0.9)
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    assert one._since_s == pytest.approx(sent_s)
+    watching.clock.jump(PACE.suspect_after_s - 0.9)
+    await one._round()
+    assert watching.asked == ["master-1"]
+    assert [taken for taken, _ in watching.candidate.taken] == ["master-1"]
+
+
+async def test_a_step_of_the_stores_clock_makes_no_silence_longer_than_between_two_heartbeats(
+    watching: Watching,
+) -> None:
+    one = watching.sub_leader
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    asked_s = watching.clock.now_s
+    watching.clock.jump(0.5)
+    await watching.beat("master-1")
+    watching.world.pass_ms(3_600_000)
+    watching.clock.jump(0.5)
+    one.take(await watching.beat("me"), watching.clock.now_s)
+    assert one._since_s == asked_s

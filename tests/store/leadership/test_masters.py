@@ -276,8 +276,14 @@ async def test_the_answer_to_a_beat_tells_what_every_master_follows(
     await redis.hset(k.identity, "version", 5)
     await generation.mark(world.shard, "mark")
     assert await masters.beat(record("m1")) == BeatAnswer(
-        world.now_ms, (3, 4, 6), 5, await generation.read(world.shard)
+        world.now_ms, (3, 4, 6), 5, await generation.read(world.shard), (f"{world.epoch}:master-1", -1)
     )
+    await masters.beat(record("master-1"))
+    seen_ms = world.now_ms
+    world.pass_ms(300)
+    assert (await masters.beat(record("m1"))).leader == (f"{world.epoch}:master-1", seen_ms)
+    await world.leadership.resign(Leadership(world.epoch, "master-1"))
+    assert (await masters.beat(record("m1"))).leader is None
     # A master with such a store must still be able to say that it lives.
     for key in (k.settings, k.identity):
         await redis.delete(key)

@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
 -- Records the heartbeat of a master with facts about it. Removes masters that have been silent for long. Returns the
--- versions of settings, targets, namespaces and identity, which every master follows, and the mark of the data.
--- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string
+-- versions of settings, targets, namespaces and identity, which every master follows, the mark of the data, and who
+-- leads.
+-- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string leader:string
 -- ARGV now_ms master_id info forget_ms max_masters
 -- REPLY ok:removed,now_ms,[settings version,targets version,namespaces
---   version],identity version,mark(empty: it is gone)
+--   version],identity version,mark(empty: it is gone),holder of the lock(empty: it is free),time of the leader's last
+--   heartbeat (-1: there is none)
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
 -- include lib/reading.lua
 local masters_key, info_key, settings_key, identity_key, generation_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local leader_key = KEYS[6]
 local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
@@ -17,7 +20,8 @@ local MAX_REMOVED = 100
 -- returns with its next heartbeat.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local surplus = redis.call('ZCARD', masters_key) - max_masters
-redis.call('HSET', info_key, master_id, info)
+-- Most heartbeats say the same as the one before, and the append-only file need not have it each time.
+if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
 local removed = 0
 for at = 1, #oldest, 2 do
@@ -30,5 +34,8 @@ for at = 1, #oldest, 2 do
 end
 local versions = reading.try('HMGET', settings_key, 'version', 'targets', 'namespaces') or {}
 local numbers = {tonumber(versions[1] or 0), tonumber(versions[2] or 0), tonumber(versions[3] or 0)}
+local holder = reading.try('GET', leader_key) or ''
+local leader_id = string.match(holder, '^[^:]*:[^:]*:(.*)$')
+local seen_ms = leader_id and redis.call('ZSCORE', masters_key, leader_id)
 return {'ok', removed, now_ms, numbers, tonumber(reading.try('HGET', identity_key, 'version') or 0),
-  reading.try('GET', generation_key) or ''}
+  reading.try('GET', generation_key) or '', holder, math.floor(tonumber(seen_ms or -1))}
