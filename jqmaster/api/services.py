@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
@@ -55,7 +56,7 @@ from jqmaster.service.operations.agent_turns import AgentTurns
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.live_settings import LiveSettings
-from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.metrics_page import MetricsPage
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.timeline import TimelineService
@@ -104,6 +105,10 @@ class PersonalDataServices:
 
     search: PersonalDataSearch
     erasure: PersonalDataErasure
+
+
+# The name of the fault that other namespaces are not served, for callers who may not know which.
+OTHER_NAMESPACES: Final = "other_namespaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +218,7 @@ class Services:
     openapi: PublishedDocument
     search_turns: SearchTurns
     traffic: Traffic
-    metrics: Metrics
+    metrics: MetricsPage
 
     @property
     def settings(self) -> Settings:

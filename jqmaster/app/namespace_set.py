@@ -14,6 +14,7 @@ from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import NamespaceUnavailableError, unknown_namespace
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.leadership.hand_over import LedNamespace
+from jqmaster.service.operations.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +130,10 @@ class NamespaceSet:
     def led(self) -> dict[str, LedNamespace]:
         """Return the namespaces that this process leads, by name."""
         return {name: led for name, one in self._served.items() if (led := one.led)}
+
+    def metrics(self) -> dict[str, Metrics | None]:
+        """Return the metrics of all namespaces here, by name; None: the namespace is not open."""
+        return {name: one.metrics for name, one in sorted(self._served.items())}
 
     def faults(self) -> dict[str, str]:
         """Return why namespaces are not served, by name."""

@@ -13,6 +13,7 @@ from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.lifecycle import Component
+from jqmaster.service.operations.metrics import Metrics
 
 # A namespace starts in this order and stops in reverse, as a whole process does: first what requests need, then polls
 # and streams, and then the lead.
@@ -43,7 +44,7 @@ class _LateFeed:
 
 class OpenNamespace:
     """`follows`: components that follow documents in the shard's store. `make_requests`: builds the services for
-    requests when the first request comes."""
+    requests when the first request comes. `metrics`: those of the namespace."""
 
     def __init__(
         self,
@@ -53,8 +54,10 @@ class OpenNamespace:
         follows: Sequence[Component],
         policy: AccessPolicy,
         limits: LimitsInForce,
+        metrics: Metrics,
     ) -> None:
         self.shard = shard
+        self.metrics = metrics
         self._make_requests = make_requests
         self._feed = _LateFeed()
         self._follows = follows

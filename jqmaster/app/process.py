@@ -15,7 +15,9 @@ from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens, is_loopback
 from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths, RootPaths
 from jqmaster.api.http.server import MasterServer
+from jqmaster.api.services import OTHER_NAMESPACES
 from jqmaster.app.departure import Departure
+from jqmaster.app.measuring import shard_metrics
 from jqmaster.app.namespace_services import move_loop, namespace_services
 from jqmaster.app.namespace_set import NamespaceSet
 from jqmaster.app.open_namespace import OpenNamespace
@@ -51,6 +53,7 @@ from jqmaster.service.identity.identity import Identity
 from jqmaster.service.identity.namespace_identity import NamespaceIdentity
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.service.operations.metrics import Metrics
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -76,6 +79,7 @@ class Master:
 
     shard: ServedShard
     services: RequestServices
+    _default_metrics: Metrics
 
     def __init__(
         self,
@@ -157,12 +161,16 @@ class Master:
             identity=self.identity.directory,
             describe=partial(self._describe, link.client),
         )
+        self._default_metrics = shard_metrics(
+            self.shared, self.shard, lambda: self.server.connections, self._further_faults
+        )
         self.services = RequestServices(
             self.shared,
             self.shard,
             identity=self.identity,
             admit_url=self._admit_url,
-            connections=lambda: self.server.connections,
+            metrics=self._default_metrics,
+            measured=self._measured,
             registry_faults=self.registry.faults,
             others=self.namespaces.faults,
             serves_others=lambda: self.namespaces.is_useful,
@@ -259,6 +267,16 @@ class Master:
         default = self.shard.led if self._store else None
         return {**({DEFAULT: default} if default else {}), **self.namespaces.led()}
 
+    def _further_faults(self) -> list[str]:
+        # Readers of `default` need not know of other namespaces.
+        return [*self.registry.faults(), *([OTHER_NAMESPACES] if self.namespaces.faults() else [])]
+
+    def _measured(self) -> dict[str, Metrics | None]:
+        """See `MetricsPage`."""
+        if len(self.registry.current) < 2:
+            return {}
+        return {DEFAULT: self._default_metrics, **self.namespaces.metrics()}
+
     def _app_of(self, namespace: str) -> Application:
         """Return the application for the requests of a namespace. Raise what `NamespaceSet.app_of` raises."""
         return (
@@ -279,7 +297,12 @@ class Master:
             self._serve_default(store, link, local_leader, faults)
             services = self.services
             return OpenNamespace(
-                self.shard, lambda: services, follows=[], policy=self._policy, limits=self._limits
+                self.shard,
+                lambda: services,
+                follows=[],
+                policy=self._policy,
+                limits=self._limits,
+                metrics=self._default_metrics,
             )
         versions = LiveSettings(self.settings, SettingsStore(link), rests=self._rests)
         identity = NamespaceIdentity.on(
@@ -301,13 +324,14 @@ class Master:
             identity=identity.directory,
             describe=partial(self._describe, link.client),
         )
+        metrics = shard_metrics(shared, shard, lambda: self.server.connections)
         make_requests = partial(
             RequestServices,
             shared,
             shard,
             identity=identity.services,
             admit_url=self._admit_url,
-            connections=lambda: self.server.connections,
+            metrics=metrics,
         )
         return OpenNamespace(
             shard,
@@ -315,6 +339,7 @@ class Master:
             follows=[versions, identity.directory],
             policy=self._make_policy(identity.credentials, namespace.name),
             limits=self._limits,
+            metrics=metrics,
         )
 
     def _make_policy(self, credentials: Credentials, namespace: str = DEFAULT) -> AccessPolicy:

@@ -1,21 +1,16 @@
-"""Judges, for health checks, statistics and metrics, whether a master can do its work on a shard."""
+"""Judges, for health checks and statistics, whether a master can do its work on a shard."""
 
 import asyncio
 import math
-import socket
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from jqmaster import __version__
-from jqmaster.api.services import MasterCondition
+from jqmaster.api.services import OTHER_NAMESPACES, MasterCondition
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.errors import JqmasterError
-from jqmaster.net.certificate_ends import certificate_ends_s
-from jqmaster.service.operations.metrics import OwnFacts
 from jqmaster.service.operations.stats import StoreState
 
 READY_WITHIN_S: Final = 2.0
@@ -122,7 +117,7 @@ class ReadinessCheck:
     def _duty_faults(self) -> dict[str, str]:
         """Return the faults for answers that all readers get alike. Some may not know of other namespaces."""
         fault = "other namespaces are not served here; `jqmaster namespaces` tells which, and why"
-        return {**self._own_duty_faults(), **({"other_namespaces": fault} if self._others() else {})}
+        return {**self._own_duty_faults(), **({OTHER_NAMESPACES: fault} if self._others() else {})}
 
     def store_state(self) -> StoreState:
         report = self._health.report
@@ -134,25 +129,4 @@ class ReadinessCheck:
             max_memory_bytes=report.memory_max_bytes,
             faults=list(self._health.faults.values()),
             duty_faults=list(self._duty_faults().values()),
-        )
-
-    def own_facts(self, connections: int) -> OwnFacts:
-        """Return the figures of this process for the metrics. `connections`: the number of its clients'
-        connections."""
-        report, leader = self._health.report, self._shard.leader
-        return OwnFacts(
-            is_leader=leader.leadership is not None,
-            times_led=leader.times_led,
-            connections=connections,
-            faults=[*self._health.faults, *(["process"] if self._shard.services.faults.reason else [])],
-            duty_faults=list(self._duty_faults()),
-            memory_used_bytes=report.memory_used_bytes,
-            memory_max_bytes=report.memory_max_bytes,
-            settings_version=self._shared.live.version,
-            labels={
-                "version": __version__,
-                "master_id": self._shared.master_id,
-                "node_id": self._shared.settings.node_id or socket.gethostname(),
-            },
-            certificate_ends_s=partial(certificate_ends_s, self._shared.settings),
         )

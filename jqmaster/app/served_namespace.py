@@ -22,6 +22,7 @@ from jqmaster.errors import (
 )
 from jqmaster.lifecycle import running
 from jqmaster.runtime.leadership.hand_over import LedNamespace
+from jqmaster.service.operations.metrics import Metrics
 from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,11 @@ class ServedNamespace:
     def led(self) -> LedNamespace | None:
         """See `ServedShard.led`."""
         return self._open.shard.led if self._open else None
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The metrics of the namespace; None: it is not open."""
+        return self._open.metrics if self._open else None
 
     @property
     def fault(self) -> str | None:

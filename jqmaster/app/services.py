@@ -16,7 +16,6 @@ from jqmaster.api.services import (
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
-from jqmaster.domain.operations.latency import Traffic
 from jqmaster.service.calendars.editor import CalendarEditor
 from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.challenges.forms import ChallengeForms
@@ -46,9 +45,9 @@ from jqmaster.service.operations.agent_turns import AgentTurns
 from jqmaster.service.operations.demand import DemandService
 from jqmaster.service.operations.health import HealthService
 from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.metrics_page import MetricsPage, Served
 from jqmaster.service.operations.search_turns import SearchTurns
 from jqmaster.service.operations.stats import StatsService
-from jqmaster.service.operations.store_facts import StoreFactsReader
 from jqmaster.service.personal_data.erasure import PersonalDataErasure
 from jqmaster.service.personal_data.search import PersonalDataSearch
 from jqmaster.service.targets.editor import TargetEditor
@@ -68,10 +67,10 @@ from jqmaster.store.personal_data.holdings import HoldingStore
 
 
 class RequestServices:
-    """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
-    clients' connections to the server; `registry_faults` returns what is wrong with the registry of namespaces;
-    `others`, why other namespaces are not served, by name; `serves_others`, whether this process serves another one.
-    `namespaces`: the services for all namespaces, which only the default one has."""
+    """The services that only requests use. `admit_url` checks the address of a worker; `registry_faults` returns what
+    is wrong with the registry of namespaces; `others`, why other namespaces are not served, by name; `serves_others`,
+    whether this process serves another one. `namespaces`: the services for all namespaces, which only the default one
+    has. `measured`: see `served` of `MetricsPage`."""
 
     def __init__(
         self,
@@ -80,11 +79,12 @@ class RequestServices:
         *,
         identity: Identity,
         admit_url: Callable[[str], Awaitable[str]],
-        connections: Callable[[], int],
+        metrics: Metrics,
         registry_faults: Callable[[], dict[str, str]] = dict,
         others: Callable[[], dict[str, str]] = dict,
         serves_others: Callable[[], bool] = lambda: False,
         namespaces: NamespaceServices | None = None,
+        measured: Callable[[], Served] = dict,
     ) -> None:
         self._shared = shared
         self._shard = shard
@@ -93,9 +93,10 @@ class RequestServices:
         self._demand_store = DemandStore(shard.services.link)
         self._identity = identity
         self._admit_url = admit_url
-        self._connections = connections
+        self._metrics = metrics
         self._namespaces = namespaces
         self._readiness = ReadinessCheck(shared, shard, registry_faults, others, serves_others)
+        self._measured = measured
         self.waiting = WaitingPlaces(shared.portions.waiting)
         self.masters = MasterService(
             self._stores.masters, self._stores.leadership, shared.policies.pace, order=shard.order.of
@@ -129,11 +130,7 @@ class RequestServices:
         """Return all services for the handlers. `is_alone`: `/readyz` speaks for this namespace, although it is the
         default one."""
         services, stores, clock = self._services, self._stores, self._shared.clock
-        audit, traffic, turns = (
-            AuditStore(services.link),
-            Traffic(),
-            PreviewTurns(clock, self._shared.portions.previews),
-        )
+        audit, turns = AuditStore(services.link), PreviewTurns(clock, self._shared.portions.previews)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)
         return self._of_process(is_alone=is_alone)(
             enqueue=services.enqueue,
@@ -193,8 +190,8 @@ class RequestServices:
             personal_data=self._make_personal_data(),
             breakers=lambda: services.fleet.breaker_states() if self._shard.leader.leadership else {},
             store_time_ms=services.store_time_ms,
-            traffic=traffic,
-            metrics=self._make_metrics(constraints, traffic),
+            traffic=services.traffic,
+            metrics=MetricsPage(self._metrics, self._measured if not is_alone else dict),
         )
 
     def _of_process(self, *, is_alone: bool) -> partial[Services]:
@@ -319,30 +316,6 @@ class RequestServices:
             quota=self._services.quotas.streams,
             access=policies.listeners,
             waiting=self.waiting,
-        )
-
-    def _make_metrics(self, constraints: ConstraintReader, traffic: Traffic) -> Metrics:
-        stores = self._stores
-        facts = StoreFactsReader(
-            stores.inspector,
-            stores.workers,
-            constraints,
-            stores.leadership,
-            stores.history,
-            demand=self._demand_store,
-            logs=stores.logs,
-            log_retention_ms=self._shared.policies.log_retention_ms
-            if self._shared.settings.log_archive_url
-            else None,
-            stale_ms=self._shared.policies.stale_ms,
-        )
-        return Metrics(
-            self._services.tally,
-            traffic,
-            (self._services.store.client, self._services.store.reserve),
-            figures=self._services.figures,
-            own=lambda: self._readiness.own_facts(self._connections()),
-            ask_store=facts.read,
         )
 
 

@@ -11,6 +11,7 @@ from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import Stores
 from jqmaster.config import Durability
+from jqmaster.domain.operations.latency import Traffic
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import RateLimitedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -97,9 +98,8 @@ class ShardServices:
         self.faults = faults
         self.health = store.health
         self.link = link
-        # The metrics read both, too.
-        self.tally = Tally()
-        self.figures = ProcessFigures()
+        # The metrics read these, too.
+        self.traffic, self.tally, self.figures = Traffic(), Tally(), ProcessFigures()
         self.stores = stores = Stores.on(
             link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
         )

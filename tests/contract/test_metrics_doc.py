@@ -89,7 +89,13 @@ def alerts() -> list[dict[str, Any]]:
 def test_what_is_asked_for_exists(query: str) -> None:
     assert named(query) <= series()
     assert recorded_in(query) <= {rule["record"] for rule in rules() if "record" in rule}
-    known = {label for info in METRICS.values() for label in info.labels} | {"job", "instance", "le", "slo"}
+    known = {label for info in METRICS.values() for label in info.labels} | {
+        "job",
+        "instance",
+        "le",
+        "slo",
+        "namespace",
+    }
     assert labels_of(query) <= known
     assert query.count("(") == query.count(")")
 
@@ -100,6 +106,15 @@ def test_the_dashboard_and_the_alerts_show_every_metric_of_ours() -> None:
     for info in METRICS.values():
         stands = {name for name in asked if name.startswith(info.name)}
         assert stands or info.name in ("jqmaster_settings_version",), info.name
+
+
+@for_each("rule", rules(), ids=lambda rule: str(rule.get("alert") or rule["record"]))
+def test_a_rule_does_not_add_namespaces_up(rule: dict[str, Any]) -> None:
+    """Each aggregation of what concerns one namespace is by namespace."""
+    of_process = [info.name for info in METRICS.values() if not info.is_by_namespace]
+    if any(not name.startswith(tuple(of_process)) for name in named(rule["expr"])):
+        kept = re.findall(r"\b(?:sum|max|min)\b(?: by \(([^)]*)\))?", rule["expr"])
+        assert all("namespace" in labels.split(", ") for labels in kept), rule["expr"]
 
 
 def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:

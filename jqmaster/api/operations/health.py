@@ -6,6 +6,7 @@ from typing import Final
 from jqmaster.api.encoding.negotiation import has_tag, negotiate, takes_gzip
 from jqmaster.api.http.endpoint import STORE, Call, Reply
 from jqmaster.api.http.security_headers import DATA_HEADERS, NO_STORE
+from jqmaster.api.services import OTHER_NAMESPACES
 from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
@@ -37,7 +38,7 @@ async def readyz(call: Call) -> Reply:
         duty_faults = [*condition.duty_faults.values(), *seen]
     else:
         store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
-        duty_faults = [*condition.duty_faults, *(["other_namespaces"] if others else [])]
+        duty_faults = [*condition.duty_faults, *([OTHER_NAMESPACES] if others else [])]
     body = {
         "status": "not_ready" if condition.faults else "ready",
         "durability": condition.durability,
@@ -64,4 +65,5 @@ async def openapi(call: Call) -> Reply:
 
 async def metrics(call: Call) -> Reply:
     call.query()
-    return Reply(200, await call.services.metrics.text(), media_type=CONTENT_TYPE.encode())
+    text = await call.services.metrics.text(call.known.namespaces_with(Scope.READ))
+    return Reply(200, text, media_type=CONTENT_TYPE.encode())

@@ -22,6 +22,10 @@ class Latency:
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.sum_s += seconds
 
+    def merge(self, other: "Latency") -> None:
+        self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        self.sum_s += other.sum_s
+
 
 class Latencies(dict[KeyT, Latency], Generic[KeyT]):
     """Durations by kind of call. A new kind is added on first use; the caller must keep them few."""
@@ -44,6 +48,11 @@ class RouteTraffic:
         self.answers[status] = self.answers.get(status, 0) + 1
         self.latency.add(seconds)
 
+    def merge(self, other: "RouteTraffic") -> None:
+        for status, count in other.answers.items():
+            self.answers[status] = self.answers.get(status, 0) + count
+        self.latency.merge(other.latency)
+
 
 class Traffic:
     """HTTP requests that this process answered, by method and route. Routes are templates, so there are few."""
@@ -56,3 +65,7 @@ class Traffic:
     def of(self, method: str, route: str) -> RouteTraffic:
         """Return the durations to add to."""
         return self.routes.setdefault((method, route), RouteTraffic())
+
+    def merge(self, other: "Traffic") -> None:
+        for (method, route), traffic in other.routes.items():
+            self.of(method, route).merge(traffic)

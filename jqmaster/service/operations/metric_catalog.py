@@ -15,6 +15,28 @@ class MetricInfo:
     labels: tuple[str, ...]
     text: str
 
+    @property
+    def is_by_namespace(self) -> bool:
+        """Return whether it concerns one namespace, and not the whole process."""
+        return self.name not in _OF_PROCESS
+
+
+_OF_PROCESS: Final = frozenset(
+    {
+        "jqmaster_http_request_seconds",
+        "jqmaster_http_connections",
+        "jqmaster_store_round_trip_seconds",
+        "jqmaster_store_script_calls",
+        "jqmaster_store_failures",
+        "jqmaster_certificate_expiry_timestamp_seconds",
+        "jqmaster_settings_version",
+        "jqmaster_info",
+    }
+)
+# The sentence of what is in the store, and what is true instead if there are several namespaces.
+SAME_EVERYWHERE: Final = "Every master reports the same value."
+FROM_LEADER: Final = "Only the master that leads the namespace reports it."
+
 
 METRICS: Final = {
     info.name: info
@@ -120,6 +142,9 @@ METRICS: Final = {
                    "connection."),
         MetricInfo("jqmaster_store_script_calls", "counter", ("script",), "Calls of scripts."),
         MetricInfo("jqmaster_store_failures", "counter", ("script",), "Round trips that failed."),
+        MetricInfo("jqmaster_namespace_up", "gauge", (),
+                   "1 if this master serves the namespace, and its store answers. Missing as long as there is one "
+                   "namespace."),
         MetricInfo("jqmaster_store_up", "gauge", (), "1 if the store answers this master."),
         MetricInfo("jqmaster_store_memory_bytes", "gauge", (), "Memory that the store uses."),
         MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (),

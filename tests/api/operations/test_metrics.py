@@ -101,6 +101,8 @@ async def test_what_happened_is_counted(api: Api) -> None:
             "jqmaster_certificate_expiry_timestamp_seconds",
             "jqmaster_store_memory_max_bytes",
             "jqmaster_store_failures",
+            # It has values once there are several namespaces, as tests/app/test_namespace_metrics.py shows.
+            "jqmaster_namespace_up",
             # They have values once there is a target, as tests/api/targets shows.
             "jqmaster_target_requests",
             "jqmaster_target_request_seconds",
