@@ -43,9 +43,8 @@ class ReadinessCheck:
         self._shared = shared
         self._shard = shard
         self._health = shard.services.health
-        # Since when there is no leader; None: the last check found one. At the start, a lack of a leader counts at
-        # once.
-        self._leaderless_since_s: float | None = -math.inf
+        # Since when there is no leader; None: the last check found one, or there was none yet.
+        self._leaderless_since_s: float | None = None
 
     async def of_process(self) -> MasterCondition:
         """Return the condition for callers who ask whether this process is useful. It is as long as it serves other
@@ -100,14 +99,15 @@ class ReadinessCheck:
         """Return whether no master has led for longer than a change of leaders takes.
 
         All masters notice the lack of a leader at once. If all became unready for that moment, a load balancer would
-        have no endpoint left.
+        have no endpoint left. While this master has not seen any leader yet, the lack counts at once. The first check
+        may come long after that, in the middle of a change of leaders.
         """
         if await self._shard.services.stores.leadership.current() is not None:
             self._leaderless_since_s = None
             return False
         now_s = self._shared.clock.monotonic_s()
         if self._leaderless_since_s is None:
-            self._leaderless_since_s = now_s
+            self._leaderless_since_s = now_s if self._shard.has_seen_leader else -math.inf
         change_s = CHANGE_OF_LEADERS_TTLS * self._shared.settings.leader_ttl_s
         return now_s - self._leaderless_since_s >= change_s
 

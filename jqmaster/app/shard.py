@@ -128,6 +128,11 @@ class ServedShard:
         return {**self._sub_leader.leader_faults, **self.services.duty_faults()}
 
     @property
+    def has_seen_leader(self) -> bool:
+        """Return whether this master has led, or seen another one lead."""
+        return self.leader.times_led > 0 or self._sub_leader.has_seen_leader
+
+    @property
     def led(self) -> LedNamespace | None:
         """The lead that this master may hand over; None: it does not lead."""
         return LedNamespace(self.leader, self.services.stores.masters) if self.leader.leadership else None

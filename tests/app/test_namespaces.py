@@ -270,6 +270,25 @@ async def test_a_master_that_stops_gives_the_leads_of_its_namespaces_back(
 
 @pytest.mark.system
 @pytest.mark.req("D20")
+async def test_a_change_of_leaders_is_no_fault_although_nobody_has_asked_before(
+    installation: Installation,
+) -> None:
+    await installation.put("shop")
+    led = await wait_until(lambda: installation.master.namespaces.led().get("shop"), what="shop is led")
+    await led.leader.stop()
+    try:
+        shop = installation.api("shop")
+        assert (await shop.call("GET", "/readyz"))[0] == 200
+
+        async def faults() -> Any:
+            status, answer = await shop.call("GET", "/readyz")
+            return status == 503 and answer["faults"]
+
+        assert await wait_until(faults, what="the lack of a leader lasts") == ["no master leads"]
+    finally:
+        await led.leader.start()
+
+
 async def test_namespaces_on_a_cluster_are_spread_over_its_nodes(
     store_server: StoreServer, tmp_path: Path
 ) -> None:

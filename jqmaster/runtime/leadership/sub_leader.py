@@ -35,6 +35,8 @@ class SubLeader(PeriodicLoop):
     `order`: in which masters should lead, if the installation has several namespaces. Then the first of them takes a
     free lock at once, the second at its next check, and the others when the lock has been free for its lifetime.
 
+    `has_seen_leader`: whether any check found a leader.
+
     `leader_faults`: by name, the faults of the leader's side duties; empty if this master leads.
     """
 
@@ -67,6 +69,7 @@ class SubLeader(PeriodicLoop):
         self._calm_until_s = self._look_due_s = float("-inf")
         self._free_since_s: float | None = None
         self.is_standby = False
+        self.has_seen_leader = False
         self.leader_faults: Mapping[str, str] = {}
 
     def take(self, answer: BeatAnswer, sent_at_s: float) -> None:
@@ -113,13 +116,14 @@ class SubLeader(PeriodicLoop):
     async def _look(self) -> None:
         if self._leader.leadership:
             self._known, self.is_standby, self.leader_faults, self._free_since_s = None, False, {}, None
+            self.has_seen_leader = True
             return
         masters = await self._store.look()
         if masters.leadership is None:
             self._known, self.leader_faults = None, {}
             self._look_at_free_lock(masters)
             return
-        self._free_since_s = None
+        self._free_since_s, self.has_seen_leader = None, True
         self.is_standby = self._master_id == sub_leader(
             masters.seen,
             masters.leadership.master_id,
