@@ -57,6 +57,7 @@ OWN_PATHS: Final = frozenset(
 MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
 
+_GROUP_ROLE = re.compile(r".+=(viewer|operator|admin)(@[a-z][a-z0-9-]{1,38})?", re.DOTALL)
 _QUOTA = re.compile(
     r"(waiting_jobs|waiting_bytes|pushes_per_s|argument_bytes|workers|streams)=[1-9][0-9]{0,11}"
 )
@@ -290,8 +291,9 @@ class Settings(BaseSettings):
     group_roles: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         max_length=1000,
-        description="Roles of the groups that the provider or the proxy names, as `GROUP=ROLE`. The roles are viewer, "
-        "operator and admin; the highest one of a person counts.",
+        description="Roles of the groups that the provider or the proxy names, as `GROUP=ROLE`, or as "
+        "`GROUP=ROLE@NAMESPACE` for a role in that namespace alone. The roles are viewer, operator and admin; the "
+        "highest one of a person counts.",
     )
     default_role: Literal["viewer", "operator", "admin"] | None = Field(
         None,
@@ -882,9 +884,10 @@ class Settings(BaseSettings):
     @classmethod
     def _are_group_roles(cls, entries: list[str]) -> list[str]:
         for entry in entries:
-            group, sign, role = entry.rpartition("=")
-            if not group or not sign or role not in ("viewer", "operator", "admin"):
-                raise ValueError(f"{entry[:100]}: expected GROUP=ROLE, with viewer, operator or admin")
+            if not _GROUP_ROLE.fullmatch(entry):
+                raise ValueError(
+                    f"{entry[:100]}: expected GROUP=ROLE or GROUP=ROLE@NAMESPACE, with viewer, operator or admin"
+                )
         return entries
 
     @field_validator("namespace_quotas")

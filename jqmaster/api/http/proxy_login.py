@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.api.encoding.negotiation import Fields
-from jqmaster.domain.identity.access import ROLE_SCOPES, Principal
+from jqmaster.domain.identity.access import Principal
 from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.domain.identity.group_roles import GroupRoles
 from jqmaster.errors import ForbiddenError
@@ -63,10 +63,10 @@ class ProxyLogin:
         if not 0 < len(name) <= MAX_NAME or not name.isprintable():
             raise ForbiddenError("the proxy gives the person no usable name", code="no_login_name")
         groups = [group.strip() for group in _text(fields.get(self._groups_field, b"")).split(",")]
-        role = self._rules.roles.role_of(groups)
-        if role is None:
+        roles = self._rules.roles.roles_of(groups)
+        if roles is None:
             raise ForbiddenError(f"{name} is in no group that has a role", code="no_role")
-        return Principal(PREFIX + name, ROLE_SCOPES[role])
+        return roles.principal(PREFIX + name)
 
     def _fault(
         self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None

@@ -1,29 +1,46 @@
 """Roles of people by the groups that another system puts them into."""
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jqmaster.domain.identity.access import Role
+from jqmaster.domain.identity.access import ROLE_SCOPES, Principal, Role
+from jqmaster.domain.namespaces.namespace import NAME_PATTERN
 
 # The highest role first. It wins if several groups of a person have roles.
 _RANKED: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 
+# A group's name may itself contain `=` and `@`, as directory names do (`cn=admins,ou=groups`).
+_ENTRY: Final = re.compile(
+    rf"(?P<group>.+)=(?P<role>viewer|operator|admin)(@(?P<namespace>{NAME_PATTERN.strip('^$')}))?", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRoles:
+    """The roles of a person: `role` in all namespaces, and further ones in single namespaces."""
+
+    role: Role
+    by_namespace: Mapping[str, Role] = field(default_factory=dict)
+
+    def principal(self, name: str, lineage: str = "") -> Principal:
+        """Return the person as a caller."""
+        return Principal(name, ROLE_SCOPES[self.role], lineage=lineage).with_roles(self.by_namespace)
+
+
 class GroupRoles:
-    """The role of each group, and the default role of people who are in none."""
+    """The roles of each group, and the default role of people who are in none."""
 
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
-        """`entries`: each `GROUP=ROLE`. Raise ValueError for an entry of another form, or a group that is named twice
-        with different roles."""
-        self._roles: dict[str, Role] = {}
+        """`entries`: each `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone. Raise ValueError
+        for an entry of another form, or a group that has different roles in the same place."""
+        # By group, the role by namespace; by "", the one in all of them.
+        self._roles: dict[str, dict[str, Role]] = {}
         for text in entries:
-            # A group's name may itself contain `=`, as directory names do (`cn=admins,ou=groups`).
-            group, sign, role = text.rpartition("=")
-            if not group or not sign or role not in _RANKED:
-                raise ValueError(
-                    f"{text[:100]}: expected GROUP=ROLE, with one of {', '.join(reversed(_RANKED))}"
-                )
-            if self._roles.setdefault(group, Role(role)) != role:
+            group, role, namespace = _parsed(text)
+            if self._roles.setdefault(group, {}).setdefault(namespace, role) != role:
                 raise ValueError(f"the group {group[:100]} has two roles")
         self._default = Role(default) if default else None
 
@@ -36,10 +53,26 @@ class GroupRoles:
         """Return the groups that have a role, each once."""
         return sorted({group for group in groups if group in self._roles})
 
-    def role_of(self, groups: Iterable[str]) -> Role | None:
-        """Return the highest role of these groups, or the default; None: they give no role."""
-        found = {self._roles[group] for group in groups if group in self._roles}
-        return next((role for role in _RANKED if role in found), self._default)
+    def roles_of(self, groups: Iterable[str]) -> PersonRoles | None:
+        """Return the highest role of these groups in each place. The default holds for people who are in no group that
+        has a role. None: they have no role."""
+        found: dict[str, Role] = {}
+        for group in groups:
+            for namespace, role in self._roles.get(group, {}).items():
+                found[namespace] = min(role, found.get(namespace, role), key=_RANKED.index)
+        if not found:
+            return PersonRoles(self._default) if self._default else None
+        return PersonRoles(found.pop("", Role.NONE), found)
+
+
+def _parsed(text: str) -> tuple[str, Role, str]:
+    """Return the group, its role, and the namespace ("": all) of `GROUP=ROLE` or `GROUP=ROLE@NAMESPACE`. Raise
+    ValueError for another form."""
+    found = _ENTRY.fullmatch(text)
+    if found is None:
+        roles = ", ".join(reversed(_RANKED))
+        raise ValueError(f"{text[:100]}: expected GROUP=ROLE or GROUP=ROLE@NAMESPACE, with one of {roles}")
+    return found["group"], Role(found["role"]), found["namespace"] or ""
 
 
 def find_claim(claims: Mapping[str, Any], name: str) -> Any:

@@ -158,8 +158,8 @@ class ProviderLogins:
         self, who: str, found: "Identified", *, state: str, address: str, replaces: str | None
     ) -> str:
         groups = _texts(find_claim(found.claims, self.policy.groups_claim))
-        role = self.policy.group_roles.role_of(groups)
-        if role is None:
+        roles = self.policy.group_roles.roles_of(groups)
+        if roles is None:
             raise ForbiddenError(
                 f"no group in the claim {self.policy.groups_claim} has a role ({len(groups)} groups)",
                 code="no_role",
@@ -169,7 +169,8 @@ class ProviderLogins:
         identity = hashlib.sha256(f"{self.provider.issuer}\0{subject}".encode()).hexdigest()[:32]
         after = {
             "by": "oidc",
-            "role": str(role),
+            "role": str(roles.role),
+            **({"namespaces": dict(roles.by_namespace)} if roles.by_namespace else {}),
             "groups": known[:20],
             "subject": subject[:255],
             "address": address,

@@ -87,9 +87,9 @@ class SessionService:
         elif kind == "oidc":
             grant = Grant.decode(found.credential)
             # Derive the role from this master's settings, which may have changed since the login.
-            role = self._group_roles.role_of(grant.groups) if grant and self._group_roles else None
-            if grant is not None and role is not None:
-                principal = Principal(found.subject, ROLE_SCOPES[role], lineage=f"oidc:{grant.identity}")
+            roles = self._group_roles.roles_of(grant.groups) if grant and self._group_roles else None
+            if grant is not None and roles is not None:
+                principal = roles.principal(found.subject, f"oidc:{grant.identity}")
         else:
             principal = self._configured.find(bytes.fromhex(name))
         if principal is None:
