@@ -15,12 +15,13 @@ from jqmaster.cli.console.groups import CommandGroup
 @dataclass(frozen=True)
 class CommandOnDemand:
     """One command. `place` is the `module:attribute` of its function, or of a group's Typer instance. `panel`: its part
-    of the help."""
+    of the help. `is_reading`: see `with_session`."""
 
     name: str
     place: str
     panel: str
     is_hidden: bool = False
+    is_reading: bool = False
 
     @property
     def module(self) -> str:
@@ -49,7 +50,13 @@ def _build(command: CommandOnDemand) -> Any:
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=command.name, hidden=command.is_hidden, rich_help_panel=command.panel)
     else:
-        around.command(command.name, hidden=command.is_hidden, rich_help_panel=command.panel)(found)
+        register = around.command(
+            command.name,
+            is_reading=command.is_reading,
+            hidden=command.is_hidden,
+            rich_help_panel=command.panel,
+        )
+        register(found)
     group: Any = get_command(around)
     return group.commands[command.name]
 

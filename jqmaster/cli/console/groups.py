@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from jqmaster.cli.console import exits
+from jqmaster.cli.console.all_namespaces import ALL, in_all_namespaces
 from jqmaster.cli.console.documents import document_in
 from jqmaster.cli.console.help_pages import CommandWithExamples, GroupWithExamples
 from jqmaster.cli.console.http import (
@@ -41,10 +42,11 @@ FileArgument = Annotated[
 ]
 
 
-def with_session(command: Function, *, has_namespace: bool = True) -> Function:
+def with_session(command: Function, *, has_namespace: bool = True, is_reading: bool = False) -> Function:
     """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
     options that describe it instead: the address, the namespace unless the command concerns the whole installation, the
-    token and the form of the output."""
+    token and the form of the output. `is_reading`: the command shows a list, or an object by `says_json`, and changes
+    nothing, so that `--namespace '*'` can run it in all namespaces."""
     signature = inspect.signature(command)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].annotation is not MasterSession:
@@ -53,6 +55,13 @@ def with_session(command: Function, *, has_namespace: bool = True) -> Function:
     @functools.wraps(command)
     def run(*arguments: Any, master: str = DEFAULT_MASTER, namespace: str | None = None, token: Path | None = None,
             as_json: bool = False, **options: Any) -> None:  # fmt: skip
+        if namespace == ALL:
+            if not is_reading:
+                exits.fail(exits.USAGE, f"--namespace '{ALL}' is for lists and `why`: name one namespace")
+            in_all_namespaces(
+                lambda http: command(http, *arguments, **options), master, token, as_json=as_json
+            )
+            return
         with MasterSession(master, token, namespace=namespace, as_json=as_json) as http:
             command(http, *arguments, **options)
 
@@ -77,14 +86,14 @@ class CommandGroup(typer.Typer):
         self._has_namespace = has_namespace
 
     def command(  # type: ignore[override]
-        self, name: str | None = None, **options: Any
+        self, name: str | None = None, *, is_reading: bool = False, **options: Any
     ) -> Callable[[Function], Function]:
-        """Register a command, as Typer does."""
+        """Register a command, as Typer does. `is_reading`: see `with_session`."""
 
         def register(command: Function) -> Function:
             options.setdefault("cls", CommandWithExamples)
             super(CommandGroup, self).command(name, **options)(
-                with_session(command, has_namespace=self._has_namespace)
+                with_session(command, has_namespace=self._has_namespace, is_reading=is_reading)
             )
             return command
 
@@ -94,8 +103,8 @@ class CommandGroup(typer.Typer):
         """Register the command `list`, which also runs if no command is given. `text` is the help of the group."""
 
         def register(command: Function) -> Function:
-            self.command("list")(command)
-            listing = with_session(command, has_namespace=self._has_namespace)
+            self.command("list", is_reading=True)(command)
+            listing = with_session(command, has_namespace=self._has_namespace, is_reading=True)
 
             def group(context: typer.Context, **options: Any) -> None:
                 if context.invoked_subcommand is None:

@@ -34,7 +34,7 @@ NamespaceOption = Annotated[
         "--namespace",
         "-n",
         envvar="JQMASTER_NAMESPACE",
-        help="Namespace at this master. Default: default.",
+        help="Namespace at this master. '*': all, for lists and why. Default: default.",
         rich_help_panel=_PANEL,
     ),
 ]

@@ -59,6 +59,66 @@ async def shell(store_server: StoreServer, tmp_path: Path) -> AsyncIterator[Shel
     await forget(store_server.url, one.tag)
 
 
+async def test_lists_and_why_take_all_namespaces_together(shell: Shell) -> None:
+    await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+    here, there = await shell.enqueue(), await shell.enqueue("-n", "shop")
+    lines = (await shell.says("jobs", "-n", "*")).splitlines()
+    assert [line.split()[:4] for line in lines] == [
+        ["NAMESPACE", "ID", "NAME", "STATE"],
+        ["default", here, "work", "ready"],
+        ["shop", there, "work", "ready"],
+    ]
+    found = [json.loads(line) for line in (await shell.says("jobs", "--json", "-n", "*")).splitlines()]
+    assert [(one["namespace"], one["id"]) for one in found] == [("default", here), ("shop", there)]
+    workers = await shell.says("workers", JQMASTER_NAMESPACE="*")
+    assert workers.startswith("NAMESPACE  ")
+    # A job is found wherever it is.
+    told = await shell.says("why", there, "-n", "*")
+    assert told.startswith(f"In shop:\n{there} is ready")
+    assert json.loads(await shell.says("why", there, "--json", "-n", "*"))["namespace"] == "shop"
+    nowhere = await shell.run("why", "0199aaaa-0000-7000-8000-000000000000", "-n", "*")
+    assert (nowhere.exit_code, nowhere.stderr) == (3, "no open namespace has it\n")
+    backlog = await shell.says("why", "-n", "*")
+    assert re.findall(r"^In (\w+):$", backlog, re.MULTILINE) == ["default", "shop"]
+    # What changes something, and what belongs to the installation, takes no '*'.
+    for words in (("enqueue", "work"), ("constraints", "delete", "x"), ("job", here)):
+        refused = await shell.run(*words, "-n", "*")
+        assert refused.exit_code == 2, words
+        assert "name one namespace" in refused.output
+    elsewhere = await shell.run("jobs", "-n", "*", JQMASTER_URL=f"{shell.url}/ns/shop")
+    assert elsewhere.exit_code == 2
+    # One that is closed is left out.
+    await shell.says("namespaces", "close", "shop")
+    lines = (await shell.says("jobs", "-n", "*")).splitlines()
+    assert [line.split()[0] for line in lines] == ["NAMESPACE", "default"]
+
+
+async def test_a_namespace_that_cannot_answer_does_not_hide_the_others(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    other = StoreServer()
+    with started(other):
+        stores = {"b": {"redis_url": other.url}}
+        async with master_on(store_server.url, data_dir=tmp_path, stores=stores, store_timeout_s=1.0) as (
+            master,
+            _,
+        ):
+            shell = Shell(master)
+            await shell.says("namespaces", "create", "shop", "--tag", shell.tag, "--store", "b")
+            here = await shell.enqueue()
+            await shell.enqueue("-n", "shop")
+            other.stop()
+
+            async def is_missing() -> Any:
+                done = await shell.run("jobs", "-n", "*")
+                return done if done.exit_code != 0 else None
+
+            done = await wait_until(is_missing, what="shop is away")
+            assert done.exit_code == 5
+            assert here in done.stdout
+            assert "The namespace shop is missing" in done.stderr
+
+
 async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     created = await shell.says("namespaces", "create", "shop", "--tag", shell.tag, "--title", "The shop")
     assert created == f"shop  created  in store default, with the tag {shell.tag}\n"
