@@ -14,6 +14,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.shard import Shard
 from tests.support import real_time
+from tests.support.master import Api
 from tests.support.namespaces import Installation, installed
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -91,3 +92,26 @@ async def test_a_master_that_does_not_reach_a_store_leads_nothing_there(
             return await leaders(installation, other) == wanted
 
         await wait_until(is_spread, timeout_s=40, what="the leads are spread")
+
+
+async def test_a_master_whose_configuration_lacks_a_store_serves_the_other_ones(
+    installation: Installation, other: StoreServer
+) -> None:
+    first = installation.master.id
+    async with joined(installation, stores={}) as second, contextlib.AsyncExitStack() as stack:
+        pay, shop, whole = [Api(f"{second.server.url}{path}") for path in ("/ns/pay", "/ns/shop", "")]
+        for api in (pay, shop, whole):
+            stack.push_async_callback(api.http.aclose)
+        wanted = owners(STORES, [first, second.id])
+        wanted |= {name: first for name, store in STORES.items() if store == "b"}
+
+        async def is_spread() -> bool:
+            return await leaders(installation, other) == wanted
+
+        await wait_until(is_spread, timeout_s=40, what="the leads are spread")
+        status, problem = await shop.call("GET", "/api/jobs")
+        assert (status, problem["code"]) == (503, "namespace_faulted")
+        assert (await pay.call("GET", "/api/jobs"))[0] == 200
+        status, ready = await whole.call("GET", "/readyz")
+        assert status == 200
+        assert any("no store b is configured" in fault for fault in ready["duty_faults"])
