@@ -75,7 +75,7 @@ async def test_mails_and_messages_of_a_namespace_lead_to_it(
             assert all(link.startswith(HERE) for link in found), found
             for link in (f"{HERE}#/job?id={failing}", opened["callback_url"]):
                 assert any(one.startswith(link) for one in found), (link, found)
-            # Whoever follows a link with the namespace gets there.
+            # A link with the namespace leads there.
             answered = await one.api().http.post(
                 f"/ns/shop/callbacks/{opened['request_id']}", json={"choice": "approve"}
             )

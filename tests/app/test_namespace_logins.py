@@ -68,7 +68,7 @@ async def test_a_proxy_names_a_group_with_a_role_in_one_namespace(
             for path in ("", "/ns/shop", "/ns/mail")
         }
         assert pushed == {"": 403, "/ns/shop": 201, "/ns/mail": 201}
-        # Who has a role in one namespace alone does not learn that another exists.
+        # A person with a role in one namespace alone does not learn that another exists.
         guest = {"Remote-User": "gus", "Remote-Groups": "guests"}
         assert await seen(proxy, guest) == {
             "default": (None, 404, 404),

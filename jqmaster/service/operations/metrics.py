@@ -146,7 +146,7 @@ class Metrics:
         *,
         is_up: bool,
     ) -> Iterator[Metric]:
-        """Return what concerns the namespace. `counts`: those of the tally, by the label that each name gets. `places`:
+        """Return the metrics of the namespace. `counts`: those of the tally, by the label that each name gets. `places`:
         see `of_store`. `is_up`: the store answers."""
         yield from _jobs(counts, self.tally.returned_offers)
         yield from self._definitions()
@@ -306,7 +306,7 @@ def values_by_name(facts: StoreFacts) -> dict[str, Mapping[str, int]]:
 
 
 def of_store(facts: StoreFacts, places: Mapping[str, int] | None = None) -> Iterator[Metric]:
-    """Return what the store holds. `places`: by each metric of `values_by_name`, how many names may have samples of
+    """Return the figures of the store. `places`: by each metric of `values_by_name`, how many names may have samples of
     their own; None: as many as there may be."""
     most = places or dict.fromkeys(values_by_name(facts), MAX_NAMES)
     yield gauge("jqmaster_jobs_in_state", {(str(state),): count for state, count in facts.jobs.items()})

@@ -64,7 +64,7 @@ class ProcessCounts:
 
 
 def of_process(own: OwnFacts, meters: Iterable[StoreMeter], traffics: Iterable[Traffic]) -> Iterator[Metric]:
-    """Return what concerns the whole process. `meters` and `traffics` are added up."""
+    """Return the metrics of the whole process. `meters` and `traffics` are added up."""
     yield _request_seconds(traffics)
     yield from _store_calls(meters)
     yield gauge("jqmaster_http_connections", {(): own.connections})

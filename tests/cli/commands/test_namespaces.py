@@ -77,10 +77,10 @@ async def test_lists_and_why_take_all_namespaces_together(shell: Shell) -> None:
     assert told.startswith(f"In shop:\n{there} is ready")
     assert json.loads(await shell.says("why", there, "--json", "-n", "*"))["namespace"] == "shop"
     nowhere = await shell.run("why", "0199aaaa-0000-7000-8000-000000000000", "-n", "*")
-    assert (nowhere.exit_code, nowhere.stderr) == (3, "no open namespace has it\n")
+    assert (nowhere.exit_code, nowhere.stderr) == (3, "Error: no open namespace has it\n")
     backlog = await shell.says("why", "-n", "*")
     assert re.findall(r"^In (\w+):$", backlog, re.MULTILINE) == ["default", "shop"]
-    # What changes something, and what belongs to the installation, takes no '*'.
+    # Commands that change something, or show one object, take no '*'.
     for words in (("enqueue", "work"), ("constraints", "delete", "x"), ("job", here)):
         refused = await shell.run(*words, "-n", "*")
         assert refused.exit_code == 2, words

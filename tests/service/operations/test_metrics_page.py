@@ -1,4 +1,4 @@
-"""What several namespaces share in the metrics: labels for job names, and sums that never fall."""
+"""Several namespaces share labels for job names in the metrics, and sums that never fall."""
 
 import pytest
 
