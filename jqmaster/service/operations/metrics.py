@@ -146,8 +146,8 @@ class Metrics:
         *,
         is_up: bool,
     ) -> Iterator[Metric]:
-        """Return the metrics of the namespace. `counts`: those of the tally, by the label that each name gets. `places`:
-        see `of_store`. `is_up`: the store answers."""
+        """Return the metrics of the namespace. `counts`: those of the tally, by the label of each name. `places`: see
+        `of_store`. `is_up`: the store answers."""
         yield from _jobs(counts, self.tally.returned_offers)
         yield from self._definitions()
         yield from self._event_counts()

@@ -112,8 +112,8 @@ class MetricsPage:
 
 
 class NamePool:
-    """Gives job names labels of their own, as long as the whole process has fewer than `most`. The most used of the names that come
-    at once get theirs first. A name keeps its label, because counters may not go back."""
+    """Gives job names labels of their own, as long as the whole process has fewer than `most`. If many come at once,
+    the most used get theirs first. A name keeps its label, because counters may not go back."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
