@@ -2214,7 +2214,7 @@ var SETTINGS = {
   ],
   group_roles: [
     "グループのロール",
-    "プロバイダーまたはプロキシが伝えるグループのロールです (`GROUP=ROLE`)。ロールは viewer、operator、admin で、最も高いものが有効です。"
+    "プロバイダーまたはプロキシが伝えるグループのロールです (`GROUP=ROLE`)。`GROUP=ROLE@NAMESPACE` は、その名前空間だけのロールです。ロールは viewer、operator、admin で、最も高いものが有効です。"
   ],
   default_role: [
     "既定のロール",
