@@ -43,7 +43,7 @@ async def served(one: Installation) -> None:
 async def test_a_proxy_names_a_group_with_a_role_in_one_namespace(
     store_server: StoreServer, other: StoreServer, tmp_path: Path
 ) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "public_url": "https://jobs.example.org",
         "login_user_header": "Remote-User",
         "login_groups_header": "Remote-Groups",
