@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.operations.published_document import PublishedDocument
@@ -105,10 +104,6 @@ class PersonalDataServices:
 
     search: PersonalDataSearch
     erasure: PersonalDataErasure
-
-
-# The name of the fault that other namespaces are not served, for callers who may not know which.
-OTHER_NAMESPACES: Final = "other_namespaces"
 
 
 @dataclass(frozen=True, slots=True)

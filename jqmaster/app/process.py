@@ -15,7 +15,6 @@ from jqmaster.api.encoding.content import ContentReader
 from jqmaster.api.http.auth import AccessPolicy, Credentials, configured_tokens, is_loopback
 from jqmaster.api.http.namespace_paths import NAMESPACES, Application, NamespacePaths, RootPaths
 from jqmaster.api.http.server import MasterServer
-from jqmaster.api.services import OTHER_NAMESPACES
 from jqmaster.app.departure import Departure
 from jqmaster.app.measuring import shard_metrics
 from jqmaster.app.namespace_services import move_loop, namespace_services
@@ -32,7 +31,7 @@ from jqmaster.app.shared import Shared, call_contexts
 from jqmaster.app.store_set import StoreSet
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.config import Settings
-from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
+from jqmaster.domain.namespaces.namespace import DEFAULT, OTHER_NAMESPACES, Namespace
 from jqmaster.domain.namespaces.quotas import quotas_of
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component, LoopFailures

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from jqmaster.api.services import OTHER_NAMESPACES, MasterCondition
+from jqmaster.api.services import MasterCondition
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
-from jqmaster.domain.namespaces.namespace import DEFAULT
+from jqmaster.domain.namespaces.namespace import DEFAULT, OTHER_NAMESPACES
 from jqmaster.errors import JqmasterError
 from jqmaster.service.operations.stats import StoreState
 

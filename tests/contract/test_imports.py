@@ -62,7 +62,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "operations": {"", "jobs", "calendars.ending", "workers.worker"},
         "workers": {"operations.tally", "jobs.reserved_names"},
         "why": {"", "matching", "jobs", "constraints", "workers"},
-        "identity": set(),
+        "identity": {"namespaces.namespace"},
         "challenges": {""},
         "calendars": {"matching.checks"},
         "definitions": {"", "matching", "jobs", "calendars"},

@@ -6,8 +6,8 @@ from typing import Final
 from jqmaster.api.encoding.negotiation import has_tag, negotiate, takes_gzip
 from jqmaster.api.http.endpoint import STORE, Call, Reply
 from jqmaster.api.http.security_headers import DATA_HEADERS, NO_STORE
-from jqmaster.api.services import OTHER_NAMESPACES
 from jqmaster.domain.identity.access import Scope
+from jqmaster.domain.namespaces.namespace import OTHER_NAMESPACES
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
 # Clients ask again each time, and usually get 304.
