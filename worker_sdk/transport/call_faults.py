@@ -15,8 +15,8 @@ HUNG_UP: Final = "it answered before: it may have restarted, or it, or a proxy, 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """Remedies of one kind of caller. `refused`: the question where nothing listens; `cafile` and `certfile`: the names
-    of the settings for the authorities that it trusts and for the certificate that it shows."""
+    """Remedies of one kind of caller. `refused`: the text for a refused connection; `cafile` and `certfile`: the
+    names of the settings for the authorities that it trusts and for the certificate that it shows."""
 
     refused: str
     cafile: str

@@ -496,7 +496,7 @@ class Worker(NoBlock):
             await self._end()
 
     async def _end(self) -> None:
-        """Stop the worker of a process that then ends, also because of an exception."""
+        """Stop the worker of a process that is about to end, even if an exception ends it."""
         if (node := self._node) is None:
             return
         try:

@@ -44,7 +44,7 @@ _DIGEST: Final = blake2b(digest_size=8)
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
-# The ID of a constraint with a weight begins with this, and no other that this release makes does. So scripts know from
+# The IDs of constraints with a weight begin with this. This release makes no other IDs that do. So scripts see from
 # the ID of a gate whether jobs have charges there.
 WEIGHTED_CID: Final = "ff"
 

@@ -76,7 +76,7 @@ class LiveStore:
         )
 
     def _reads(self) -> dict[str, list[tuple[Arg, ...]]]:
-        """Return the commands of a look, by the name of the fact that each replies."""
+        """Return the commands of a look, by the name of the fact that each reads."""
         k = self._keys
         worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         return {

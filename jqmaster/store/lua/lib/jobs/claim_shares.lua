@@ -53,7 +53,7 @@ local claim_shares = (function()
   local function has_room(count, bytes)
     while filling <= #open and (count >= full_at or bytes > full_at_bytes) do
       local share = open[filling]
-      -- A share that is full of bytes gives up the rest of its jobs.
+      -- A share that has reached its limit of bytes gets no more jobs.
       local unused = math.max(0, full_at - count)
       share.count, limit, full_at = share.limit - unused, limit - unused, full_at - unused
       filling = filling + 1
