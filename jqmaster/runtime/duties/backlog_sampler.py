@@ -12,7 +12,7 @@ from jqmaster.store.operations.history import BacklogSample, HistoryStore
 SAMPLE_S: Final = 2.0
 # The pause after a sample without ready jobs, unless a look finds some. It is so short that each minute has samples,
 # and that the last one has not expired.
-IDLE_SAMPLE_S: Final = 20.0
+IDLE_SAMPLE_S: Final = 50.0
 
 
 class BacklogSampler(LeaderLoop):

@@ -35,6 +35,8 @@ KEEP_GROUPS_MS: Final = 30 * 86_400_000
 KEEP_WORKERS_MS: Final = 600_000
 # The lifetime of a sample. A leader stores the next one long before it ends.
 BACKLOG_LIVES_MS: Final = 30_000
+# The same for one without ready jobs. It lives longer, because the next one of a quiet shard comes later.
+EMPTY_BACKLOG_LIVES_MS: Final = 75_000
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
 _VERSIONS_KEPT: Final = 5_000
@@ -181,10 +183,11 @@ class HistoryStore:
                 if waiting.startable_since_ms
             },
         ]
+        lives_ms = BACKLOG_LIVES_MS if backlog.whole.ready else EMPTY_BACKLOG_LIVES_MS
         await self._client.run(
             "put_backlog",
             (self._keys.epoch, self._keys.backlog),
-            (epoch, codec.pack(sample), BACKLOG_LIVES_MS),
+            (epoch, codec.pack(sample), lives_ms),
             replicas=0,
         )
 

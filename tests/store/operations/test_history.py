@@ -11,6 +11,7 @@ from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.operations.tally import COUNTED, OTHER, TOTAL, NameCounts
 from jqmaster.errors import StaleEpochError
+from jqmaster.runtime.duties.backlog_sampler import IDLE_SAMPLE_S
 from jqmaster.store.operations.history import (
     KEEP_GROUPS_MS,
     KEEP_MS,
@@ -232,6 +233,9 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
     await history.put_backlog(world.epoch, backlog)
     assert await history.backlog() == backlog
     assert 0 < await world.redis.pttl(world.shard.keys.backlog) <= 30_000
+    # The next sample of a quiet shard comes later.
+    await history.put_backlog(world.epoch, nothing)
+    assert await world.redis.pttl(world.shard.keys.backlog) > 1_000 * IDLE_SAMPLE_S + 10_000
     stale = await world.reelect()
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
