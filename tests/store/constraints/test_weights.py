@@ -295,6 +295,45 @@ async def test_a_damaged_gate_keeps_no_report_of_another_worker_from_its_answer(
     await world.redis.delete(key, k.charge_sums)
 
 
+@pytest.mark.parametrize("does_succeed", [True, False])
+async def test_a_damaged_gate_keeps_no_other_gate_of_the_job_from_settling(
+    constraints: ConstrainedWorld, does_succeed: bool
+) -> None:
+    world = constraints.world
+    limits = [
+        await constraints.limit(name, rate=(100, MINUTE_MS), key=key, weight=TOKENS)
+        for name, key in (
+            ("one", None),
+            ("two", None),
+            ("by-host", "argument.host"),
+            ("by-site", "argument.site"),
+        )
+    ]
+    await constraints.enqueue_many(of(*[5] * len(limits), host="h", site="s"))
+    worker = await world.worker()
+    jobs = await constraints.claim(worker)
+    values = {"by-host": "h", "by-site": "s"}
+    gates = [gate_id(one.cid, key_value(values[one.name]) if one.key else None) for one in limits]
+    for job, gate in zip(jobs, gates, strict=True):
+        key = world.shard.keys.starts(gate)
+        await world.redis.rename(key, f"{key}-aside")
+        await world.redis.rpush(key, "x")
+        sums = [int(await world.redis.get(world.shard.keys.started(one))) for one in gates]
+        told = UsedUnits(0, {"tokens": 2_000})
+        if does_succeed:
+            assert await world.settlements.settle_success(
+                worker, [(job.job_id, job.token, b"")], {job.job_id: told}
+            ) == [True]
+        else:
+            decision = Decision(JobState.FAILED, "failure", is_counted=True)
+            settlement = world.settlement(await world.get(job.job_id), job.token, decision)
+            assert await world.settlements.settle(worker, [replace(settlement, used=told)]) == [True]
+        await world.redis.rename(f"{key}-aside", key)
+        after = [int(await world.redis.get(world.shard.keys.started(one))) for one in gates]
+        assert after == [was - (0 if one == gate else 3_000) for one, was in zip(gates, sums, strict=True)]
+    assert await world.findings() == []
+
+
 # --- starts count from the call on
 
 
@@ -671,6 +710,41 @@ async def test_what_starts_between_an_observation_and_its_arrival_counts(
     world.pass_ms(9_000)
     assert await constraints.open_gates()
     assert await constraints.take(worker) == jobs[1:]
+
+
+@pytest.mark.parametrize("is_claimed_before", [True, False])
+@pytest.mark.parametrize("weight", [None, TOKENS])
+async def test_an_observation_counts_a_start_alike_before_and_after_its_report(
+    constraints: ConstrainedWorld, weight: Weight | None, is_claimed_before: bool
+) -> None:
+    """The other system has counted what was claimed before its answer, even if the call is dated after it."""
+    world = constraints.world
+    numbers = {}
+    for order in ("report-first", "observation-first"):
+        one = await constraints.limit(order, OF_A, rate=(100, MINUTE_MS), weight=weight)
+        await constraints.enqueue_many(of(10), "a")
+        worker = await world.worker("a")
+        gate, as_of_ms = gate_id(one.cid, None), world.now_ms
+        if is_claimed_before:
+            (job,) = await constraints.claim(worker, "a")
+            world.pass_ms(500)
+            as_of_ms = world.now_ms
+            world.pass_ms(500)
+        else:
+            world.pass_ms(500)
+            (job,) = await constraints.claim(worker, "a")
+            world.pass_ms(500)
+        if order == "observation-first":
+            assert await world.workers.observe(worker, gate, 50_000, 10_000, as_of_ms)
+            await report_call(constraints, worker, job, 100)
+        else:
+            await report_call(constraints, worker, job, 100)
+            assert await world.workers.observe(worker, gate, 50_000, 10_000, as_of_ms)
+        numbers[order] = await observed(constraints, gate)
+        assert await world.findings() == []
+        await constraints.remove(order)
+    own = 50_000 - (0 if is_claimed_before else 1_000 if weight is None else 10_000)
+    assert numbers == {"report-first": own, "observation-first": own}
 
 
 async def test_the_text_of_an_observation_of_a_former_release_is_read(constraints: ConstrainedWorld) -> None:

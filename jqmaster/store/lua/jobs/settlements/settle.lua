@@ -10,7 +10,6 @@
 --   call)] | unknown
 -- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
 -- include lib/clock.lua
--- include lib/lists.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
 -- include lib/constraints/charges.lua
@@ -34,11 +33,10 @@ for i = FIRST, #ARGV, WIDTH do
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
     local goes_on = attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), 0, history_entry)
-    -- An attempt that continues with its callbacks has not used everything yet. Its end settles. A damaged gate keeps
-    -- the estimate.
+    -- An attempt that continues with its callbacks has not used everything yet. Its end settles.
     if used and used[id] and not goes_on then
       local lane, own = lanes.home_of(head)
-      lists.alone(charges.settle_at, id, token_bytes, used[id], now_ms, lane.shared, own or lane.keyed)
+      charges.settle_at(id, token_bytes, used[id], now_ms, lane.shared, own or lane.keyed)
     end
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
     if held_gate ~= '' then gates.hold(held_gate, now_ms + tonumber(hold_ms)) end

@@ -107,10 +107,8 @@ for at = 1, #workers, WORKER_LENGTH do
       home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
       if home.has_gates then
         local own = home.brings_gates and record.own_gates(head) or nil
-        -- A damaged gate keeps the estimate. See `home_of`.
         if used and used[number] then
-          lists.alone(charges.settle_at, id, token_bytes, used[number], now_ms, home.lane.shared,
-            own or home.lane.keyed)
+          charges.settle_at(id, token_bytes, used[number], now_ms, home.lane.shared, own or home.lane.keyed)
         end
         lanes.free(home.lane, own, id)
       end

@@ -7,7 +7,8 @@
 --
 -- `charges:{gate}` has an entry for each running job, and `charge_sums` the sum of these for each gate. The same entry
 -- is in `starts:{gate}`, whose sum is `started:{gate}`. An entry is the token of the claim, followed by the charge as
--- text. So a claim that ends gives back exactly what it took, whatever its constraint says meanwhile.
+-- text. So a claim that ends gives back exactly what it took, whatever its constraint says meanwhile. If the start was
+-- moved to the time of its call, a space and the time of its claim follow in `starts:{gate}`.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MOST_SINCE = 16, 1000, 5000
@@ -26,7 +27,18 @@ local charges = lazily.made_by(function()
   local function text_of(number) return string.format('%.0f', number) end
 
   -- Returns the charge of an entry; 0 if the entry is from a master of an older release, which knew no weights.
-  local function charge_of(entry) return tonumber(sub(entry, TOKEN_LENGTH + 1)) or 0 end
+  local function charge_of(entry)
+    local text = sub(entry, TOKEN_LENGTH + 1)
+    return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
+  end
+
+  -- Returns the entry of a start that counts from its call on. `entry`: as it was before.
+  local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
+
+  -- Returns when the claim of a moved start was; nil if the start was not moved.
+  local function claimed_before(entry)
+    return tonumber(string.match(sub(entry, TOKEN_LENGTH + 1), '^%d* (%d+)$') or nil)
+  end
 
   -- A charge has at most 13 digits. Lua writes whole numbers of up to 14 digits exactly, and faster than `text_of`.
   local function entry_of(token_bytes, charge) return token_bytes .. charge end
@@ -143,14 +155,17 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Returns the sum of the starts that a gate remembers from an instant on. A gate without a weight counts jobs. If
-  -- there are very many charges, only the first are added up.
+  -- Returns the sum of the claims from an instant on whose starts a gate remembers; without a weight, it counts jobs.
+  -- A start that was moved to its call counts by its claim, as it did before its report. If there are very many starts,
+  -- only the first are added up; at a gate without a weight, all count.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
-    if not (limits and limits.weight_default) then return 1000 * redis.call('ZCOUNT', key, from, '+inf') end
-    local sum = 0
+    local has_weight = limits and limits.weight_default
+    local sum = has_weight and 0 or 1000 * redis.call('ZCOUNT', key, from, '+inf')
     for _, entry in ipairs(redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, MOST_SINCE)) do
-      sum = sum + charge_of(entry)
+      local is_earlier = (claimed_before(entry) or from_ms) < from_ms
+      if has_weight and not is_earlier then sum = sum + charge_of(entry) end
+      if is_earlier and not has_weight then sum = sum - 1000 end
     end
     return sum
   end
@@ -264,7 +279,9 @@ local charges = lazily.made_by(function()
   local function date(gate_id, token_bytes, called_ms, now_ms)
     local begun_ms, at_ms, period_ms = instants_of(gate_id, token_bytes, called_ms, now_ms)
     if not at_ms or at_ms == begun_ms then return end
-    redis.call('ZADD', tag .. 'starts:' .. gate_id, at_ms, token_bytes)
+    local key = tag .. 'starts:' .. gate_id
+    redis.call('ZADD', key, at_ms, moved(token_bytes, begun_ms or now_ms - period_ms))
+    if begun_ms then redis.call('ZREM', key, token_bytes) end
     keep_until(gate_id, at_ms, period_ms, now_ms)
   end
 
@@ -274,29 +291,36 @@ local charges = lazily.made_by(function()
     local charge = used[unit_of(gate_id) or ''] or before
     local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
     if not at_ms or charge == before and at_ms == begun_ms then return end
-    local key = tag .. 'starts:' .. gate_id
+    local key, after = tag .. 'starts:' .. gate_id, entry_of(sub(entry, 1, TOKEN_LENGTH), charge)
+    -- A start that comes back was claimed before the window began.
+    local claimed_ms = begun_ms or now_ms - period_ms
+    if at_ms ~= begun_ms then after = moved(after, claimed_ms) end
     -- Adds before it removes, because an empty key would lose its time to live.
-    redis.call('ZADD', key, at_ms, entry_of(sub(entry, 1, TOKEN_LENGTH), charge))
-    if begun_ms and charge ~= before then redis.call('ZREM', key, entry) end
+    redis.call('ZADD', key, at_ms, after)
+    if begun_ms then redis.call('ZREM', key, entry) end
     add_to_started(gate_id, begun_ms and charge - before or charge)
     if at_ms ~= begun_ms then
       -- Both keys expire in the same millisecond. The sum may be new, even if the starts are not.
       redis.call('PEXPIRE', tag .. 'started:' .. gate_id, keep_until(gate_id, at_ms, period_ms, now_ms))
     end
     if charge == before then return end
-    settle_observed(gate_id, begun_ms or at_ms, charge - before)
+    settle_observed(gate_id, claimed_ms, charge - before)
     if begun_ms and charge < before then lowered[gate_id] = true end
   end
 
-  -- Settles an attempt at all of its gates. `report`: the time of its last call (0: unknown), and what it used of each
-  -- unit, in thousandths.
+  local function settle_one(gate_id, id, token_bytes, used, called_ms, now_ms)
+    local entry = gate_ids.may_have_charges(gate_id) and entry_at(gate_id, id)
+    if entry then settle(gate_id, entry, used, called_ms, now_ms)
+    elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
+  end
+
+  -- Settles an attempt at all of its gates. A damaged gate keeps the estimate, and the others settle. `report`: the
+  -- time of its last call (0: unknown), and what it used of each unit, in thousandths.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do
       for _, gate_id in ipairs(ids) do
-        local entry = gate_ids.may_have_charges(gate_id) and entry_at(gate_id, id)
-        if entry then settle(gate_id, entry, used, called_ms, now_ms)
-        elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
+        lists.alone(settle_one, gate_id, id, token_bytes, used, called_ms, now_ms)
       end
     end
   end
