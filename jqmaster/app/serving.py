@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import gc
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
 from jqmaster.app.process import Master
 from jqmaster.app.served_store import ServedStore
@@ -21,6 +23,9 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
 
 logger = logging.getLogger(__name__)
+
+# After so many closed namespaces, the next garbage collection walks everything, and frees them.
+FREED_AT: Final = 50
 
 
 @contextlib.asynccontextmanager
@@ -140,8 +145,14 @@ async def serve(
 
 def _spare_open_namespaces(master: Master) -> None:
     """Exempt open namespaces from garbage collection. The collector would walk millions of objects of a thousand
-    namespaces, which stay, and stop the process for seconds, so that it loses its leads."""
+    namespaces, which stay, and stop the process for seconds, so that it loses its leads. Closed namespaces are freed
+    once there are `FREED_AT` of them."""
+    closed = itertools.count(1)
+
+    def note_closed() -> None:
+        if next(closed) % FREED_AT == 0:
+            gc.unfreeze()
+
     master.namespaces.on_opened = gc.freeze
-    # The next collection frees the closed one.
-    master.namespaces.on_closed = gc.unfreeze
+    master.namespaces.on_closed = note_closed
     gc.freeze()

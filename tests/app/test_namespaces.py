@@ -3,6 +3,7 @@ namespaces only."""
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import signal
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jqmaster.app import served_namespace
+from jqmaster.app import served_namespace, serving
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
@@ -404,3 +405,22 @@ async def test_a_stall_in_one_namespace_costs_no_other_a_connection(
         assert await going_on in (0, 1)  # the lock may have expired meanwhile
         for name in ("shop", "mail"):
             await installation.api(name).enqueue("work")
+
+
+async def test_open_namespaces_are_spared_by_garbage_collection_and_closed_ones_are_freed_in_the_end(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: done.append("unfreeze"))
+    monkeypatch.setattr(serving, "FREED_AT", 2)
+    serving._spare_open_namespaces(installation.master)
+    namespaces = installation.master.namespaces
+    for name in ("shop", "mail"):
+        await installation.put(name)
+        await installation.until_served(name)
+    assert done == ["freeze"] * 3
+    for name in ("shop", "mail"):
+        await installation.put(name, state="closed")
+        await wait_until(lambda name=name: not namespaces.is_serving(name), what=f"{name} is closed")
+    assert done == ["freeze"] * 3 + ["unfreeze"]
