@@ -71,9 +71,13 @@ class Behaviour:
 
 class FalseMaster:
     """Records `beats`, `reports`, `polls`, `registrations` and `faults`, and never removes any. `beat_s`: seconds
-    between two heartbeats."""
+    between two heartbeats. `namespace`: the one that it serves; it answers calls for others as a master whose store is
+    away."""
 
-    def __init__(self, *, lease_s: float = 4.0, beat_s: float | None = None) -> None:
+    def __init__(
+        self, *, lease_s: float = 4.0, beat_s: float | None = None, namespace: str | None = None
+    ) -> None:
+        self._prefix = f"/ns/{namespace}" if namespace else ""
         self.token = secrets.token_urlsafe(16)
         self.lease_s = lease_s
         self.heartbeat_interval_s = lease_s / 20 if beat_s is None else beat_s
@@ -140,6 +144,9 @@ class FalseMaster:
 
     async def _serve(self, request: RawMessage) -> RawReply | None:
         method, path, _ = request.first
+        if not path.startswith(f"{self._prefix}/"):
+            return self._answer(request, 503, _problem(503, "store_unavailable"))
+        path = path.removeprefix(self._prefix)
         if request.fields.get("authorization") != f"Bearer {self.token}":
             self.fault(f"{method} {path}: not `Authorization: Bearer TOKEN`")
             return self._answer(request, 401, _problem(401, "unauthorized"))

@@ -40,6 +40,10 @@ QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
 _QUICK_BEAT_S: Final = 0.25
 
 
+# The namespace whose store is away.
+_AWAY: Final = "away"
+
+
 class NoWorkerError(Exception):
     """No worker registered in time."""
 
@@ -53,15 +57,18 @@ async def ask_worker(
     is_quick: bool,
     wait_s: float,
     lease_s: float,
+    namespace: str | None = None,
     ready: Callable[[FalseMaster], None],
     told: Callable[[Result], None],
 ) -> list[Result]:
     """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` gets the master as
-    soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises
-    NoWorkerError."""
+    soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN.
+
+    `namespace`: the command finds in JQMASTER_WORKER_NAMESPACES that it is to work in this one, and in another one
+    whose store is away. Raises NoWorkerError."""
     # In quick mode nothing waits for a lease, but every question waits for a heartbeat.
     beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
-    master = FalseMaster(lease_s=lease_s, beat_s=beat_s)
+    master = FalseMaster(lease_s=lease_s, beat_s=beat_s, namespace=namespace)
     await master.start(host, port)
     process: asyncio.subprocess.Process | None = None
     try:
@@ -71,7 +78,12 @@ async def ask_worker(
         if command is not None:
             process = await asyncio.create_subprocess_exec(
                 *shlex.split(command),
-                env={**os.environ, "JQMASTER_URL": master.url, "JQMASTER_TOKEN": master.token},
+                env={
+                    **os.environ,
+                    "JQMASTER_URL": master.url,
+                    "JQMASTER_TOKEN": master.token,
+                    **({"JQMASTER_WORKER_NAMESPACES": f"{_AWAY} {namespace}"} if namespace else {}),
+                },
             )
         await _registered(master, process, wait_s)
         worker = WorkerUnderTest(master, process)

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from tests.clients import typescript
 from tests.clients.typescript import PACKAGE, run
 from tests.support import real_time
 from tests.support.master import PATIENT, master_on
+from tests.support.namespaces import installed
 from tests.support.pages import all_blocks
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 
 pytestmark = [
     typescript.NEEDED,
@@ -22,6 +24,14 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.xdist_group("typescript"),
 ]
+
+
+@pytest.fixture
+def other() -> Iterator[StoreServer]:
+    """Yield the second store of an installation."""
+    server = StoreServer()
+    with started(server):
+        yield server
 
 
 def own_tests(*names: str, **env: str) -> int:
@@ -46,7 +56,8 @@ def own_tests(*names: str, **env: str) -> int:
 @pytest.mark.req("S13", "J11", "M8")
 async def test_its_own_tests_pass_against_a_live_master(store_server: StoreServer) -> None:
     await asyncio.to_thread(typescript.build)
-    names = {path.name.removesuffix(".test.ts") for path in (PACKAGE / "test").glob("*.test.ts")} - {"faults"}
+    names = {path.name.removesuffix(".test.ts") for path in (PACKAGE / "test").glob("*.test.ts")}
+    names -= {"faults", "several"}
     async with master_on(store_server.url, **PATIENT) as (master, _):
         count = await asyncio.to_thread(own_tests, *sorted(names), JQMASTER_URL=master.server.url)
     assert count > 40
@@ -64,6 +75,20 @@ async def test_what_befalls_its_process_loses_no_job(store_server: StoreServer) 
     ):
         count = await asyncio.to_thread(own_tests, "faults", JQMASTER_URL=master.server.url)
     assert count == 5
+
+
+@pytest.mark.req("S13", "D29")
+async def test_one_worker_works_in_several_namespaces(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(typescript.build)
+    calm = {**PATIENT, "lease_ms": 6_000, "offer_ms": 2_000, "worker_stale_s": 5.0}
+    async with installed(store_server, other, tmp_path, **calm) as installation:
+        await installation.put("shop")
+        await installation.put("mail", "b")
+        await installation.until_served("shop", "mail")
+        count = await asyncio.to_thread(own_tests, "several", JQMASTER_URL=installation.url)
+    assert count == 8
 
 
 def programs_of(page: str, language: str) -> dict[str, str]:

@@ -161,6 +161,28 @@ def test_every_worker_passes_the_quick_kit() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.req("J11", "D29")
+def test_workers_of_several_namespaces_pass_the_quick_kit_in_one_while_another_is_away() -> None:
+    """Their registered address names the namespace, whose calls alone they prove, sign and answer there."""
+    workers = {"our push": OURS, "our pull": OURS}
+    if missing_tool(["node", "typescript"]) is None:
+        workers |= {f"typescript {way}": WORKERS[f"typescript {way}"][0] for way in QUICK}
+    with ThreadPoolExecutor() as pool:
+        answers = pool.map(
+            lambda name: ask_worker(
+                workers[name],
+                pull=name.endswith("pull"),
+                lease_s=60,
+                options=("--quick", "--namespace", "shop"),
+            ),
+            workers,
+        )
+        for name, found in zip(workers, answers, strict=True):
+            all_passed({f"{name}: {question}": one for question, one in found.items()})
+            assert len(found) >= QUICK[name.split()[1]], name
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.req("J11")
 async def test_our_master_passes_the_kit(store_server: StoreServer) -> None:
     async with master_on(store_server.url, lease_ms=6000, offer_ms=3000, worker_stale_s=5.0) as (master, _):

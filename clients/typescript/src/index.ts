@@ -25,7 +25,7 @@ export { Batch, batch, type BatchOptions } from "./tasks/batch.js";
 export { Flow, FlowHandles, chain, chord, group, type Step } from "./tasks/flow.js";
 export { JobHandle } from "./tasks/handle.js";
 export { Job } from "./tasks/job.js";
-export { Task, task, type AnyTask, type Handler, type TaskOptions } from "./tasks/task.js";
+export { Task, task, type AnyTask, type Handler, type TaskOptions, type WithOptions } from "./tasks/task.js";
 export { newId } from "./wire/ids.js";
 export type { BatchView, JobInput, JobState, JobView, LogLevel, Problem, ProblemField, ProgressView } from "./wire/protocol.js";
 export { Challenged } from "./errors/orders.js";
@@ -39,6 +39,7 @@ export {
   type ObservedRoom,
 } from "./worker/context.js";
 export type { Logger } from "./worker/state.js";
+export type { NamespaceShares } from "./worker/shared-slots.js";
 export { Worker, type WorkerOptions } from "./worker/worker.js";
 export {
   challengeTask,

@@ -57,6 +57,13 @@ def worker(  # noqa: PLR0917  options of a command
             help="Seconds of a lease. Heartbeats are 20 times as frequent. Use more for slow workers.",
         ),
     ] = 4.0,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask a worker of several namespaces in this one. JQMASTER_WORKER_NAMESPACES tells the command to work "
+            "in it, and in another one whose store is away."
+        ),
+    ] = None,
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
@@ -100,6 +107,7 @@ def worker(  # noqa: PLR0917  options of a command
                 is_quick=quick,
                 wait_s=wait,
                 lease_s=lease,
+                namespace=namespace,
                 ready=ready,
                 told=lambda result: _tell(result, as_json=as_json),
             )

@@ -1,8 +1,20 @@
 /** Addresses of namespaces. */
 
 /** The namespace of addresses that name none. */
-const DEFAULT = "default";
-const PREFIX = "/ns/";
+export const DEFAULT_NAMESPACE = "default";
+/** The path of a namespace begins with it. */
+export const NAMESPACE_PREFIX = "/ns/";
+
+/**
+ * Checks the name of a namespace.
+ *
+ * @throws TypeError if no namespace can have it.
+ */
+export function checkNamespace(name: string): void {
+  if (!/^[a-z][a-z0-9-]{1,38}$/.test(name)) {
+    throw new TypeError(`namespace ${JSON.stringify(name.slice(0, 64))}: a name has 2 to 39 of the characters a-z 0-9 -, and begins with a letter`);
+  }
+}
 
 /**
  * Returns the addresses of a namespace at these masters. An address that names a namespace itself stays as it is.
@@ -12,9 +24,22 @@ const PREFIX = "/ns/";
 export function inNamespace(addresses: string | readonly string[], namespace: string | undefined): readonly string[] {
   const all = typeof addresses === "string" ? [addresses] : addresses;
   if (namespace === undefined) return all;
-  if (!/^[a-z][a-z0-9-]{1,38}$/.test(namespace)) {
-    throw new TypeError(`namespace ${JSON.stringify(namespace.slice(0, 64))}: a name has 2 to 39 of the characters a-z 0-9 -, and begins with a letter`);
-  }
-  if (namespace === DEFAULT) return all;
-  return all.map((address) => (address.includes(PREFIX) ? address : `${address.replace(/\/+$/, "")}${PREFIX}${namespace}`));
+  checkNamespace(namespace);
+  if (namespace === DEFAULT_NAMESPACE) return all;
+  return all.map((address) => (namespaceOf(address) === undefined ? `${address.replace(/\/+$/, "")}${NAMESPACE_PREFIX}${namespace}` : address));
+}
+
+/** Returns the namespace that an address names; undefined if it names none. */
+export function namespaceOf(address: string): string | undefined {
+  return /\/ns\/([^/]+)/.exec(address)?.[1];
+}
+
+/**
+ * Returns the addresses of a namespace at these masters, whichever namespace the addresses name.
+ *
+ * @throws TypeError if the name is invalid.
+ */
+export function movedTo(addresses: string | readonly string[], namespace: string): readonly string[] {
+  const all = typeof addresses === "string" ? [addresses] : addresses;
+  return inNamespace(all.map((address) => address.replace(/\/ns\/[^/]+\/*$/, "")), namespace);
 }

@@ -46,4 +46,6 @@ export interface Backend {
   cancelBatch(batchId: string): Promise<void>;
   retryBatch(batchId: string): Promise<void>;
   batchStatus(batchId: string): Promise<BatchView>;
+  /** Returns the place of the jobs of another namespace. Throws TypeError if none can have this name. */
+  inNamespace(namespace: string): Backend;
 }

@@ -4,7 +4,7 @@ import { NotFinished } from "../errors/results.js";
 import type { MasterAnswer } from "../masters/answer.js";
 import { MasterClient, type Fetch } from "../masters/client.js";
 import { Masters, pauseMs } from "../masters/masters.js";
-import { inNamespace } from "../masters/namespaces.js";
+import { DEFAULT_NAMESPACE, inNamespace, movedTo } from "../masters/namespaces.js";
 import { setTimeout as sleep } from "node:timers/promises";
 import { JobHandle } from "../tasks/handle.js";
 import { jobOf, type Job, type TaskLike } from "../tasks/job.js";
@@ -66,9 +66,12 @@ export interface PusherOptions {
 export class Pusher implements Backend {
   readonly #calls: RepeatedCalls;
   readonly #masters: Masters;
+  readonly #options: PusherOptions;
+  readonly #others = new Map<string, Pusher>();
 
   constructor(options: PusherOptions = {}) {
     const { url, token, namespace } = environment();
+    this.#options = options;
     this.#masters = new Masters(inNamespace(options.master ?? url, options.namespace ?? namespace));
     const client = new MasterClient(this.#masters, {
       token: options.token ?? token,
@@ -97,7 +100,28 @@ export class Pusher implements Backend {
   async enqueue(task: string, args?: unknown, options?: JobOptions): Promise<JobHandle>;
   async enqueue(task: string | TaskLike<unknown, unknown>, args: unknown = null, options: JobOptions = {}): Promise<JobHandle> {
     const job = jobOf(task, args, options);
-    return new JobHandle(job.name, await this.enqueueJob(job), this);
+    const namespace = typeof task === "string" ? undefined : task.namespace;
+    const to = namespace === undefined ? this : this.inNamespace(namespace);
+    return new JobHandle(job.name, await to.enqueueJob(job), to);
+  }
+
+  /**
+   * Returns the pusher of another namespace at the same masters.
+   *
+   * @throws TypeError if no namespace can have this name.
+   *
+   * @example
+   * ```ts
+   * await pusher.inNamespace("mail").enqueue("mail.send", { to: 7 });
+   * ```
+   */
+  inNamespace(namespace: string): Pusher {
+    let other = this.#others.get(namespace);
+    if (other === undefined) {
+      other = new Pusher({ ...this.#options, master: movedTo(this.#masters.addresses, namespace), namespace: DEFAULT_NAMESPACE });
+      this.#others.set(namespace, other);
+    }
+    return other;
   }
 
   /**

@@ -10,6 +10,8 @@ declare const RESULT: unique symbol;
 export interface TaskLike<Args, Result> {
   readonly name: string;
   readonly options: JobOptions;
+  /** The namespace of its jobs, if it is another than that of the caller. */
+  readonly namespace?: string | undefined;
   /** For types alone. @internal */
   readonly [RESULT]?: (args: Args) => Result;
 }

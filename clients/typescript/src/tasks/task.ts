@@ -1,5 +1,7 @@
 /** Tasks: jobs as functions, typed on both sides. */
 
+import { checkNamespace } from "../masters/namespaces.js";
+import type { Backend } from "../pusher/backend.js";
 import { backend } from "../pusher/default.js";
 import type { JobOptions } from "../pusher/options.js";
 import type { Context } from "../worker/context.js";
@@ -33,6 +35,22 @@ export interface TaskOptions
   readonly retryCodes?: readonly string[];
 }
 
+/**
+ * Options of `task.with`.
+ *
+ * @example
+ * ```ts
+ * await resize.with({ namespace: "mail", priority: 5 }).enqueue({ photoId: 42 });
+ * ```
+ */
+export interface WithOptions extends JobOptions {
+  /**
+   * The namespace that the jobs go to, at the same masters; their handles ask there. Default: that of `configure`, or of
+   * the job whose handler enqueues. A flow and a batch belong to one namespace.
+   */
+  readonly namespace?: string;
+}
+
 /** The arguments of `enqueue`: none are needed where the handler takes none. */
 type Given<Args> = undefined extends Args ? [args?: Args] : [args: Args];
 
@@ -58,18 +76,23 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
     readonly retryCodes: ReadonlySet<string> | undefined,
     /** The function that runs the jobs. Undefined: this program only enqueues them. */
     readonly handler: Handler<Args, Result> | undefined,
+    /** The namespace of jobs that are enqueued by this object, if `with` named one. */
+    readonly namespace?: string,
   ) {}
 
   /**
    * Returns the same task with other options for the jobs that are enqueued by it.
+   *
+   * @throws TypeError for the name of a namespace that none can have.
    *
    * @example
    * ```ts
    * await resize.with({ delay: 60, priority: -5 }).enqueue({ photoId: 42 });
    * ```
    */
-  with(options: JobOptions): Task<Args, Result> {
-    return new Task(this.name, { ...this.options, ...options }, this.retryCodes, this.handler);
+  with({ namespace = this.namespace, ...options }: WithOptions): Task<Args, Result> {
+    if (namespace !== undefined) checkNamespace(namespace);
+    return new Task(this.name, { ...this.options, ...options }, this.retryCodes, this.handler, namespace);
   }
 
   /**
@@ -84,8 +107,8 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * ```
    */
   async enqueue(...args: Given<Args>): Promise<JobHandle<Result>> {
-    const to = backend();
-    return new JobHandle<Result>(this.name, await to.enqueueJob(this.job(...args)), to);
+    const to = this.#backend();
+    return new JobHandle<Result>(this.name, await to.enqueueJob(jobOf<Args, Result>(this, args[0] as Args, {})), to);
   }
 
   /**
@@ -99,7 +122,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * ```
    */
   async many(all: Iterable<Args>, { inOneCall = false } = {}): Promise<JobHandle<Result>[]> {
-    const to = backend();
+    const to = this.#backend();
     const jobs = Array.from(all, (args) => jobOf<Args, Result>(this, args, {}));
     return (await to.enqueueJobs(jobs, inOneCall)).map((enqueued) => new JobHandle<Result>(this.name, enqueued, to));
   }
@@ -107,12 +130,17 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   /**
    * Returns a job without enqueueing it, for flows and for callbacks of batches.
    *
+   * @throws TypeError if `with` named a namespace: whoever enqueues the job decides.
+   *
    * @example
    * ```ts
    * await chain(resize.job({ photoId: 42 }), publish.job({ album: 7 })).enqueue();
    * ```
    */
   job(...args: Given<Args>): Job<Result> {
+    if (this.namespace !== undefined) {
+      throw new TypeError(`a job that is not enqueued yet belongs to no namespace: leave out namespace ${this.namespace}, or enqueue it`);
+    }
     return jobOf<Args, Result>(this, args[0] as Args, {});
   }
 
@@ -125,7 +153,11 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    * ```
    */
   handle(jobId: string): JobHandle<Result> {
-    return new JobHandle<Result>(this.name, jobId, backend());
+    return new JobHandle<Result>(this.name, jobId, this.#backend());
+  }
+
+  #backend(): Backend {
+    return this.namespace === undefined ? backend() : backend().inNamespace(this.namespace);
   }
 }
 

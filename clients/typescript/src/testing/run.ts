@@ -23,6 +23,8 @@ const OVER: ReadonlySet<JobState> = new Set<JobState>(["succeeded", "discarded",
 export class Run {
   readonly id: string;
   readonly name: string;
+  /** The namespace that `with` named for it. */
+  readonly namespace: string | undefined;
   /** The argument as a worker gets it. */
   readonly args: unknown;
   /** The job as it would be sent. */
@@ -65,6 +67,7 @@ export class Run {
     const { request } = job;
     this.id = request.id;
     this.name = request.name;
+    this.namespace = job.task?.namespace;
     this.request = request;
     this.args = decode(encode(request.argument ?? null));
     const atS = typeof request.run_at === "string" ? nowS + (Date.parse(request.run_at) - wallMs) / 1000 : nowS + (request.delay ?? 0);

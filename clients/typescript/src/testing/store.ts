@@ -110,6 +110,11 @@ export class TestStore implements Backend {
     return this.#batches.view(batchId);
   }
 
+  /** Returns this store: it takes the jobs of all namespaces, and `Run.namespace` tells them apart. */
+  inNamespace(): this {
+    return this;
+  }
+
   /** Ends a job, and what follows from it. */
   end(run: Run, state: "succeeded" | "discarded" | "failed" | "canceled" | "skipped"): void {
     run.state = state;

@@ -1,5 +1,6 @@
 /** The context of a run in a test. */
 
+import { DEFAULT_NAMESPACE } from "../masters/namespaces.js";
 import type { JobOptions } from "../pusher/options.js";
 import { withBackend } from "../pusher/default.js";
 import { JobHandle } from "../tasks/handle.js";
@@ -41,6 +42,10 @@ export class TestContext implements Context {
 
   get name(): string {
     return this.#run.name;
+  }
+
+  get namespace(): string {
+    return this.#run.namespace ?? DEFAULT_NAMESPACE;
   }
 
   get attempt(): number {

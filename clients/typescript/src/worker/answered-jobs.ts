@@ -17,7 +17,7 @@ export class AnsweredJobs {
   /** The header of a report whose answer may carry jobs. It shows the masters which answers have arrived. */
   get headers(): Readonly<Record<string, string>> {
     // Without a slot, the worker would hand the jobs back.
-    return this.state.isDraining ? {} : { "JQ-Jobs-After": String(this.#newestFence) };
+    return this.state.isDraining || this.state.share?.hasToYield === true ? {} : { "JQ-Jobs-After": String(this.#newestFence) };
   }
 
   /**
@@ -39,7 +39,10 @@ export class AnsweredJobs {
     for (const { fence } of [...accepted, ...rejected.map(({ job }) => job)]) this.#newestFence = Math.max(this.#newestFence, fence);
     // A duplicate waits for the end of its lease: handed back, it might come again at once.
     const refused = rejected.filter(({ reason }) => reason !== "duplicate");
-    for (const { job, reason } of refused) this.state.logger.warn(`job ${job.job_id} is handed back: ${reason}`);
+    for (const { job, reason } of refused) {
+      // Namespaces that share slots are offered more than there are.
+      if (reason !== "busy" || this.state.share === undefined) this.state.logger.warn(`job ${job.job_id} is handed back: ${reason}`);
+    }
     return refused.map(({ job }) => job);
   }
 }

@@ -118,6 +118,8 @@ export class CheckpointNotSaved extends Error {
 export interface Context {
   readonly jobId: string;
   readonly name: string;
+  /** The namespace of the job. `ctx.enqueue` enqueues there. */
+  readonly namespace: string;
   /** Number of starts of the job, including this one. */
   readonly attempt: number;
   /** A number that grows with every claim of the job. Your database can use it to refuse a stale writer. */

@@ -29,7 +29,21 @@ export interface Outgoing {
 type Fields = ReadonlyMap<string, Uint8Array>;
 
 /** Serves the calls of masters. */
-export class Endpoint {
+export interface CallServer {
+  serve(call: Incoming): Promise<Outgoing>;
+}
+
+/** Hands each call to the endpoint of its namespace: the path of the worker's URL tells which one a call is for. */
+export class NamespaceEndpoints implements CallServer {
+  constructor(private readonly endpoints: readonly Endpoint[]) {}
+
+  async serve(call: Incoming): Promise<Outgoing> {
+    return (await this.endpoints.find(({ prefix }) => call.path.startsWith(`${prefix}/`))?.serve(call)) ?? { status: 404 };
+  }
+}
+
+/** Serves the calls of masters to a worker in one namespace. */
+export class Endpoint implements CallServer {
   readonly #signatures: Signatures;
 
   constructor(

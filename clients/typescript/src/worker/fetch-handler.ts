@@ -2,10 +2,10 @@
 
 import { CONTENT_TYPE } from "../wire/msgpack.js";
 import { OverloadedError, bodyOf } from "./bodies.js";
-import type { Endpoint, Incoming } from "./endpoint.js";
+import type { CallServer, Incoming } from "./endpoint.js";
 
 /** Returns the answer to a master's call. */
-export async function answerTo(endpoint: Endpoint, request: Request): Promise<Response> {
+export async function answerTo(endpoint: CallServer, request: Request): Promise<Response> {
   try {
     const { status, body } = await endpoint.serve(incoming(request));
     return new Response(body ?? null, { status, headers: body === undefined ? {} : { "Content-Type": CONTENT_TYPE } });

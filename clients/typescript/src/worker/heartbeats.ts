@@ -73,6 +73,7 @@ export class Heartbeats {
       running: told.map((one) => reported(one, seq)),
       free: state.room,
       as_of_ms: state.store.earliestMs(),
+      ...(state.share === undefined ? {} : { max_jobs: state.share.offer() }),
       ...(asks ? { asks_to_continue: true } : {}),
     };
     const sent = state.clock.instant();
@@ -104,7 +105,7 @@ export class Heartbeats {
     member.intervalMs = answer.heartbeat_interval_s === undefined ? member.intervalMs : answer.heartbeat_interval_s * 1000;
     member.leaseMs = answer.lease_s === undefined ? member.leaseMs : answer.lease_s * 1000;
     this.calls.patienceMs = member.leaseMs;
-    state.maxJobs = answer.max_jobs ?? state.maxJobs;
+    if (answer.max_jobs !== undefined) state.resize(answer.max_jobs);
     state.drainOrdered = answer.drain;
     for (const { loc, msg } of answer.ignored ?? []) {
       // A master that does not know `seq` takes the reports as it always did.

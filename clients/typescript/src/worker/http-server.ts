@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { CONTENT_TYPE } from "../wire/msgpack.js";
 import { OverloadedError, bodyOf } from "./bodies.js";
-import type { Endpoint, Incoming, Outgoing } from "./endpoint.js";
+import type { CallServer, Incoming, Outgoing } from "./endpoint.js";
 
 const MAX_CONNECTIONS = 512;
 /** Masters keep connections open. */
@@ -16,7 +16,7 @@ const REQUEST_MS = 60_000;
 export class HttpServer {
   readonly #server: Server;
 
-  constructor(endpoint: Endpoint) {
+  constructor(endpoint: CallServer) {
     this.#server = createServer((request, response) => {
       void answer(endpoint, request, response);
     });
@@ -48,7 +48,7 @@ export class HttpServer {
   }
 }
 
-async function answer(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(endpoint: CallServer, request: IncomingMessage, response: ServerResponse): Promise<void> {
   let outgoing: Outgoing;
   try {
     outgoing = await endpoint.serve(incoming(request));

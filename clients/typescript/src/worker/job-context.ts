@@ -16,7 +16,11 @@ const MAX_CHECKPOINT_BYTES = 16 * 1024;
 
 /** The services of a worker for its handlers. */
 export interface Services {
+  /** The namespace of the jobs. */
+  readonly namespace: string;
   readonly pusher: Pick<Pusher, "enqueue">;
+  /** Calls a handler. */
+  within<Value>(call: () => Value): Value;
   logOf(claim: Claim): ClaimLog;
   openChallenge(claim: Claim, options: ChallengeOptions): Promise<Challenge>;
   /** Masters hear of the room of another service. */
@@ -54,6 +58,10 @@ export class JobContext implements Context {
 
   get name(): string {
     return this.#claim.job.name;
+  }
+
+  get namespace(): string {
+    return this.#services.namespace;
   }
 
   get attempt(): number {

@@ -67,6 +67,8 @@ export class Offers {
       if (verdict === "accepted") accepted.push(one.job);
       else rejected.push({ job: one.job, reason: verdict });
     }
+    // The next free slots are kept for this namespace.
+    this.state.share?.want(rejected.filter(({ reason }) => reason === "busy").length);
     return { accepted, rejected };
   }
 

@@ -16,6 +16,7 @@ const SLACK_MS = 5_000;
 const FULL_MS = 100;
 const WATCH_MS = 50;
 const WITHDRAW_TIMEOUT_MS = 3_000;
+const REFUSED_S = 0.1;
 
 interface Poll {
   readonly id: string;
@@ -43,7 +44,11 @@ export class Puller {
     let [pollId, tries] = [randomUUID() as string, 0];
     while (!state.isOver) {
       await state.registering;
-      if (state.room === 0) {
+      const { room, share } = state;
+      // A namespace that cannot ask would never be given a job. While it asks, its slots may be lent.
+      share?.want(room > 0 || state.isDraining ? 0 : 1);
+      if (room === 0) {
+        await this.#giveBack();
         await state.news.wait(FULL_MS);
         continue;
       }
@@ -54,6 +59,8 @@ export class Puller {
         await state.pause(next + pauseMs(++tries, undefined));
       } else {
         [pollId, tries] = [randomUUID(), 0];
+        // The master may give the same jobs again at once.
+        if (this.#refused.length > 0) await state.pause(pauseMs(2, REFUSED_S));
       }
     }
     clearInterval(watch);
@@ -65,6 +72,15 @@ export class Puller {
     if (poll === undefined || poll.abort.signal.aborted) return;
     poll.abort.abort();
     const body = encode({ max: 1, poll_id: poll.id, withdraw: true } satisfies ClaimRequest);
+    await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
+  }
+
+  /** Gives back the jobs that were refused, while the worker does not ask for others. */
+  async #giveBack(): Promise<void> {
+    const refused = this.#refused;
+    if (refused.length === 0) return;
+    this.#refused = [];
+    const body = encode({ max: 1, wait: 0, poll_id: randomUUID(), refused, withdraw: true } satisfies ClaimRequest);
     await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
   }
 

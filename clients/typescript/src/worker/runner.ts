@@ -43,6 +43,7 @@ export class Runner {
   refuse(claim: Claim, error: unknown): void {
     claim.isRunning = false;
     this.reporter.report(claim, undecodable(error));
+    this.state.released();
   }
 
   /** Stops a job. */
@@ -59,7 +60,7 @@ export class Runner {
     try {
       // A tick later: the answer to the offer does not wait for the synchronous part of the handler.
       await Promise.resolve();
-      outcome = returned(await (task.handler as Handler<unknown, unknown>)(claim.job.argument, context));
+      outcome = returned(await this.services.within(() => (task.handler as Handler<unknown, unknown>)(claim.job.argument, context)));
     } catch (error) {
       outcome = thrown(error, task.retryCodes);
     }
@@ -86,7 +87,7 @@ export class Runner {
       case "lost":
         if (claim.wasNamed) this.state.claims.delete(claim.job.token);
     }
-    this.state.news.ring();
+    this.state.released();
   }
 
   #watch(): void {

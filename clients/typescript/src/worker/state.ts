@@ -5,6 +5,7 @@ import type { AnyTask } from "../tasks/task.js";
 import { Bell } from "./bell.js";
 import { Claims } from "./claims.js";
 import { LatestClock, StoreClock } from "./clocks.js";
+import type { SlotShare } from "./shared-slots.js";
 
 /**
  * Where a worker says what happens to it. `console` is one.
@@ -54,7 +55,18 @@ export class WorkerState {
     readonly tasks: ReadonlyMap<string, AnyTask>,
     public maxJobs: number,
     readonly logger: Logger,
-  ) {}
+    /** The slots of this namespace, if the worker works in several. */
+    readonly share?: SlotShare,
+  ) {
+    if (share === undefined) return;
+    share.occupied = () => this.claims.running.length;
+    share.onRoom = () => {
+      this.news.ring();
+    };
+    share.onPressure = () => {
+      this.beat.ring();
+    };
+  }
 
   get isDraining(): boolean {
     return this.isLeaving || this.drainOrdered;
@@ -62,7 +74,19 @@ export class WorkerState {
 
   /** How many further jobs the worker takes. */
   get room(): number {
-    return this.isDraining ? 0 : this.claims.room(this.maxJobs);
+    return this.isDraining ? 0 : Math.min(this.claims.room(this.maxJobs), this.share?.room ?? Infinity);
+  }
+
+  /** Takes the number of jobs that masters answer: an operator may allow fewer than were offered. */
+  resize(maxJobs: number): void {
+    const { share } = this;
+    this.maxJobs = share !== undefined && maxJobs >= share.lastOffered ? share.total : maxJobs;
+  }
+
+  /** A job has ended, and its slot is free. */
+  released(): void {
+    this.news.ring();
+    this.share?.released();
   }
 
   /** Returns after `ms`, or when the worker is over. */

@@ -1,34 +1,17 @@
 /** A worker: it registers with the masters, takes jobs, runs them, and reports how they ended. */
 
-import { MasterClient } from "../masters/client.js";
-import { Masters } from "../masters/masters.js";
-import { inNamespace } from "../masters/namespaces.js";
+import { DEFAULT_NAMESPACE, NAMESPACE_PREFIX, inNamespace, movedTo, namespaceOf } from "../masters/namespaces.js";
 import { environment } from "../pusher/environment.js";
-import { Pusher, type PusherOptions } from "../pusher/pusher.js";
+import type { PusherOptions } from "../pusher/pusher.js";
 import type { AnyTask } from "../tasks/task.js";
-import { AnsweredJobs } from "./answered-jobs.js";
-import { openChallenge } from "./challenge-calls.js";
-import { steadyMs } from "./clocks.js";
-import { Endpoint } from "./endpoint.js";
+import { NamespaceEndpoints, type CallServer } from "./endpoint.js";
 import { answerTo } from "./fetch-handler.js";
-import { Heartbeats } from "./heartbeats.js";
 import { HttpServer } from "./http-server.js";
-import { ClaimLog, LogSender } from "./log-sender.js";
-import { Membership } from "./membership.js";
-import { Observations } from "./observations.js";
-import { Offers } from "./offers.js";
-import { Puller } from "./puller.js";
-import { Reporter } from "./reporter.js";
-import { Runner } from "./runner.js";
+import { NamespaceWorker, type CommonSettings, type Connection } from "./namespace-worker.js";
+import { SharedSlots, checkedShares, slotsByNamespace, type NamespaceShares } from "./shared-slots.js";
 import { Signals } from "./signals.js";
-import { WorkerState, type Logger } from "./state.js";
-import { WorkerCalls } from "./worker-calls.js";
+import type { Logger } from "./state.js";
 
-/** How long jobs that were told to stop may take. */
-const STOP_MS = 2_000;
-/** How long the last reports may take. */
-const REPORTS_MS = 30_000;
-const LOOK_MS = 20;
 const MAX_JOBS = 1_000;
 const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/;
 
@@ -45,6 +28,12 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   readonly tasks: readonly AnyTask[];
   /** Namespace, as for a pusher. Default: `JQMASTER_NAMESPACE`. */
   readonly namespace?: string;
+  /**
+   * Several namespaces in which this one worker works, up to 20, with their shares of `maxJobs`. A list gives equal
+   * shares. Each namespace has at least one slot, and slots that others leave idle are lent to it. Default:
+   * `JQMASTER_WORKER_NAMESPACES`, such as `shop=3 mail`, unless `namespace` is given.
+   */
+  readonly namespaces?: NamespaceShares;
   /** Bearer token with the scope `work`, and `push` for `ctx.enqueue`. Default: `JQMASTER_TOKEN`. */
   readonly token?: string;
   /** Maximum number of jobs at a time. Default 10. */
@@ -80,64 +69,49 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
  * ```
  */
 export class Worker {
-  readonly #state: WorkerState;
-  readonly #membership: Membership;
-  readonly #reporter: Reporter;
-  readonly #runner: Runner;
-  readonly #endpoint: Endpoint;
-  readonly #heartbeats: Heartbeats;
-  readonly #logs: LogSender;
-  readonly #puller: Puller | undefined;
+  /** One for each namespace. They share the server and the slots. */
+  readonly #members: readonly NamespaceWorker[];
+  readonly #isSharing: boolean;
+  readonly #endpoint: CallServer;
+  readonly #pull: boolean;
   readonly #signals: Signals | undefined;
   readonly #graceMs: number;
   readonly #url: string | undefined;
   #server: HttpServer | undefined;
-  #loops: Promise<unknown> | undefined;
+  #isStarted = false;
   #stopped: Promise<void> | undefined;
 
   constructor(options: WorkerOptions) {
-    const { url, token: known, namespace } = environment();
-    const token = options.token ?? known;
-    const { maxJobs = 10, grace = 25, logger = standardError, labels = {}, nodeId, version = "" } = options;
+    const { maxJobs = 10, grace = 25, logger = standardError, labels = {}, nodeId, version = "", pull = false } = options;
     if (!Number.isInteger(maxJobs) || maxJobs < 1 || maxJobs > MAX_JOBS) throw new RangeError(`maxJobs must be an integer from 1 to ${MAX_JOBS}`);
-    const connection = {
-      master: inNamespace(options.master ?? url, options.namespace ?? namespace),
-      ...(token === undefined ? {} : { token }),
-      ...(options.fetch === undefined ? {} : { fetch: options.fetch }),
-    };
-    const masters = new Masters(connection.master);
-    const client = new MasterClient(masters, connection);
-    const calls = new WorkerCalls(client);
-    const state = (this.#state = new WorkerState(tasksByName(options.tasks), maxJobs, logger));
-    this.#membership = new Membership(state, calls, { labels, nodeId, version });
-    this.#reporter = new Reporter(state, calls, this.#membership);
-    this.#logs = new LogSender(state, calls);
-    const observations = new Observations(state, calls);
-    this.#runner = new Runner(state, this.#reporter, {
-      // The addresses name the namespace already.
-      pusher: new Pusher({ ...connection, namespace: "default" }),
-      logOf: (claim) => new ClaimLog(this.#logs, claim.ref),
-      openChallenge: (claim, asked) => openChallenge(state, calls, claim, asked),
-      observe: (constraint, room) => {
-        observations.observe(constraint, room);
-      },
-      hurry: () => {
-        state.beat.ring();
-      },
-    });
-    const offers = new Offers(state, this.#runner);
-    if (options.pull !== true) this.#reporter.nextJobs = new AnsweredJobs(state, offers);
-    this.#endpoint = new Endpoint(state, offers, this.#runner);
-    this.#heartbeats = new Heartbeats(state, calls, this.#membership, this.#runner);
-    this.#puller = options.pull === true ? new Puller(state, calls, this.#membership, offers) : undefined;
+    const common: CommonSettings = { tasks: tasksByName(options.tasks), maxJobs, pull, identity: { labels, nodeId, version }, logger };
+    const shares = sharesOf(options);
+    this.#isSharing = shares !== undefined;
+    this.#members = shares === undefined ? [new NamespaceWorker(connectionOf(options), common)] : sharingMembers(options, common, shares);
+    this.#endpoint = new NamespaceEndpoints(this.#members.map(({ endpoint }) => endpoint));
+    this.#pull = pull;
     this.#signals = options.signals === false ? undefined : new Signals(() => this.stop());
     this.#graceMs = grace * 1000;
     this.#url = options.url;
   }
 
-  /** The ID under which the worker is registered. Undefined before that. */
+  /** The ID under which the worker is registered, in the first of its namespaces. Undefined before that. */
   get id(): string | undefined {
-    return this.#state.member?.id;
+    return this.#members[0]?.id;
+  }
+
+  /**
+   * The IDs under which the worker is registered, by namespace.
+   *
+   * @example
+   * ```ts
+   * const worker = new Worker({ tasks: [resize], namespaces: { shop: 3, mail: 1 } });
+   * await worker.listen();
+   * console.log(worker.ids["shop"]);
+   * ```
+   */
+  get ids(): Readonly<Record<string, string>> {
+    return Object.fromEntries(this.#members.flatMap(({ namespace, id }) => (id === undefined ? [] : [[namespace, id]])));
   }
 
   /**
@@ -153,7 +127,8 @@ export class Worker {
   readonly fetch = (request: Request): Promise<Response> => answerTo(this.#endpoint, request);
 
   /**
-   * Opens a server of its own, registers, and returns once the worker takes jobs. A worker that pulls opens no server.
+   * Opens a server of its own, registers, and returns once the worker takes jobs: of one of its namespaces, if it has
+   * several. A worker that pulls opens no server.
    *
    * @param address Default: any port of loopback. Other machines reach the worker at the option `url`.
    * @throws RefusedError for a registration that no repeat makes valid.
@@ -164,7 +139,7 @@ export class Worker {
    * ```
    */
   async listen({ host = "127.0.0.1", port = 0 }: { readonly host?: string; readonly port?: number } = {}): Promise<void> {
-    if (this.#puller !== undefined) {
+    if (this.#pull) {
       await this.start();
       return;
     }
@@ -188,10 +163,10 @@ export class Worker {
    * ```
    */
   async start(): Promise<void> {
-    if (this.#puller === undefined && this.#url === undefined) {
+    if (!this.#pull && this.#url === undefined) {
       throw new TypeError("a worker that is pushed to needs the option url, or listen(); one that pulls the option pull");
     }
-    await this.#start(this.#puller === undefined ? (this.#url ?? null) : null);
+    await this.#start(this.#pull ? null : (this.#url ?? null));
   }
 
   /**
@@ -208,54 +183,30 @@ export class Worker {
   }
 
   async #start(url: string | null): Promise<void> {
-    if (this.#loops !== undefined || this.#stopped !== undefined) throw new TypeError("a worker starts once");
-    this.#membership.url = url?.replace(/\/+$/, "") ?? null;
-    this.#endpoint.prefix = url === null ? "" : new URL(url).pathname.replace(/\/+$/, "");
+    if (this.#isStarted || this.#stopped !== undefined) throw new TypeError("a worker starts once");
+    this.#isStarted = true;
+    const base = url?.replace(/\/+$/, "") ?? null;
+    for (const one of this.#members) one.servedAt(base === null || !this.#isSharing ? base : `${base}${NAMESPACE_PREFIX}${one.namespace}`);
     this.#signals?.listen();
-    // Set before the first await, so that a second start is refused.
-    this.#loops = Promise.resolve();
+    const begun = this.#members.map((one) => one.begin());
     try {
-      await this.#membership.join();
+      // A namespace whose store is away, or that refuses the worker, holds up no other.
+      await Promise.any(begun);
     } catch (error) {
-      this.#state.end();
+      for (const one of this.#members) one.abandon();
       this.#signals?.forget();
       await this.#server?.close();
-      throw error;
+      throw (error as AggregateError).errors[0];
     }
-    if (this.#state.isLeaving) return;
-    this.#runner.start();
-    this.#loops = Promise.all([this.#reporter.run(), this.#heartbeats.run(), this.#logs.run(), this.#puller?.run()]);
+    this.#members.forEach((one, index) => {
+      begun[index]?.catch((error: unknown) => one.beginLater(error));
+    });
   }
 
   async #stop(): Promise<void> {
-    const state = this.#state;
-    state.isLeaving = true;
-    await state.registering;
-    if (state.member !== undefined) {
-      const running = state.claims.running.length;
-      state.logger.info(`ending: ${running === 0 ? "no job runs" : `${running} running jobs have ${this.#graceMs / 1000} s`}`);
-      // Told at once, so that no heartbeat comes in between.
-      const announced = this.#membership.announce();
-      state.beat.ring();
-      await Promise.all([announced, this.#puller?.withdraw()]);
-      await this.#until(() => state.claims.running.length === 0, this.#graceMs);
-      for (const claim of state.claims.running) this.#runner.stop(claim, "handed_back");
-      await this.#until(() => state.claims.running.length === 0, STOP_MS);
-      for (const { job } of state.claims.running) state.logger.warn(`job ${job.job_id} (${job.name}) ignores its signal, and is left`);
-      // A job that never was named counts as one that never began.
-      await this.#until(() => this.#reporter.isEmpty && state.claims.all.every(({ wasNamed }) => wasNamed), REPORTS_MS);
-      await this.#membership.leave();
-    }
-    state.end();
-    await this.#loops;
-    this.#runner.end();
+    await Promise.all(this.#members.map((one) => one.stop(this.#graceMs)));
     await this.#server?.close();
     this.#signals?.forget();
-  }
-
-  async #until(isSo: () => boolean, forMs: number): Promise<void> {
-    const endMs = steadyMs() + forMs;
-    while (!isSo() && steadyMs() < endMs) await this.#state.news.wait(LOOK_MS);
   }
 }
 
@@ -270,6 +221,36 @@ const standardError: Logger = {
     console.error(text);
   },
 };
+
+/** Returns the shares of the namespaces; undefined: the worker works in one. */
+function sharesOf({ namespace, namespaces }: WorkerOptions): ReadonlyMap<string, number> | undefined {
+  if (namespace !== undefined && namespaces !== undefined) throw new TypeError("give namespace or namespaces, and not both");
+  const shares = namespaces ?? (namespace === undefined ? environment().workerNamespaces : undefined);
+  return shares === undefined ? undefined : checkedShares(shares);
+}
+
+function sharingMembers(options: WorkerOptions, common: CommonSettings, shares: ReadonlyMap<string, number>): NamespaceWorker[] {
+  // The namespace of the process is for its pushers.
+  const connection = connectionOf({ ...options, namespace: DEFAULT_NAMESPACE });
+  for (const address of connection.master) {
+    const name = namespaceOf(address);
+    if (name !== undefined) throw new TypeError(`namespaces: give the address without ${NAMESPACE_PREFIX}${name}`);
+  }
+  const slots = new SharedSlots(common.maxJobs);
+  return [...slotsByNamespace(shares, common.maxJobs)].map(
+    ([name, guaranteed]) => new NamespaceWorker({ ...connection, master: movedTo(connection.master, name) }, common, slots.add(guaranteed)),
+  );
+}
+
+function connectionOf(options: WorkerOptions): Connection {
+  const known = environment();
+  const token = options.token ?? known.token;
+  return {
+    master: inNamespace(options.master ?? known.url, options.namespace ?? known.namespace),
+    ...(token === undefined ? {} : { token }),
+    ...(options.fetch === undefined ? {} : { fetch: options.fetch }),
+  };
+}
 
 function tasksByName(tasks: readonly AnyTask[]): Map<string, AnyTask> {
   if (tasks.length === 0) throw new TypeError("a worker needs a task");
