@@ -602,6 +602,7 @@ _API_TOKEN: Final[dict[str, Any]] = {
     "created_by": "user:ada",
     "expires_at": None,
     "last_used_at": "2026-11-21T04:31:00.000Z",
+    "is_replaced": False,
 }
 _NEW_TOKEN: Final = f"jqm_push_{TOKEN_ID}_{'0' * 48}00000000"
 _USER: Final[dict[str, Any]] = {

@@ -134,13 +134,11 @@ async def test_a_definition_that_skips_again_and_again_is_told_with_its_cause(
         await skip(master, "nightly", 3)
         screens = Screens(browser, master.server.url)
         async with screens.open("#/overview") as page:
-            fault = page.locator(".fault").filter(
-                has_text="Definition nightly has skipped its last 3 instants"
-            )
+            fault = page.locator(".fault").filter(has_text="Definition nightly has skipped its last 3 runs")
             await expect(fault).to_be_visible()
             await fault.get_by_role("link", name="Definitions").click()
             why = page.get_by_role("region", name="Why it starts no jobs")
-            await expect(why).to_contain_text("Its last 3 instants were skipped")
+            await expect(why).to_contain_text("Its last 3 runs were skipped")
             await expect(why.locator(f"a[href*='{job_id}']")).to_be_visible()
             await expect(why).to_contain_text("Next")
             await accessible(page)

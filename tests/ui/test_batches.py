@@ -103,14 +103,14 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
     batch = await filled(api, jobs, tags=[mark], on_success={"name": "ui.echo"})
     async with screens.open(f"#/batches?tag={mark}") as page:
         row = page.locator("tbody tr")
-        await expect(row).to_contain_text("Complete, not all succeeded")
+        await expect(row).to_contain_text("Completed with failures")
         await expect(row.locator("td.col-failed")).to_have_text("2")
         await accessible(page)
         await row.locator("td.col-failed a").click()
         await expect(page.locator("tbody tr")).to_have_count(2)
         await expect(page.locator(".tabs a[aria-current=page]")).to_have_text("Failed 2")
         await expect(page.locator(".why")).to_contain_text(
-            "The job for success waits until all jobs have succeeded: 2 failed."
+            "on_success runs once every job has succeeded: 2 failed."
         )
         await page.get_by_role("link", name="All 32").click()
         await expect(page.locator("tbody tr")).to_have_count(25)

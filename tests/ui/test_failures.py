@@ -13,7 +13,7 @@ from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens, worker_on
-from tests.ui.test_core import accessible, picture
+from tests.ui.test_core import accessible, accessible_in_each_look, picture
 
 pytestmark = [pytest.mark.req("J15", "P8"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
@@ -100,7 +100,7 @@ async def test_a_group_is_ignored_and_makes_no_fault_until_somebody_stops_that(
 
 async def test_what_fails_is_split_by_name_and_by_version(its_screens: Screens, failing: Api) -> None:
     async with its_screens.open("#/failures") as page:
-        split = page.get_by_role("navigation", name="Split by")
+        split = page.get_by_role("navigation", name="Group by")
         await split.get_by_role("link", name="Name").click()
         await expect(page.get_by_role("heading", level=2)).to_have_text(re.compile("ui.fail 4 failed"))
         await split.get_by_role("link", name="Version").click()
@@ -158,6 +158,48 @@ async def test_a_group_is_assigned_and_resolved_until_a_later_version_fails(
         await expect(disk).to_be_visible()
         await page.goto("/#/audit")
         await expect(page.locator(".entry").first).to_contain_text("Failure group reopened")
+
+
+async def test_a_group_is_merged_into_another_and_split_off_again(its_screens: Screens, failing: Api) -> None:
+    async with its_screens.open("#/failures") as page:
+        disk, vat = card(page, "disk <n> is full"), card(page, "KeyError: 'vat_id'")
+        dialog, toasts = page.get_by_role("dialog"), page.locator(".toasts")
+        ask = vat.get_by_role("button", name="Merge…")
+        await ask.click()
+        # No group is chosen for the reader.
+        await dialog.get_by_role("button", name="Merge", exact=True).click()
+        await expect(dialog.get_by_label("Merge into")).to_be_focused()
+        await expect(dialog).to_contain_text("into: ")
+        await dialog.get_by_label("Merge into").select_option(label="3 × ValueError: disk <n> is full")
+        await accessible_in_each_look(page, "failures-merge")
+        await page.set_viewport_size({"width": 1280, "height": 900})
+        await dialog.get_by_role("button", name="Merge", exact=True).click()
+        await expect(toasts).to_contain_text("Groups merged")
+        await expect(page.locator(".group")).to_have_count(1)
+        await expect(disk.locator(".group-count b")).to_have_text("4")
+        await expect(disk.get_by_role("list", name="Includes")).to_contain_text(
+            "1 × ValueError: KeyError: 'vat_id'"
+        )
+        await accessible_in_each_look(page, "failures-merged")
+        # The only group of its name has none to be merged into, and says so.
+        await disk.get_by_role("button", name="Merge…").click()
+        await expect(dialog).to_contain_text("There is no other group of this job name.")
+        await dialog.get_by_role("button", name="Close").last.click()
+        await disk.get_by_role("button", name="Split off").click()
+        await expect(toasts).to_contain_text("Group split off")
+        await expect(disk.locator(".group-count b")).to_have_text("3")
+        await ask.click()
+        await dialog.get_by_label("Merge into").select_option(label="3 × ValueError: disk <n> is full")
+        await dialog.get_by_role("button", name="Merge", exact=True).click()
+        await expect(page.locator(".group")).to_have_count(1)
+        await toasts.get_by_role("button", name="Undo").last.click()
+        await expect(page.locator(".group")).to_have_count(2)
+        await page.goto("/#/audit")
+        await expect(page.locator(".entry").first).to_contain_text("Failure group split off")
+    async with its_screens.open("#/failures", locale="ja-JP") as page:
+        await card(page, "vat_id").get_by_role("button", name="統合…").click()
+        await expect(page.get_by_label("統合先")).to_be_visible()
+        await accessible_in_each_look(page, "failures-merge-ja")
 
 
 async def test_one_sees_whom_a_fault_affects(its_screens: Screens, failing: Api) -> None:

@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import worker_on
-from tests.ui.test_typing import KEY_MS, live_queue, logged_in
+from tests.ui.people import KEY_MS, live_queue, logged_in
 from worker_sdk import Context, Middleware
 
 pytestmark = [

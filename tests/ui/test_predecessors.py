@@ -36,7 +36,7 @@ async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Sc
     assert status == 201, answer
     async with screens.open(f"#/job?id={second}") as page:
         order = page.locator("section.order")
-        await expect(order).to_contain_text("Runs when this job has succeeded:")
+        await expect(order).to_contain_text("Depends on this job:")
         await expect(order.locator("ul").first).to_have_text(f"…{first[-10:]} Ready awaited")
         await expect(order).to_contain_text("11 jobs depend on this one:")
         await expect(order.locator("ul").nth(1).locator("li")).to_have_count(8)
@@ -50,7 +50,7 @@ async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Sc
         await api.until_state(second, "skipped")
         await page.goto(f"/#/job?id={second}")
         word = page.locator(".last-word")
-        await expect(word).to_contain_text("Skipped · a job for which it waited did not succeed")
+        await expect(word).to_contain_text("Skipped · dependency failed")
         await expect(word).to_contain_text(f"First cause: …{first[-10:]} Canceled")
         await expect(page.locator("section.order ul").first).not_to_contain_text("awaited")
     async with screens.open(f"#/job?id={behind[0]}", locale="ja") as page:

@@ -3,13 +3,17 @@
 import asyncio
 import re
 import uuid
+from typing import Any
 
 import pytest
-from playwright.async_api import Request, expect
+from playwright.async_api import Browser, Page, Request, expect
 
 from tests.support import real_time
-from tests.support.master import Api
-from tests.ui.conftest import Screens
+from tests.support.master import PATIENT, Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.ui.conftest import Screens, worker_on
+from tests.ui.people import live_queue
 from tests.ui.test_core import accessible, picture
 
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
@@ -217,3 +221,90 @@ async def test_times_are_relative_local_or_utc(screens: Screens, api: Api) -> No
         await switch.click()
         await expect(first).to_have_text(re.compile("UTC$"))
     await api.call("POST", f"/api/jobs/{job_id}/cancel")
+
+
+# Returns the figures of the Overview by their labels, each as it stands there.
+FIGURES = """() => {
+  const text = (one, selector) => one.querySelector(selector).innerText.trim();
+  const tiles = [...document.querySelectorAll(".tile")].map((one) => [
+    text(one, ".tile-label"), [text(one, "b"), text(one, ".tile-more")]]);
+  const failing = [...document.querySelectorAll("main tbody tr")].find((one) => one.innerText.includes("ui.fail"));
+  return {
+    tiles: Object.fromEntries(tiles),
+    workers: document.querySelector("section[aria-labelledby=workers]").innerText,
+    masters: document.querySelector("section[aria-labelledby=masters]").innerText,
+    store: document.querySelector("section[aria-labelledby=store]").innerText,
+    failing: failing?.innerText ?? "",
+  };
+}"""
+SCHEDULED = 3
+
+
+async def test_each_figure_of_the_overview_is_that_of_the_api_under_load(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with (
+        master_on(store_server.url, **PATIENT) as (master, api),
+        worker_on(master.server.url).running(),
+        live_queue(api),
+        Screens(browser, master.server.url).open("#/overview") as page,
+    ):
+        for _ in range(SCHEDULED):
+            await api.enqueue("ui.echo", delay=3600)
+        await wait_until(lambda: _failures(api), what="a job has failed")
+        for _ in range(3):
+            await _compare(page, api)
+
+
+async def _failures(api: Api) -> int:
+    return (await api.counts()).get("failed", 0)
+
+
+async def _compare(page: Page, api: Api) -> None:
+    """Compare the page with the API's answers before and after it was read."""
+    before = (await api.call("GET", "/api/stats"))[1]
+    names = (await api.call("GET", "/api/names?span=1h&sort=failed&limit=5"))[1]["names"]
+    least = {one["name"]: one["failed"] for one in names}
+
+    async def shown() -> Any:
+        figures = await page.evaluate(FIGURES)
+        at_least = (("Succeeded", before["counts"]["succeeded"]), ("Failed", before["counts"]["failed"]))
+        is_newer = all(_number(figures["tiles"][label][0]) >= count for label, count in at_least)
+        return is_newer and int(_first(figures["failing"])) >= least["ui.fail"] and figures
+
+    figures = await wait_until(shown, timeout_s=20, what="the page shows what the API told")
+    after = (await api.call("GET", "/api/stats"))[1]
+    tiles = {label.lower(): texts for label, texts in figures["tiles"].items()}
+    for state in ("failed", "succeeded"):
+        assert _number(tiles[state][0]) <= after["counts"][state]
+    # Nothing else is known exactly of jobs that come and go twenty times a second.
+    assert _number(tiles["scheduled"][0]) == SCHEDULED == after["counts"]["scheduled"]
+    assert _number(tiles["retrying"][0]) == 0
+    most = after["workers"]["max_jobs"]
+    assert 0 <= _number(tiles["running"][0]) <= most == 4
+    assert tiles["running"][1].endswith(f"of {most} slots")
+    assert _number(tiles["ready"][0]) <= 3 * 20
+    rates = [one["rates"] for one in (before, after)]
+    for label, key, place in (
+        ("pushed/s", "pushed", 0),
+        ("succeeded", "succeeded", 1),
+        ("failed", "failed", 1),
+    ):
+        told = sorted(one[key] for one in rates)
+        assert 0.8 * told[0] - 0.1 <= float(_first(tiles[label][place])) <= 1.25 * told[1] + 0.1, label
+    assert int(_first(figures["failing"])) <= (await api.counts())["failed"]
+    assert re.search(rf"\b{after['workers']['fresh']}\b", figures["workers"])
+    assert f"of {most} slots" in figures["workers"]
+    assert "leader" in figures["masters"].lower()
+    for text in (after["store"]["server"], after["store"]["durability"]):
+        assert text in figures["store"]
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _first(text: str) -> str:
+    """Return the first number of a text."""
+    found = re.search(r"\d[\d,.]*", text)
+    return found[0].replace(",", "") if found else "0"

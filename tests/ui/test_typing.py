@@ -7,7 +7,6 @@ number of dialog forms is checked against the sources.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,7 +21,8 @@ from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.support.web_sources import web_sources
-from tests.ui.conftest import Screens, worker_on
+from tests.ui.conftest import worker_on
+from tests.ui.people import KEY_MS, live_queue, logged_in
 from tests.ui.test_challenge_page import asked
 from tests.ui.test_incidents import Timeline
 
@@ -35,8 +35,6 @@ pytestmark = [
 ]
 
 ADMIN = "the-admins-token-0123456789"
-JOBS_PER_S = 20
-KEY_MS = 150
 # How many pages are typed into at once, like several people: most of the time goes into waiting for the next key and
 # for news of the queue.
 AT_ONCE = 6
@@ -92,29 +90,6 @@ class Walk:
     page: Page
     forms: set[frozenset[str]] = field(default_factory=set)
     inputs: list[str] = field(default_factory=list)
-
-
-@contextlib.asynccontextmanager
-async def live_queue(api: Api) -> AsyncIterator[None]:
-    """Create an endless stream of jobs, some failing, for two tenants whose names look like other things."""
-
-    async def push() -> None:
-        number = 0
-        while True:
-            number += 1
-            tenant = ("42", 42, "acme")[number % 3]
-            name = "ui.fail" if number % 10 == 0 else "ui.echo"
-            argument = "broken" if name == "ui.fail" else {"tenant": tenant}
-            await api.enqueue(name, argument, max_retry=0, tags=["typed"])
-            await asyncio.sleep(1 / JOBS_PER_S)
-
-    pushing = asyncio.create_task(push())
-    try:
-        yield
-    finally:
-        pushing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await pushing
 
 
 async def type_into(page: Page, control: Locator, kind: str) -> str:
@@ -217,17 +192,6 @@ async def walk_dialogs(walk: Walk) -> None:
             await expect(discard).to_be_visible(timeout=ASKED_MS)
             await discard.click()
         await expect(dialog).to_have_count(0)
-
-
-@contextlib.asynccontextmanager
-async def logged_in(browser: Browser, url: str, user: str, password: str) -> AsyncIterator[Page]:
-    """Yield the page of a logged-in user."""
-    async with Screens(browser, url).open("#/overview") as page:
-        await page.get_by_label("User", exact=True).fill(user)
-        await page.get_by_label("Password", exact=True).fill(password)
-        await page.keyboard.press("Enter")
-        await expect(page.locator(".connection")).to_have_text("Live")
-        yield page
 
 
 def forms_in_dialogs() -> int:

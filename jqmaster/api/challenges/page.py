@@ -317,7 +317,8 @@ def _kind_of(asked: FormField) -> str:
         for name, bound in (("min", asked.minimum), ("max", asked.maximum))
         if bound is not None
     )
-    return f'type="number" step="{1 if asked.kind == "integer" else "any"}"{bounds}'
+    step, keys = ("1", "numeric") if asked.kind == "integer" else ("any", "decimal")
+    return f'type="number" inputmode="{keys}" step="{step}"{bounds}'
 
 
 def _lengths(asked: FormField) -> str:

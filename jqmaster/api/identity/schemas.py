@@ -186,6 +186,9 @@ class TokenView(Answer):
     created_by: str
     expires_at: Timestamp | None
     last_used_at: Timestamp | None = Field(description="Updated once per minute.")
+    is_replaced: bool = Field(
+        description="Whether a rotation has replaced it. It stays valid until `expires_at`."
+    )
 
 
 class NewTokenView(TokenView):

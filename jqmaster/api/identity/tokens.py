@@ -12,7 +12,14 @@ from jqmaster.store.identity.credentials import StoredToken
 async def list_tokens(call: Call) -> Reply:
     prefix = call.services.prefix
     listed = await call.services.identity.tokens.all(call.known)
-    return Reply(200, {"tokens": [_view(one.token, one.last_used_ms, prefix) for one in listed]})
+    return Reply(
+        200,
+        {
+            "tokens": [
+                _view(one.token, one.last_used_ms, prefix, is_replaced=one.is_replaced) for one in listed
+            ]
+        },
+    )
 
 
 async def create(call: Call) -> Reply:
@@ -45,7 +52,9 @@ async def revoke(call: Call) -> Reply:
     return Reply(204)
 
 
-def _view(token: StoredToken, last_used_ms: int | None, prefix: str) -> dict[str, Any]:
+def _view(
+    token: StoredToken, last_used_ms: int | None, prefix: str, *, is_replaced: bool = False
+) -> dict[str, Any]:
     own = [prefix.rpartition("/")[2]] if prefix else [ALL]
     return {
         "id": token.id,
@@ -57,4 +66,5 @@ def _view(token: StoredToken, last_used_ms: int | None, prefix: str) -> dict[str
         "created_by": token.created_by,
         "expires_at": iso_or_none(token.expires_at_ms),
         "last_used_at": iso_or_none(last_used_ms),
+        "is_replaced": is_replaced,
     }

@@ -20,10 +20,11 @@ KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ListedToken:
-    """A token as its owner's administrators see it."""
+    """A token as its owner's administrators see it. `is_replaced`: a rotation has made its successor."""
 
     token: StoredToken
     last_used_ms: int | None
+    is_replaced: bool
 
 
 class TokenService:
@@ -42,7 +43,13 @@ class TokenService:
             token for token in self._directory.tokens.values() if _may_manage(caller, token.namespaces)
         ]
         tokens = sorted(managed, key=lambda t: (-t.created_at_ms, t.id))
-        return [ListedToken(token, uses.get(token.id)) for token in tokens]
+        newest: dict[str, str] = {}
+        for token in tokens:
+            newest.setdefault(token.lineage or token.id, token.id)
+        return [
+            ListedToken(token, uses.get(token.id), newest[token.lineage or token.id] != token.id)
+            for token in tokens
+        ]
 
     async def create(
         self,

@@ -1,7 +1,8 @@
 /** The parts of pages that show a batch: its progress, what it waits for, and the jobs that it starts. */
-import { t, tOr } from "../core/i18n.js";
+import { number, t, tOr } from "../core/i18n.js";
 import { get } from "../core/api.js";
 import { html, useEffect, useState } from "../core/lib.js";
+import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
 import { visible } from "../core/text.js";
@@ -13,6 +14,8 @@ import { Badge, Num, State, Text, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["BatchView"]} Batch */
 
+const ERRORS_READ = 100;
+const ERRORS_SHOWN = 5;
 export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on_failure"]);
 
 /** @param {Batch} batch @returns {string} The first line of its description, or the end of its ID. */
@@ -124,12 +127,32 @@ export function Callbacks({ batch }) {
   }</section>`;
 }
 
+/** @param {{batch: Batch}} props With which errors its jobs failed, the most usual first. */
+function FailedWith({ batch }) {
+  const { data } = useResource(
+    (signal) =>
+      get("api/jobs", { batch: batch.id, state: "failed", include: "error", limit: ERRORS_READ }, signal),
+    [batch.id, batch.counts.failed],
+    { everyMs: 15_000 },
+  );
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { error } of data?.jobs ?? []) {
+    // Errors that differ in their figures are of one kind.
+    const kind = (error ?? "").replace(/\d+/g, "<n>");
+    if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
+  return html`<ul class="plain">${most.map(([kind, count]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text} value=${kind} max=${300} /></li>`)}</ul>`;
+}
+
 /** @param {{batch: Batch, why: any}} props Why it is not complete, or why its on_success was not started. */
 export function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 3_600_000;
   return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
     <ol class="verdicts">${why.reasons.map((/** @type {BatchReason} */ reason, /** @type {number} */ at) => html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
     ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
     ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
     ${

@@ -501,10 +501,10 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
     throw new Problem(0, { title: "No answer", code: "no_answer" });
   }
   const answer = await response.text();
-  let parsed3 = null;
+  let parsed2 = null;
   if (answer) {
     try {
-      parsed3 = parseExact(answer);
+      parsed2 = parseExact(answer);
     } catch {
       throw new Problem(response.ok ? 0 : response.status, {
         title: "The answer is not JSON",
@@ -513,12 +513,12 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
     }
   }
   if (!response.ok) {
-    const problem = new Problem(response.status, parsed3 ?? {});
+    const problem = new Problem(response.status, parsed2 ?? {});
     if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
   heard2?.(response);
-  return parsed3;
+  return parsed2;
 }
 var get = (path, query, signal) => call("GET", path, { ...query && { query }, ...signal && { signal } });
 var post = (path, body) => call("POST", path, body === void 0 ? {} : { body });
@@ -667,8 +667,12 @@ function t(key, values2 = {}) {
 function tOr(key, fallback) {
   return loaded[language()]?.[key] ?? fallback;
 }
+var numberFormats = /* @__PURE__ */ new Map();
 function number(value, options) {
-  return new Intl.NumberFormat(language(), options).format(value);
+  const key = `${language()} ${options ? JSON.stringify(options) : ""}`;
+  const format = numberFormats.get(key) ?? new Intl.NumberFormat(language(), options);
+  numberFormats.set(key, format);
+  return format.format(value);
 }
 
 // core/freshness.js
@@ -714,9 +718,9 @@ function toldByAnswer(present) {
   look();
 }
 var streamAsOfMs = () => isOpen && !isTold ? Date.now() : asOfMs;
-function note(resource, isFailing) {
-  if (isFailing === failing.has(resource)) return;
-  if (isFailing) failing.add(resource);
+function note(resource, isFailing2) {
+  if (isFailing2 === failing.has(resource)) return;
+  if (isFailing2) failing.add(resource);
   else failing.delete(resource);
   look();
 }
@@ -1138,11 +1142,12 @@ function utcText(ms4) {
   const date = new Date(ms4);
   return Number.isNaN(date.getTime()) ? "?" : date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 }
+var zoneFormat = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
 function localText(ms4) {
   const date = new Date(ms4);
   if (Number.isNaN(date.getTime())) return "?";
   const two2 = (part) => String(part).padStart(2, "0");
-  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName");
+  const zone = zoneFormat.formatToParts(date).find((part) => part.type === "timeZoneName");
   return `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())} ${two2(date.getHours())}:${two2(date.getMinutes())}:${two2(date.getSeconds())} ${zone?.value ?? ""}`;
 }
 var instantText = (ms4, mode) => mode === "utc" ? utcText(ms4) : localText(ms4);
@@ -1564,6 +1569,7 @@ function FormField({
 }) {
   return html`<${Field} label=${label} hint=${hint} problem=${problem ?? form.problem} path=${path ?? name}>${(a2) => html`<${tag} autocomplete="off" ...${a2} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
 }
+var JsonHint = () => html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`;
 function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }
@@ -2374,6 +2380,14 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
     <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
     <p class="muted small">${hint}</p></div>`;
 }
+function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
+  const text = form.values["matcher"] ?? "";
+  const [isJson, setJson] = E2(() => ruleOf(text) === null);
+  const shown2 = problem ?? form.problem;
+  const errors = fieldErrors(shown2, "matcher");
+  return html`<div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
+    ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown2} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${hint} text=${text} onText=${(next) => form.set({ matcher: next })} />${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`}</div>`;
+}
 function useSuggestions(fields, read, deps) {
   const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
   W2(() => {
@@ -2532,6 +2546,8 @@ function howText({ kind, limit, usage, period_s, eta_s, paused_by, reason }) {
 }
 
 // batches/parts.js
+var ERRORS_READ = 100;
+var ERRORS_SHOWN = 5;
 var CALLBACKS = (
   /** @type {const} */
   ["on_success", "on_complete", "on_failure"]
@@ -2629,11 +2645,26 @@ function Callbacks({ batch }) {
   });
   return html`<section class="card" aria-labelledby="callbacks"><h2 id="callbacks">${t("batches.callbacks")}</h2>${some.length === 0 ? html`<p class="muted">${t("batches.callbacks.none")}</p>` : html`<dl class="facts">${some.map((one) => html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt><dd>${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge} kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>${tOr(`batches.callback.${one.state}`, visible(one.state))}<//></dd>`)}</dl>`}</section>`;
 }
+function FailedWith({ batch }) {
+  const { data } = useResource(
+    (signal) => get("api/jobs", { batch: batch.id, state: "failed", include: "error", limit: ERRORS_READ }, signal),
+    [batch.id, batch.counts.failed],
+    { everyMs: 15e3 }
+  );
+  const counts = /* @__PURE__ */ new Map();
+  for (const { error } of data?.jobs ?? []) {
+    const kind = (error ?? "").replace(/\d+/g, "<n>");
+    if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
+  return html`<ul class="plain">${most.map(([kind, count2]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text} value=${kind} max=${300} /></li>`)}</ul>`;
+}
 function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 36e5;
   return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
     <ol class="verdicts">${why.reasons.map((reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
     ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
     ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
     ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
@@ -2791,6 +2822,10 @@ function FormDialog({
     addEventListener("beforeunload", warn);
     return () => removeEventListener("beforeunload", warn);
   }, [isDirty]);
+  W2(() => {
+    const wrong = form.problem && box.current?.querySelector("[aria-invalid=true]");
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }, [form.problem]);
   const end = () => {
     unsaved.current = false;
     onClose();
@@ -6903,6 +6938,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}${asleep > 0 && html`<p class="muted">${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button type="button" class="link" onClick=${snoozed.wake}>${t("fault.show")}</button></p>`}
     ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}</section>`;
 }
+var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
 function Tiles({ stats }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
@@ -6914,7 +6950,7 @@ function Tiles({ stats }) {
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}
-    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), rates.failed > 0 ? "bad" : "")}
+    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
     ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
     ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
@@ -7063,6 +7099,7 @@ var TIMES = ["created", "run_at", "started", "finished"];
 var TIME_REM = 7.4;
 var DATE_REM = 11.2;
 var SECOND_LINE = ["state", "error", "argument", "progress"];
+var retriesText = ({ failures: failures2, max_retry: most }) => most === 0 ? t("job.no_retries") : t("job.failures_of", { failures: failures2, most });
 var ENDED = ["name", "argument", "finished", "duration", "worker"];
 var DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
@@ -7146,7 +7183,7 @@ var ALL2 = [
     width: 5.4,
     priority: 2,
     by: (job) => job.attempt,
-    render: (job) => html`<span class="num" title=${t("job.failures_of", { failures: job.failures, most: job.max_retry })}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`
+    render: (job) => html`<span class="num" title=${retriesText(job)}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`
   },
   {
     key: "created",
@@ -8863,6 +8900,7 @@ function Page3({ query, go: go3, session: session2 }) {
   }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`}
     ${dialog === "delete" && html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await del(path);
+    toast(t("job.deleted", { name: visible(job.name) }));
     go3("jobs", {});
   }}><p>${t("job.delete.text")}</p><//>`}`;
 }
@@ -9062,7 +9100,7 @@ function Facts({ job, mayOperate }) {
   return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
     <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-    <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+    <dt>${t("job.retries")}</dt><dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
     ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
     ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} /></span></li>`)}</ol></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
@@ -10057,9 +10095,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
   useZone();
   const form = useForm(constraint, valuesOf);
   const { values: values2 } = form;
-  const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
   const suggestions = useJobSuggestions();
-  const matcherErrors = fieldErrors(form.problem, "matcher");
   const matcher = parsed(values2["matcher"] ?? "");
   const save = async (given, base) => {
     const name = given["name"]?.trim() ?? "";
@@ -10084,8 +10120,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
   return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
       reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
-    <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
-      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
+    <div class="form-grid"><${MatcherField} form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")} hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
       <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} conditions=${values2["conditions"] ?? ""} limits=${limitsIn(values2, LIMIT_KINDS)} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
@@ -10674,12 +10709,10 @@ function WhichEvents({ form, problem }) {
   const { values: values2 } = form;
   const types = useKnownTypes();
   const suggestions = useEventSuggestions(values2["event_type"]?.trim() ?? "");
-  const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
   return html`<${FormField} form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")} hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200" autocapitalize="none" spellcheck=${false} />
     <datalist id="known-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
     <${Choice} form=${form} name="matching" options=${["all", "some"]} problem=${problem} path="matching" />
-    ${values2["matching"] === "some" && html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("matcher")} />
-      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("matcher")} problem=${problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("events.rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} /><${PartErrors} problem=${problem} path="matcher" />`}`}`;
+    ${values2["matching"] === "some" && html`<${MatcherField} form=${form} suggestions=${suggestions} label=${triggerLabel("matcher")} hint=${t("events.rule.hint")} problem=${problem} />`}`;
 }
 function EventArgument({ form, problem, children }) {
   const { values: values2 } = form;
@@ -10743,6 +10776,7 @@ function Excerpt({ value, isHidden }) {
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
+var WORKING_DAYS = 5;
 var KINDS5 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
@@ -10935,7 +10969,7 @@ function When({ form, problem }) {
       ${field("offset", "offset", { type: "number", min: "0", step: "1", hint: t("definitions.offset.hint") })}</div>`}
     ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
     ${way === "daily" && clock("daily_at")}
-    ${way === "weekly" && html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`}
+    ${way === "weekly" && html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)} <${Button} class="small" onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at2) => [day, at2 < WORKING_DAYS ? "yes" : ""])))}>${dayText("mon")}–${dayText("fri")}<//></div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`}
     ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf3("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
     ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
     <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
@@ -10964,7 +10998,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const argument = field("argument", {
     as: "textarea",
     rows: "4",
-    hint: t("enqueue.argument.hint"),
+    hint: html`<${JsonHint} />`,
     spellcheck: false
   });
   return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf3("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
@@ -11052,7 +11086,7 @@ function SendEvent({ like, onClose, onDone }) {
     <p class="muted">${t("events.send.text")}</p>
     ${field("event_type", { list: "sent-event-types", placeholder: "order.paid", maxlength: "200", autocapitalize: "none", spellcheck: false })}
     <datalist id="sent-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
-    ${field("payload", { as: "textarea", rows: "7", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    ${field("payload", { as: "textarea", rows: "7", hint: html`<${JsonHint} />`, spellcheck: false })}
     <div class="form-grid">${field("source", { maxlength: "1024", spellcheck: false })}${field("subject", { maxlength: "1024", spellcheck: false })}
       ${field("dedupe_key", { maxlength: "255", hint: t("events.dedupe_key.hint"), spellcheck: false })}
       ${field("occurred_at", { label: inZone(t("events.occurred_at")), type: "datetime-local", step: "1", max: LATEST })}</div><//>`;
@@ -11102,7 +11136,10 @@ var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one
 function Definition({ name, query, go: go3, session: session2 }) {
   const path = `api/definitions/${encodeURIComponent(name)}`;
   const [isEditing, setEditing] = E2(false);
-  const [isSending, setSending] = E2(false);
+  const [sending2, setSending] = E2(
+    /** @type {{like: any} | null} */
+    null
+  );
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["definitions", "events", "jobs"],
@@ -11128,7 +11165,7 @@ function Definition({ name, query, go: go3, session: session2 }) {
       ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
       ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
       ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
-      ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
+      ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type) })}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//></div>`}
     <${Skips} one=${one} />
@@ -11137,7 +11174,20 @@ function Definition({ name, query, go: go3, session: session2 }) {
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
-    ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
+    ${sending2 && html`<${SendEvent} like=${sending2.like} onClose=${() => setSending(null)} />`}`;
+}
+async function newestLike(type) {
+  const none = /[*?[]/.test(type) ? null : { event_type: type };
+  try {
+    const [newest] = (await get("api/events", { type, limit: 1 })).events;
+    if (!newest) return none;
+    const { event_type, payload, payload_hidden, payload_redacted, payload_bytes } = newest;
+    const isWhole = !payload_hidden && !payload_redacted && (payload !== null || payload_bytes <= 1);
+    return isWhole ? { event_type, payload } : { event_type };
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return none;
+  }
 }
 function Skips({ one }) {
   const isSkipped = one.enabled && one.last_run?.outcome === "skipped";
@@ -11195,7 +11245,7 @@ function Coming({ one }) {
 }
 function Trigger({ one }) {
   const gathering = gatheringText(one);
-  return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><code><${Text} value=${toJson(one.matcher)} max=${300} /></code></dd>`}
+  return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><${RuleText} matcher=${one.matcher} /></dd>`}
     ${gathering && html`<dt>${t("events.form.gathering")}</dt><dd>${gathering}</dd>`}
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }
@@ -13683,7 +13733,7 @@ function Tokens() {
       key: "label",
       label: t("access.label"),
       phone: "main",
-      render: (token) => html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
+      render: (token) => html`<${Text} value=${token.label} max=${60} />${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
     },
     ...tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [
       {
@@ -14046,6 +14096,9 @@ var WHENS = [
 
 // notices/editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
+var MATCHINGS = ["all", "some"];
+var FIELDS5 = ["name", "tags", "priority"];
+var BLANK_MATCHER = '{"field": "name", "op": "eq", "value": ""}';
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
 var valuesOf7 = (notice) => ({
   name: notice?.name ?? "",
@@ -14055,18 +14108,20 @@ var valuesOf7 = (notice) => ({
   slack: linesOf(notice, "slack").join("\n"),
   webhook: linesOf(notice, "webhook").join("\n"),
   secret: "",
-  matcher: notice?.matcher ? JSON.stringify(notice.matcher) : "",
+  matching: notice?.matcher ? "some" : "all",
+  matcher: notice?.matcher ? toJson(notice.matcher, 2) : BLANK_MATCHER,
   group_by: notice?.group_by ?? "none",
   at_most_every_s: String(notice?.at_most_every_s ?? 300),
   description: notice?.description ?? ""
 });
 var split = (text) => (text ?? "").split(/\s+/).filter(Boolean);
-function parsed2(text) {
-  if (!text?.trim()) return null;
+function matcherIn(values2) {
+  if (values2["matching"] !== "some") return null;
   try {
-    return JSON.parse(text);
+    return parseExact(values2["matcher"] ?? "");
   } catch {
-    throw new Problem(422, { title: t("notices.matcher.bad") });
+    const msg = t("notices.matcher.bad");
+    throw new Problem(422, { title: msg, errors: [{ loc: ["matcher"], msg }] });
   }
 }
 function documentOf3(values2, base) {
@@ -14074,7 +14129,7 @@ function documentOf3(values2, base) {
   return {
     when: values2["when"],
     threshold: values2["threshold"] ? Number(values2["threshold"]) : null,
-    matcher: parsed2(values2["matcher"]),
+    matcher: matcherIn(values2),
     to: [
       ...mail.length > 0 ? [{ mail }] : [],
       ...split(values2["slack"]).map((slack) => ({ slack })),
@@ -14089,6 +14144,10 @@ function documentOf3(values2, base) {
     description: values2["description"]
   };
 }
+async function readNames(add, signal) {
+  const { names } = await get("api/names", { limit: 50 }, signal);
+  for (const { name } of names) add("name", name);
+}
 function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf7);
   const save = async (values2, base) => {
@@ -14099,20 +14158,22 @@ function NoticeEditor({ notice, onClose, onDone }) {
     await onDone(name);
     return t("notices.saved", { name: visible(name) });
   };
+  const suggestions = useSuggestions(FIELDS5, readNames, []);
   const label = (name) => t(`notices.form.${name}`);
   return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
     ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
     <div class="form-grid">
       <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
       <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS2.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
     </div>
+    ${form.values["matching"] === "some" && html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`}
     <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
     <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
     <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
     <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
-    <${FormField} form=${form} name="matcher" label=${label("matcher")} hint=${t("notices.matcher.hint")} as="textarea" rows="2" spellcheck="false" />
     <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
 }
 
@@ -14245,7 +14306,7 @@ function Facts7({ one }) {
     ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
     ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
     <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>
-    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
+    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}</section>`;
 }
 
 // targets/editor.js
@@ -14875,7 +14936,7 @@ function sorted(value) {
   );
 }
 function ArgumentForm({ form, argument, problem }) {
-  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />`;
+  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
   if (!argument.hasSchema) return raw;
   const { isByFields } = argument;
   const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");
@@ -15125,9 +15186,9 @@ function bodyOf(form) {
   if (typed.includes(JSON.stringify(REDACTED)))
     return { problem: refusal3("argument", t("enqueue.redacted")) };
   const argument = typed || "null";
-  let parsed3;
+  let parsed2;
   try {
-    parsed3 = parseExact(argument);
+    parsed2 = parseExact(argument);
   } catch (error) {
     return {
       problem: refusal3("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`)
@@ -15166,7 +15227,7 @@ function bodyOf(form) {
   const name = (form["name"] ?? "").trim();
   return {
     text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`,
-    body: { name, argument: parsed3, ...rest }
+    body: { name, argument: parsed2, ...rest }
   };
 }
 var refusal3 = (field, title2, more = "") => new Problem(422, { title: title2, errors: [{ loc: [field], msg: title2 + more }] });

@@ -6,13 +6,13 @@ import { number, t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { PER_VALUE, SWITCHES, figureText, formOf, inputFor, limitsIn } from "./limits.js";
-import { RuleBuilder, ruleOf, useJobSuggestions } from "../matching/rule_builder.js";
+import { MatcherField, useJobSuggestions } from "../matching/rule_builder.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
-import { Button, ErrorBox } from "../ui/controls.js";
+import { ErrorBox } from "../ui/controls.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { Id, State, Text, Time } from "../ui/formats.js";
-import { FormCheck, FormField, fieldErrors, useForm } from "../ui/forms.js";
+import { FormCheck, FormField, useForm } from "../ui/forms.js";
 import { editedInstant, inZone, useZone } from "../ui/instants.js";
 
 /** @typedef {import("../ui/forms.js").Values} Values */
@@ -76,9 +76,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
   useZone();
   const form = useForm(constraint, valuesOf);
   const { values } = form;
-  const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
   const suggestions = useJobSuggestions();
-  const matcherErrors = fieldErrors(form.problem, "matcher");
   const matcher = parsed(values["matcher"] ?? "");
   const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
     const name = given["name"]?.trim() ?? "";
@@ -103,12 +101,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
   return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
       reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
-    <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
-      ${
-        isJson
-          ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
-          : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
-      }</div>
+    <div class="form-grid"><${MatcherField} form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")} hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
       <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} limits=${limitsIn(values, LIMIT_KINDS)} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}

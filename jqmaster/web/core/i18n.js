@@ -60,11 +60,17 @@ export function tOr(key, fallback) {
   return loaded[language()]?.[key] ?? fallback;
 }
 
+/** To make a format takes longer than to draw a row. @type {Map<string, Intl.NumberFormat>} */
+const numberFormats = new Map();
+
 /**
  * A number as the reader writes it.
  * @param {number | bigint} value
  * @param {Intl.NumberFormatOptions} [options]
  */
 export function number(value, options) {
-  return new Intl.NumberFormat(language(), options).format(value);
+  const key = `${language()} ${options ? JSON.stringify(options) : ""}`;
+  const format = numberFormats.get(key) ?? new Intl.NumberFormat(language(), options);
+  numberFormats.set(key, format);
+  return format.format(value);
 }

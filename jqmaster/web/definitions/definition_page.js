@@ -1,6 +1,6 @@
 /** One definition: what starts its job, the outcomes of its instants or events, and the job itself. */
 import { html, useState } from "../core/lib.js";
-import { get, may, toJson } from "../core/api.js";
+import { Problem, get, may, toJson } from "../core/api.js";
 import { ComingTable, useComing } from "./coming.js";
 import { askAbout, resumeDefinition } from "./dialogs.js";
 import { DefinitionEditor } from "./editor.js";
@@ -14,6 +14,7 @@ import { t } from "../core/i18n.js";
 import { labelsText } from "../workers/labels.js";
 import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
+import { RuleText } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";
 import { Button, Copy, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Badge, Duration, Id, Num, State, Text, Time } from "../ui/formats.js";
@@ -76,7 +77,7 @@ const only = (one, fields) => Object.fromEntries(fields.map((field) => [field, o
 export function Definition({ name, query, go, session }) {
   const path = `api/definitions/${encodeURIComponent(name)}`;
   const [isEditing, setEditing] = useState(false);
-  const [isSending, setSending] = useState(false);
+  const [sending, setSending] = useState(/** @type {{like: any} | null} */ (null));
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["definitions", "events", "jobs"],
@@ -105,7 +106,7 @@ export function Definition({ name, query, go, session }) {
       ${one.enabled ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
       ${isTime(one) && html`<${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>`}
       ${isTime(one) && html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`}
-      ${!isTime(one) && may(session, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
+      ${!isTime(one) && may(session, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type) })}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//></div>`
     }
@@ -115,7 +116,22 @@ export function Definition({ name, query, go, session }) {
     <${Runs} one=${one} query=${query} go=${go} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
-    ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
+    ${sending && html`<${SendEvent} like=${sending.like} onClose=${() => setSending(null)} />`}`;
+}
+
+/** @param {string} type May be a pattern. @returns {Promise<any>} What a test event begins with: the newest event of this type. */
+async function newestLike(type) {
+  const none = /[*?[]/.test(type) ? null : { event_type: type };
+  try {
+    const [newest] = (await get("api/events", { type, limit: 1 })).events;
+    if (!newest) return none;
+    const { event_type, payload, payload_hidden, payload_redacted, payload_bytes } = newest;
+    const isWhole = !payload_hidden && !payload_redacted && (payload !== null || payload_bytes <= 1);
+    return isWhole ? { event_type, payload } : { event_type };
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return none;
+  }
 }
 
 /** @param {{one: Definition}} props Why it starts no jobs, while it skips its instants. */
@@ -188,7 +204,7 @@ function Coming({ one }) {
 /** @param {{one: any}} props Which events start the job, and how. */
 function Trigger({ one }) {
   const gathering = gatheringText(one);
-  return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><code><${Text} value=${toJson(one.matcher)} max=${300} /></code></dd>`}
+  return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><${RuleText} matcher=${one.matcher} /></dd>`}
     ${gathering && html`<dt>${t("events.form.gathering")}</dt><dd>${gathering}</dd>`}
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }

@@ -9,8 +9,9 @@ import { labelsIn, labelsText } from "../workers/labels.js";
 import { html, useEffect } from "../core/lib.js";
 import { useResource } from "../core/live.js";
 import { visible } from "../core/text.js";
+import { Button } from "../ui/controls.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { FormCheck, FormField, fieldErrors, useForm } from "../ui/forms.js";
+import { FormCheck, FormField, JsonHint, fieldErrors, useForm } from "../ui/forms.js";
 import { LATEST, editedInstant, inZone, inputOf, useZone } from "../ui/instants.js";
 
 /** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
@@ -22,6 +23,7 @@ import { LATEST, editedInstant, inZone, inputOf, useZone } from "../ui/instants.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const COMING = 10;
 const LAST_DAYS = 31;
+const WORKING_DAYS = 5;
 const KINDS = ["time", "event"];
 const OVERLAPS = ["allow", "forbid", "replace", "queue"];
 const CATCH_UPS = ["skip", "latest", "all"];
@@ -274,7 +276,7 @@ function When({ form, problem }) {
     ${way === "daily" && clock("daily_at")}
     ${
       way === "weekly" &&
-      html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`
+      html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)} <${Button} class="small" onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at) => [day, at < WORKING_DAYS ? "yes" : ""])))}>${dayText("mon")}–${dayText("fri")}<//></div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`
     }
     ${
       way === "monthly" &&
@@ -310,7 +312,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const argument = field("argument", {
     as: "textarea",
     rows: "4",
-    hint: t("enqueue.argument.hint"),
+    hint: html`<${JsonHint} />`,
     spellcheck: false,
   });
   return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />

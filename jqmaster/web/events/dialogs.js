@@ -6,7 +6,7 @@ import { html } from "../core/lib.js";
 import { go } from "../core/router.js";
 import { ConfirmCount, toast } from "../ui/dialogs.js";
 import { FormDialog } from "../ui/form_dialog.js";
-import { FormField, useForm } from "../ui/forms.js";
+import { FormField, JsonHint, useForm } from "../ui/forms.js";
 import { LATEST, inZone, instantIn, useZone } from "../ui/instants.js";
 
 /** @typedef {import("../../answers").Schemas["EventView"]} Event */
@@ -71,7 +71,7 @@ export function SendEvent({ like, onClose, onDone }) {
     <p class="muted">${t("events.send.text")}</p>
     ${field("event_type", { list: "sent-event-types", placeholder: "order.paid", maxlength: "200", autocapitalize: "none", spellcheck: false })}
     <datalist id="sent-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
-    ${field("payload", { as: "textarea", rows: "7", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    ${field("payload", { as: "textarea", rows: "7", hint: html`<${JsonHint} />`, spellcheck: false })}
     <div class="form-grid">${field("source", { maxlength: "1024", spellcheck: false })}${field("subject", { maxlength: "1024", spellcheck: false })}
       ${field("dedupe_key", { maxlength: "255", hint: t("events.dedupe_key.hint"), spellcheck: false })}
       ${field("occurred_at", { label: inZone(t("events.occurred_at")), type: "datetime-local", step: "1", max: LATEST })}</div><//>`;

@@ -5,7 +5,7 @@ import { ARGUMENT_WAYS, FIGURES, GATHERINGS } from "./trigger.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { href } from "../core/router.js";
-import { RuleBuilder, ruleOf, useSuggestions } from "../matching/rule_builder.js";
+import { MatcherField, useSuggestions } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";
 import { Button, Empty } from "../ui/controls.js";
 import { Badge, Num, Time } from "../ui/formats.js";
@@ -88,18 +88,12 @@ export function WhichEvents({ form, problem }) {
   const { values } = form;
   const types = useKnownTypes();
   const suggestions = useEventSuggestions(values["event_type"]?.trim() ?? "");
-  const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
   return html`<${FormField} form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")} hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200" autocapitalize="none" spellcheck=${false} />
     <datalist id="known-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
     <${Choice} form=${form} name="matching" options=${["all", "some"]} problem=${problem} path="matching" />
     ${
       values["matching"] === "some" &&
-      html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("matcher")} />
-      ${
-        isJson
-          ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("matcher")} problem=${problem} />`
-          : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("events.rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} /><${PartErrors} problem=${problem} path="matcher" />`
-      }`
+      html`<${MatcherField} form=${form} suggestions=${suggestions} label=${triggerLabel("matcher")} hint=${t("events.rule.hint")} problem=${problem} />`
     }`;
 }
 

@@ -5,7 +5,7 @@ import { t } from "../core/i18n.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
-import { FormField } from "../ui/forms.js";
+import { FormField, JsonHint } from "../ui/forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
@@ -140,7 +140,7 @@ function sorted(value) {
 
 /** @param {{form: import("../ui/forms.js").Form, argument: ArgumentState, problem: Problem | null}} props */
 export function ArgumentForm({ form, argument, problem }) {
-  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />`;
+  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
   if (!argument.hasSchema) return raw;
   const { isByFields } = argument;
   const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");

@@ -20,6 +20,10 @@ const SECOND_LINE = ["state", "error", "argument", "progress"];
 
 /** @typedef {import("../ui/tables.js").Column & {by?: (job: any) => number | string, include?: string, isDefault?: boolean}} JobColumn */
 
+/** @param {{failures: number, max_retry: number}} job */
+export const retriesText = ({ failures, max_retry: most }) =>
+  most === 0 ? t("job.no_retries") : t("job.failures_of", { failures, most });
+
 const ENDED = ["name", "argument", "finished", "duration", "worker"];
 /** @type {Record<string, string[]>} What a list of one state shows before people choose; "": of all states. */
 const DEFAULTS = {
@@ -119,7 +123,7 @@ const ALL = [
     priority: 2,
     by: (job) => job.attempt,
     render: (job) =>
-      html`<span class="num" title=${t("job.failures_of", { failures: job.failures, most: job.max_retry })}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`,
+      html`<span class="num" title=${retriesText(job)}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`,
   },
   {
     key: "created",

@@ -30,7 +30,7 @@ export default {
   "challenges.body.hint": "JSON. Empty: null.",
   "challenges.bad_json": "The callback is not JSON.",
   "challenges.opened_at": "Opened",
-  "challenges.awaiting_since": "Handed over",
+  "challenges.awaiting_since": "Sent",
   "challenges.remind_at": "Reminder",
   "challenges.due_at": "Until",
   "challenges.received_at": "Answered",

@@ -4,9 +4,9 @@ export default {
   "columns.compact": "Compact rows",
   "job.error": "Error",
   "job.order": "Order",
-  "job.after.succeeded":
-    "Runs when this job has succeeded:||Runs when all of these {count} jobs have succeeded:",
-  "job.after.finished": "Runs when this job is over:||Runs when all of these {count} jobs are over:",
+  "job.after.succeeded": "Depends on this job:||Depends on these {count} jobs:",
+  "job.after.finished":
+    "Runs after this job, even if it fails:||Runs after these {count} jobs, even if some fail:",
   "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
   "job.revives.jobs":
     "A retry makes 1 job wait again that was skipped because of this one.||A retry makes {count} jobs wait again that were skipped because of this one.",
@@ -18,7 +18,7 @@ export default {
   "job.linked.more": "{count} more||{count} more",
   "job.linked.not_shown": "{count} is not shown||{count} are not shown",
   "job.skipped_by": "First cause:",
-  "cause.dependency": "a job for which it waited did not succeed",
+  "cause.dependency": "dependency failed",
   "jobs.match": "{count} job matches||{count} jobs match",
   "jobs.match.at_least": "at least {count} jobs match||at least {count} jobs match",
   "jobs.partial":
@@ -86,8 +86,7 @@ export default {
   "why.text.put_off": "Its last attempt was put off: {reason}.",
   "why.text.retrying":
     "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
-  "why.text.awaiting_callback":
-    "Another system has the work of attempt {attempt}. The wait for its callback ends {due}.",
+  "why.text.awaiting_callback": "Waiting for a callback to attempt {attempt}. It times out {due}.",
   "why.text.awaiting_jobs": "Waits for 1 other job: {jobs}.||Waits for {count} other jobs: {jobs}.",
   "why.text.answered":
     "The callback of attempt {attempt} is there. The next free worker of its name takes it.",

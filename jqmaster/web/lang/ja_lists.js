@@ -35,7 +35,7 @@ export default {
   "filter.op.le": "≤",
   "filter.op.gt": ">",
   "filter.op.ge": "≥",
-  "filter.op.glob": "パターンに一致",
+  "filter.op.glob": "パターン",
   "filter.op.exists": "存在する",
   "filter.min_attempt": "試行回数(以上)",
   "filter.min_duration": "実行時間(秒以上)",
@@ -129,9 +129,9 @@ export default {
   "why.text.running": "試行 {attempt} は {since}に開始しました。",
   "why.text.offered":
     "試行 {attempt} は {since}にワーカーへ渡されました。ハートビートによる確認はまだありません。",
-  "fault.full": "制約 {name} は満杯です。{count} 件のジョブが空きを待っています。",
+  "fault.full": "制約 {name} は上限に達しています。{count} 件のジョブが空きを待っています。",
   "fault.full_values":
-    "制約 {name} は {all} 個の値のうち {keys} 個で満杯です。{count} 件のジョブが空きを待っています。",
+    "制約 {name} は {all} 個の値のうち {keys} 個で上限に達しています。{count} 件のジョブが空きを待っています。",
   "fault.full.since": "{duration}前から続いています。",
   "fault.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",
   "constraints.held_jobs": "保留",

@@ -192,6 +192,7 @@ export default {
   "access.revoke.title": "このトークンを失効させますか?",
   "access.revoke.text": "このトークンを使うプログラムは、5 秒以内にすべてのマスターで拒否されます。",
   "access.revoked": "このトークンは無効になりました。",
+  "access.replaced": "置き換え済み",
   "access.users": "ユーザー",
   "access.users.text":
     "ユーザーはここでログインします。ユーザーを 1 人でも作成すると、このマスターは全員にログインを求めます。",
@@ -200,7 +201,7 @@ export default {
   "access.user.new": "新しいユーザー",
   "access.user.hint": "英小文字、数字、. _ @ -",
   "access.add": "追加",
-  "access.role": "役割",
+  "access.role": "ロール",
   "access.role.none": "なし",
   "access.role.viewer": "閲覧者",
   "access.role.operator": "オペレーター",
@@ -264,9 +265,9 @@ export default {
   "access.token.done": "トークン {label} を作成しました。",
   "access.user.made": "ユーザー {name} を作成しました。",
   "access.user.first": "最初のユーザーは管理者でなければなりません。",
-  "access.roles": "名前空間ごとの役割",
+  "access.roles": "名前空間ごとのロール",
   "access.roles.hint":
-    "例: shop=operator mail=viewer。viewer、operator、admin を指定できます。上の役割に加わります。",
+    "例: shop=operator mail=viewer。viewer、operator、admin を指定できます。上のロールに加わります。",
   "access.role.title": "ロールの変更",
   "access.role.text": "ユーザーのセッションは終了し、次のログインから新しいロールになります。",
   "access.role.text.me":

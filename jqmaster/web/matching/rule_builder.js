@@ -5,6 +5,7 @@ import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../co
 import { visible } from "../core/text.js";
 import { Button } from "../ui/controls.js";
 import { Text } from "../ui/formats.js";
+import { FormField, fieldErrors } from "../ui/forms.js";
 
 /** @typedef {{field: string, op: string, value: string, isNot: boolean}} Row `value` as it is typed. */
 /** @typedef {{kind: "all" | "any", rows: Row[]}} Rule */
@@ -144,6 +145,24 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
     })}
     <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
     <p class="muted small">${hint}</p></div>`;
+}
+
+/**
+ * A matcher in a form: as rows or as JSON.
+ * @param {{form: import("../ui/forms.js").Form, label: string, suggestions: Suggestions, hint: string, jsonHint?: string, rows?: string, problem?: import("../core/api.js").Problem | null}} props
+ *   `problem`: in place of the form's.
+ */
+export function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
+  const text = form.values["matcher"] ?? "";
+  const [isJson, setJson] = useState(() => ruleOf(text) === null);
+  const shown = problem ?? form.problem;
+  const errors = fieldErrors(shown, "matcher");
+  return html`<div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
+    ${
+      isJson
+        ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown} />`
+        : html`<${RuleBuilder} suggestions=${suggestions} hint=${hint} text=${text} onText=${(/** @type {string} */ next) => form.set({ matcher: next })} />${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`
+    }</div>`;
 }
 
 /**

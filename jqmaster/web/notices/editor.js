@@ -1,9 +1,10 @@
 /** The form of a notice. Each address is a line. One with a hidden credential stays unchanged while its line does. */
-import { Problem, get, put } from "../core/api.js";
+import { Problem, get, parseExact, put, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 import { WHENS } from "./conditions.js";
 import { pathOfNotice } from "./dialogs.js";
+import { MatcherField, useSuggestions } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
@@ -11,6 +12,9 @@ import { FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 const GROUPS = ["none", "name", "failure_group"];
+const MATCHINGS = ["all", "some"];
+const FIELDS = ["name", "tags", "priority"];
+const BLANK_MATCHER = '{"field": "name", "op": "eq", "value": ""}';
 
 /** @param {any} notice @param {string} channel @returns {string[]} */
 const linesOf = (notice, channel) =>
@@ -25,7 +29,8 @@ const valuesOf = (notice) => ({
   slack: linesOf(notice, "slack").join("\n"),
   webhook: linesOf(notice, "webhook").join("\n"),
   secret: "",
-  matcher: notice?.matcher ? JSON.stringify(notice.matcher) : "",
+  matching: notice?.matcher ? "some" : "all",
+  matcher: notice?.matcher ? toJson(notice.matcher, 2) : BLANK_MATCHER,
   group_by: notice?.group_by ?? "none",
   at_most_every_s: String(notice?.at_most_every_s ?? 300),
   description: notice?.description ?? "",
@@ -34,13 +39,14 @@ const valuesOf = (notice) => ({
 /** @param {string | undefined} text @returns {string[]} */
 const split = (text) => (text ?? "").split(/\s+/).filter(Boolean);
 
-/** @param {string | undefined} text @returns {unknown} */
-function parsed(text) {
-  if (!text?.trim()) return null;
+/** @param {Values} values @returns {unknown} The matcher; null: everything. */
+function matcherIn(values) {
+  if (values["matching"] !== "some") return null;
   try {
-    return JSON.parse(text);
+    return parseExact(values["matcher"] ?? "");
   } catch {
-    throw new Problem(422, { title: t("notices.matcher.bad") });
+    const msg = t("notices.matcher.bad");
+    throw new Problem(422, { title: msg, errors: [{ loc: ["matcher"], msg }] });
   }
 }
 
@@ -50,7 +56,7 @@ function documentOf(values, base) {
   return {
     when: values["when"],
     threshold: values["threshold"] ? Number(values["threshold"]) : null,
-    matcher: parsed(values["matcher"]),
+    matcher: matcherIn(values),
     to: [
       ...(mail.length > 0 ? [{ mail }] : []),
       ...split(values["slack"]).map((slack) => ({ slack })),
@@ -66,6 +72,12 @@ function documentOf(values, base) {
   };
 }
 
+/** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */
+async function readNames(add, signal) {
+  const { names } = await get("api/names", { limit: 50 }, signal);
+  for (const { name } of names) add("name", name);
+}
+
 /** @param {{notice: any, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
 export function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf);
@@ -77,19 +89,21 @@ export function NoticeEditor({ notice, onClose, onDone }) {
     await onDone(name);
     return t("notices.saved", { name: visible(name) });
   };
+  const suggestions = useSuggestions(FIELDS, readNames, []);
   const label = (/** @type {string} */ name) => t(`notices.form.${name}`);
   return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
     ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
     <div class="form-grid">
       <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
       <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
     </div>
+    ${form.values["matching"] === "some" && html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`}
     <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
     <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
     <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
     <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
-    <${FormField} form=${form} name="matcher" label=${label("matcher")} hint=${t("notices.matcher.hint")} as="textarea" rows="2" spellcheck="false" />
     <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
 }

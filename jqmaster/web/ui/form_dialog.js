@@ -52,6 +52,11 @@ export function FormDialog({
     addEventListener("beforeunload", warn);
     return () => removeEventListener("beforeunload", warn);
   }, [isDirty]);
+  // After a refused save, the reader goes on at the first field that has to change.
+  useEffect(() => {
+    const wrong = form.problem && box.current?.querySelector("[aria-invalid=true]");
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }, [form.problem]);
   const end = () => {
     unsaved.current = false;
     onClose();

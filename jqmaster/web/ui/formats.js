@@ -147,6 +147,9 @@ export function utcText(ms) {
         .replace(/\.\d+Z$/, " UTC");
 }
 
+// To make it takes longer than to draw a row.
+const zoneFormat = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+
 /**
  * @param {number} ms Unix.
  * @returns {string} The same in the reader's time zone, such as `2026-11-21 13:30:00 GMT+9`.
@@ -155,9 +158,7 @@ export function localText(ms) {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return "?";
   const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
-  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" })
-    .formatToParts(date)
-    .find((part) => part.type === "timeZoneName");
+  const zone = zoneFormat.formatToParts(date).find((part) => part.type === "timeZoneName");
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone?.value ?? ""}`;
 }
 

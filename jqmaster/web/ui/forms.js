@@ -1,5 +1,6 @@
 /** Forms own what is typed into them, from opening to closing: nothing that arrives meanwhile changes it. */
 import { Problem } from "../core/api.js";
+import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 
@@ -182,6 +183,10 @@ export function FormField({
     /** @type {any} */ a,
   ) => html`<${tag} autocomplete="off" ...${a} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
 }
+
+/** How to write a value as JSON, also one that JSON does not have. */
+export const JsonHint = () =>
+  html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`;
 
 /** @param {{form: Form, name: string, children?: Node} & Record<string, unknown>} props A checkbox with its label. */
 export function FormCheck({ form, name, children, ...attributes }) {

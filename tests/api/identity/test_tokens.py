@@ -94,6 +94,8 @@ async def test_a_token_is_made_used_replaced_and_revoked(store_server: StoreServ
             await wait_until(lambda: opens(renewed), what="the other master knows the new token")
             assert await opens(there)
             assert await opens(here)
+            listed = {one["id"]: one for one in (await admin.call("GET", "/api/tokens"))[1]["tokens"]}
+            assert [listed[one["id"]]["is_replaced"] for one in (made, new)] == [True, False]
             # The deletion takes effect here at once, and everywhere within 5 s.
             assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
             assert not await opens(here)

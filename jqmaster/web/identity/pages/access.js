@@ -47,7 +47,7 @@ function Tokens() {
           label: t("access.label"),
           phone: "main",
           render: (/** @type {Token} */ token) =>
-            html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
+            html`<${Text} value=${token.label} max=${60} />${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
         },
         ...(tokens.some((/** @type {Token} */ token) => !namespace && !token.namespaces.includes("*"))
           ? [

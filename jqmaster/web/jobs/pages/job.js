@@ -13,7 +13,7 @@ import { href } from "../../core/router.js";
 import { admits, isIn } from "../../core/states.js";
 import { visible } from "../../core/text.js";
 import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading } from "../../ui/controls.js";
-import { ConfirmCount, attempt } from "../../ui/dialogs.js";
+import { ConfirmCount, attempt, toast } from "../../ui/dialogs.js";
 import {
   Badge,
   Bytes,
@@ -36,6 +36,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "../../ui/instants.j
 import { Progress, useProgress } from "../../ui/progress.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
+import { retriesText } from "../columns.js";
 import { verdictText } from "../verdicts.js";
 
 /** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
@@ -126,6 +127,7 @@ export function Page({ query, go, session }) {
       dialog === "delete" &&
       html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => {
         await del(path);
+        toast(t("job.deleted", { name: visible(job.name) }));
         go("jobs", {});
       }}><p>${t("job.delete.text")}</p><//>`
     }`;
@@ -421,7 +423,7 @@ function Facts({ job, mayOperate }) {
   return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
     <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-    <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+    <dt>${t("job.retries")}</dt><dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
     ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
     ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} /></span></li>`)}</ol></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>

@@ -7,13 +7,13 @@ import { useResource } from "../../core/live.js";
 import { NoticeDialogs, askAboutNotice, pathOfNotice } from "../dialogs.js";
 import { NoticeEditor } from "../editor.js";
 import { href } from "../../core/router.js";
+import { RuleText } from "../../matching/rule_builder.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { attempt } from "../../ui/dialogs.js";
 import { Badge, Duration, Id, Num, Text, Time, nowMs } from "../../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
-import { Value } from "../../ui/values.js";
 
 /** @typedef {import("../../../answers").Schemas["NoticeMessage"]} NoticeMessage */
 /** @typedef {import("../../../answers").Schemas["DestinationView"]} Destination */
@@ -192,5 +192,5 @@ function Facts({ one }) {
     ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
     ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
     <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>
-    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
+    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}</section>`;
 }

@@ -324,6 +324,10 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}</section>`;
 }
 
+/** @param {Record<string, number>} rates @returns {boolean} Whether so many jobs fail that it is worth a color. */
+const isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) =>
+  failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
+
 /** @param {{stats: any}} props */
 function Tiles({ stats }) {
   const { counts, rates } = stats;
@@ -338,7 +342,7 @@ function Tiles({ stats }) {
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}
-    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), rates.failed > 0 ? "bad" : "")}
+    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
     ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
     ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
