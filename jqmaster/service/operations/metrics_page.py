@@ -35,7 +35,7 @@ Served = Mapping[str, Metrics | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Scrape:
     """One namespace at the time of a scrape. `facts` None: they are another master's to report, or unknown."""
 
     metrics: Metrics
@@ -90,7 +90,7 @@ class MetricsPage:
         return [*self._own.families(own, facts, counts, is_up=facts is not None), *self._of_process(own)]
 
     def _of_all(
-        self, visible: Sequence[str], known: Mapping[str, Metrics], parts: Mapping[str, _Part]
+        self, visible: Sequence[str], known: Mapping[str, Metrics], parts: Mapping[str, _Scrape]
     ) -> list[Metric]:
         # Places are given whoever asks, so that a name has the same label for all.
         counts = self._names.labeled({name: metrics.tally.since_start() for name, metrics in known.items()})
@@ -162,7 +162,7 @@ def shared_places(facts: Mapping[str, StoreFacts]) -> dict[str, dict[str, int]]:
     return found
 
 
-async def _read(served: Mapping[str, Metrics]) -> dict[str, _Part]:
+async def _read(served: Mapping[str, Metrics]) -> dict[str, _Scrape]:
     """Read all namespaces at the same time. Those whose stores do not answer in time have no facts."""
     turns: dict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(READ_TOGETHER))
     parts = await asyncio.gather(
@@ -171,18 +171,18 @@ async def _read(served: Mapping[str, Metrics]) -> dict[str, _Part]:
     return dict(zip(served, parts, strict=True))
 
 
-async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Part:
+async def _part(metrics: Metrics, turn: asyncio.Semaphore) -> _Scrape:
     own = metrics.own()
     # Each namespace is read by one master, so sums over masters are true.
     if not own.is_leader or metrics.is_away():
-        return _Part(metrics, own, None, not metrics.is_away())
+        return _Scrape(metrics, own, None, not metrics.is_away())
     facts = None
     try:
         async with asyncio.timeout(ASK_WITHIN_S), turn:
             facts = await metrics.facts()
     except TimeoutError:
         pass  # the store holds the others up, too
-    return _Part(metrics, own, facts, facts is not None)
+    return _Scrape(metrics, own, facts, facts is not None)
 
 
 def _add(found: dict[str, Metric], namespace: str, families: Iterable[Metric]) -> None:
