@@ -1,18 +1,26 @@
 """Flow graphs on job and batch pages: reading, keyboard navigation, live updates, and 500 jobs."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
+from jqmaster.app import Master
+from jqmaster.app.policies import retention
+from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.store.jobs.retention import Retention, RetentionStore
 from tests.support import real_time
-from tests.support.master import Api
+from tests.support.master import PATIENT, Api, master_on
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_core import LATER, PHONE, accessible, accessible_in_each_look, picture, tag
 from tests.ui.test_lists import SHIFTS
+from worker_sdk import Worker
 
 pytestmark = [
     pytest.mark.req("D21"),
@@ -26,6 +34,7 @@ pytestmark = [
 MOST_MS = 15_000
 # It takes a fifth of this on an idle machine.
 MOST_KEY_MS = 300
+HOUR_MS = 3_600_000
 
 
 IN_BOX = """(node) => {
@@ -251,6 +260,57 @@ async def test_a_flow_opens_at_its_failure_and_goes_on_from_one_to_the_next(
             return bool(job["attempt"] == 2 and job["state"] == "failed")
 
         await wait_until(ran_again, what="the second attempt of the failed job")
+
+
+async def swept_after(master: Master, passed_ms: int) -> None:
+    """Remove what the leader would remove so much later."""
+    services, leadership = master.shard.services, master.shard.leader.leadership
+    assert leadership
+    now_ms = await services.store_time_ms() + passed_ms
+    store = RetentionStore(replace(services.link, now=lambda: now_ms))
+    while True:
+        swept = await store.sweep_all(
+            leadership.epoch, dict[JobState | None, Retention]([*retention(Settings()).items()])
+        )
+        if not any(one.has_more for one in swept.values()):
+            return
+
+
+async def test_a_flow_is_read_and_mended_two_hours_after_its_failure(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    is_mended = False
+    async with master_on(store_server.url, **PATIENT) as (master, api):
+        worker = Worker(master=master.server.url, max_jobs=8, port=0)
+
+        async def run(argument: Any) -> None:
+            if isinstance(argument, str) and not is_mended and "orders" not in argument:
+                raise ValueError(argument)
+
+        for name in ("ui.fail", "ui.echo", "import.check", "import.publish"):
+            worker.handler(name)(run)
+        async with worker.running():
+            flow = await broken_import(api)
+            alone = await api.enqueue("ui.echo")
+            await api.until_state(alone, "succeeded")
+            await swept_after(master, 2 * HOUR_MS)
+            # What nobody needs is gone by then.
+            assert (await api.call("GET", f"/api/jobs/{alone}"))[0] == 404
+            async with Screens(browser, master.server.url).open(f"#/batches?id={flow['batch']}") as page:
+                told = page.get_by_role("region", name="Failures of the flow")
+                await expect(told).to_contain_text("Failure 1 of 2: ui.fail")
+                await expect(page.locator(".flow-node.is-broken")).to_have_count(2 + 2 + 1)
+                await page.get_by_role("link", name="Skipped 3").click()
+                await expect(page.locator("tbody tr")).to_have_count(3)
+                is_mended = True
+                await page.get_by_role("button", name="Retry failed jobs").click()
+                dialog = page.get_by_role("dialog")
+                await expect(dialog).to_contain_text("Jobs that were skipped because of these wait again.")
+                await expect(dialog.get_by_role("note")).to_have_count(0)
+                await dialog.get_by_role("button", name="Retry failed jobs (2)").click()
+                # It does what it says.
+                await api.until_state(flow["publish"], "succeeded")
+                await expect(told).to_have_count(0)
 
 
 async def error_below_bar(row: Locator) -> None:
