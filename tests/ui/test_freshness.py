@@ -63,7 +63,7 @@ async def test_a_store_that_does_not_answer_is_the_first_line_of_every_page(brow
                     await expect(link.first).to_have_attribute(
                         "href", "runbooks.html#the-store-does-not-answer"
                     )
-                    # Whoever looks for the cause can read it in either theme.
+                    # People who look for the cause can read it in either theme.
                     for theme in THEMES:
                         await overview.emulate_media(color_scheme=theme)
                         await accessible(overview)

@@ -1,6 +1,6 @@
 /** The variables of the environment that pushers and workers read. */
 
-/** What the environment says by default. */
+/** The settings of the environment, which apply by default. */
 export interface Environment {
   readonly url: string;
   readonly token: string | undefined;
