@@ -294,7 +294,7 @@ async def test_a_flow_is_read_and_mended_two_hours_after_its_failure(
             alone = await api.enqueue("ui.echo")
             await api.until_state(alone, "succeeded")
             await swept_after(master, 2 * HOUR_MS)
-            # What nobody needs is gone by then.
+            # Jobs that nobody needs any more are gone by then.
             assert (await api.call("GET", f"/api/jobs/{alone}"))[0] == 404
             async with Screens(browser, master.server.url).open(f"#/batches?id={flow['batch']}") as page:
                 told = page.get_by_role("region", name="Failures of the flow")

@@ -58,7 +58,7 @@ export default {
   "notices.changed": "Changed",
   "notices.matcher": "Matcher",
   "notices.matching.all": "Everything",
-  "notices.matching.some": "What matches conditions",
+  "notices.matching.some": "Only what matches conditions",
   "notices.rule.hint":
     "By the name, tags and priority of jobs, or by the name of a definition, constraint or backlog. Suggestions come from jobs in the queue.",
   "notices.matcher.bad": "The matcher is not JSON.",
