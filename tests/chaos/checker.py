@@ -86,6 +86,13 @@ class _Checker:
         }
         # Nobody knows what they had begun when they left.
         self._left_unannounced = {line.detail for line in history.lines if line.what == "left"}
+        # The attempts that a worker refused because it was about to end. If its answer gets lost, its claims end when
+        # it leaves.
+        self._refused_at_end = {
+            (line.job_id, line.attempt)
+            for line in history.lines
+            if line.what == "offer" and line.detail == "draining"
+        }
         self._end_s = max(
             [line.at_s for line in history.lines]
             + [call.returned_s for call in history.calls]
@@ -465,6 +472,16 @@ class _Checker:
             for a, b in self._still[run.worker]
         )
 
+    def _excuse_to_hand_back(self, job_id: str, entry: EndedAttempt) -> str:
+        """Return why a worker may hand back a claim that it has not begun; empty: it may not."""
+        if entry.outcome != "handed_back":
+            return ""
+        if entry.worker_id in self._left_unannounced:
+            return "claims not begun, of a worker that left unannounced"
+        if (job_id, entry.attempt) in self._refused_at_end:
+            return "claims not begun, that a draining worker refused"
+        return ""
+
     def _attempts(self) -> Iterator[Violation]:
         """I7, I9, I12, I13: compare the store's records with the workers' lines."""
         for job_id, job in self._h.jobs.items():
@@ -499,8 +516,8 @@ class _Checker:
                 by_attempt[run.attempt].append(run)
             for entry in job.attempts:
                 runs = by_attempt.get(entry.attempt, [])
-                if entry.outcome == "handed_back" and not runs and entry.worker_id in self._left_unannounced:
-                    self._excused["claims not begun, of a worker that left unannounced"] += 1
+                if not runs and (excuse := self._excuse_to_hand_back(job_id, entry)):
+                    self._excused[excuse] += 1
                 elif entry.outcome in BY_HANDLER and not runs:
                     yield Violation("ending of nothing", job_id, f"attempt {entry.attempt}: {entry.outcome}")
                 elif entry.outcome == "failure" and all(run.ending == "success" for run in runs):

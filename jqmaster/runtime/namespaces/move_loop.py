@@ -111,7 +111,12 @@ class MoveLoop(PeriodicLoop):
             self._logger.error("cannot remove copies of moved namespaces", exc_info=error)
 
     async def _remove_copies(self) -> None:
-        for left in await self._tools.moves.left_copies():
+        try:
+            copies = await self._tools.moves.left_copies()
+        except JqmasterError as exc:
+            self._logger.warning("cannot look for copies of moved namespaces: %s", exc.detail)
+            return
+        for left in copies:
             try:
                 await self._remove(left)
             except JqmasterError as exc:

@@ -10,6 +10,7 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.namespaces.move import LeftCopy
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.operations.master import MasterRecord
+from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.namespaces.move_loop import MoveLoop
 from jqmaster.service.namespaces import mover
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -86,3 +87,20 @@ async def test_a_store_that_hangs_while_a_copy_is_removed_holds_up_no_move(
     move = await one.move()
     assert (move.step, move.progress.reason) == ("done", "")
     assert left in await one.moves.left_copies()
+
+
+async def test_while_the_registry_does_not_answer_no_copy_is_removed_and_a_line_says_why(
+    one: MoveWorld, loop: MoveLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def away() -> list[LeftCopy]:
+        raise StoreUnavailableError("the store did not answer", retry_after_s=1)
+
+    monkeypatch.setattr(one.moves, "left_copies", away)
+    await loop.start()
+    try:
+        await wait_until(lambda: "cannot look for copies" in caplog.text, what="the fault is logged")
+    finally:
+        await loop.stop()
+    (record,) = (record for record in caplog.records if "copies" in record.message)
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert record.message == "cannot look for copies of moved namespaces: the store did not answer"
