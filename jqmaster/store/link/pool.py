@@ -13,7 +13,6 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
-    MaxConnectionsError,
     ReadOnlyError,
     RedisError,
     ResponseError,
@@ -85,8 +84,9 @@ class StorePool:
             try:
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             except _LOST as exc:
-                if isinstance(exc, MaxConnectionsError):
-                    kind = "no connection to the store is free"
+                # So BlockingConnectionPool words the end of its wait.
+                if str(exc).startswith("No connection available"):
+                    kind = f"all connections to the store have been in use for {self._timeout_s:g} s"
                 else:
                     text = explained(exc, is_tls=self._is_tls, has_answered=self._has_answered)
                     kind = f"the store cannot be reached: {text}"

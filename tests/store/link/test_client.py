@@ -509,6 +509,15 @@ async def test_a_cancellation_that_the_client_library_swallowed_still_ends_the_c
         assert len(await asyncio.gather(client.command("TIME"), client.command("TIME"))) == 2
 
 
+async def test_a_call_that_gets_no_connection_says_that_all_are_in_use(lone_server: StoreServer) -> None:
+    async with client_of(lone_server.url, connections=1, timeout_s=0.05) as client, client._pool.connection():
+        with pytest.raises(
+            StoreUnavailableError, match=r"^all connections to the store have been in use for 0\.05 s"
+        ) as raised:
+            await client.command("TIME")
+    assert raised.value.retry_after_s
+
+
 async def test_a_connection_that_closed_after_it_was_taken_sends_nothing(lone_server: StoreServer) -> None:
     async with client_of(lone_server.url) as client, client._pool.connection() as connection:
         await connection.disconnect(nowait=True)
