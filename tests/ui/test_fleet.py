@@ -146,7 +146,7 @@ async def test_all_workers_of_a_version_are_drained_counted_down_and_resumed(
         await fleet.workers[0].end(jobs[0])
         await expect(drains).to_contain_text("1 job left")
         await fleet.workers[1].end(jobs[1])
-        await expect(drains).to_contain_text("you can stop them")
+        await expect(drains).to_contain_text("Drained: safe to stop")
         await page.locator(".toast").get_by_role("button", name="Undo").click()
         await expect(drains).to_have_count(0)
         assert set((await fleet.states()).values()) == {"fresh"}
