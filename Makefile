@@ -12,8 +12,9 @@ WEB_TOOLS := tools/web/node_modules/.package-lock.json
 TS_TOOLS  := clients/typescript/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
-# Five processes, which take tests from each other: on two cores, some work while others wait.
-TEST_ARGS ?= -n 5 --dist worksteal
+# Three processes, which take tests from each other: on two cores, one works while the others wait. With five, masters
+# and workers of the tests starve, so that their waits end and tests are repeated.
+TEST_ARGS ?= -n 3 --dist worksteal
 
 # `make test-all` only: another Python and another server, if this machine has them.
 OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \
