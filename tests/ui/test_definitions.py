@@ -97,7 +97,7 @@ async def test_it_is_run_paused_with_a_reason_backfilled_and_deleted(screens: Sc
         await expect(page.locator(".toast")).to_contain_text(f"Started {name}")
         await expect(rows.get_by_role("img")).to_have_accessible_name("Last 1: 1 Succeeded")
         await rows.get_by_role("link", name=name).click()
-        runs = page.get_by_role("table", name="Runs").locator("tbody tr")
+        runs = page.get_by_role("table", name="Runs", exact=True).locator("tbody tr")
         await expect(runs).to_have_count(1)
         await expect(runs).to_contain_text("run by hand")
         await page.get_by_role("button", name="Backfill").click()
