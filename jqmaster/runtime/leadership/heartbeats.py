@@ -77,13 +77,18 @@ class Heartbeats(PeriodicLoop):
         return self._beat_s()
 
     async def _send(self, members: Sequence[RegisteredShard]) -> None:
-        sent_at_s = self._clock.monotonic_s()
-        replies = await self._client.run_each([member.heartbeat() for member in members])
-        for member, reply in zip(members, replies, strict=True):
-            if isinstance(reply, JqmasterError):
-                self._failed(reply, f"{self._complaint} in {member.name}")
-                continue
+        calls: dict[RegisteredShard, ScriptCall] = {}
+        for member in members:
             with self._apart.alone(member.name):
-                if isinstance(reply, Exception):
-                    raise reply
-                member.take(reply[1], sent_at_s)
+                calls[member] = member.heartbeat()
+        sent_at_s = self._clock.monotonic_s()
+        replies = await self._client.run_each([*calls.values()])
+        for member, reply in zip(calls, replies, strict=True):
+            # An error of the store concerns one shard here.
+            try:
+                with self._apart.alone(member.name):
+                    if isinstance(reply, Exception):
+                        raise reply
+                    member.take(reply[1], sent_at_s)
+            except JqmasterError as exc:
+                self._failed(exc, f"{self._complaint} in {member.name}")

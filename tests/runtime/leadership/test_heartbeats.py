@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.operations.master import MasterRecord, Pace
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.lifecycle import running
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.heartbeats import Heartbeats
@@ -93,20 +93,25 @@ async def test_heartbeats_of_many_shards_share_a_round_trip(process: Process) ->
     assert [one.record.id for one in seen.seen] == ["me"]
 
 
-async def test_a_shard_whose_key_is_damaged_or_whose_answer_cannot_be_taken_fails_alone(
+async def test_a_shard_whose_key_faults_or_answer_cannot_be_handled_fails_alone(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise ValueError("cannot be taken")
+
+    def is_refused(*_: object) -> None:
+        raise DamagedError("the answer is damaged")
 
     damaged = process.shards[3].keys.masters
     redis = admin_of(process.client)
     await redis.rename(damaged, f"{damaged}-aside")
     await redis.set(damaged, "damaged")
     monkeypatch.setattr(process.members[5], "_on_answer", fails)
-    assert await process.told() == [1 if number in (3, 5) else 2 for number in range(SHARDS)]
+    monkeypatch.setattr(process.members[7], "_on_answer", is_refused)
+    monkeypatch.setattr(process.members[9], "_duty_faults", fails)
+    assert await process.told() == [1 if number in (3, 5, 7, 9) else 2 for number in range(SHARDS)]
     await redis.delete(damaged)
-    assert await process.told() == [{3: 2, 5: 1}.get(number, 3) for number in range(SHARDS)]
+    assert await process.told() == [{3: 2, 5: 1, 7: 1, 9: 1}.get(number, 3) for number in range(SHARDS)]
     await redis.delete(f"{damaged}-aside")
 
 
