@@ -70,6 +70,24 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def unchanged_environment() -> Iterator[None]:
+    """Fail a test that leaves the environment changed: whatever this process starts later, such as a browser, would
+    depend on which tests ran before it."""
+    before = _environment()
+    yield
+    after = _environment()
+    os.environ.update(before)
+    for name in after.keys() - before.keys():
+        del os.environ[name]
+    changed = sorted(name for name in before | after if before.get(name) != after.get(name))
+    assert changed == [], f"left changed in os.environ: {', '.join(changed)}"
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
     """Masters in this process hash passwords with minimal work. Hashing threads yield to everything else, so among busy

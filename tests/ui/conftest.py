@@ -43,7 +43,7 @@ class Screens:
         is_dark: bool = False,
         width: int = 1280,
         locale: str = "en-US",
-        timezone: str | None = None,
+        timezone: str = "UTC",
         is_fault: Callable[[str], bool] = bool,
     ) -> AsyncIterator[Page]:
         """Yield a page in its own context at `address`, such as `#/jobs`. At the end, assert that there was no policy

@@ -39,7 +39,7 @@ async def live_queue(api: Api) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def logged_in(
-    browser: Browser, url: str, user: str, password: str = PASSWORD, *, timezone: str | None = None
+    browser: Browser, url: str, user: str, password: str = PASSWORD, *, timezone: str = "UTC"
 ) -> AsyncIterator[Page]:
     """Yield the page of a logged-in user."""
     async with Screens(browser, url).open("#/overview", timezone=timezone) as page:

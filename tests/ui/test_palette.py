@@ -100,6 +100,28 @@ async def test_a_sentence_pauses_a_name_for_any_duration(screens: Screens, api: 
         assert (await api.call("DELETE", f"/api/constraints/{made['name']}"))[0] == 204
 
 
+async def test_a_sentence_pauses_a_name_that_the_list_of_names_does_not_have_yet(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    await api.enqueue(name, **LATER)
+
+    async def older(route: Route) -> None:
+        # As it was before this name came, or as far as one page of it goes.
+        await route.fulfill(json={"names": [], "next_cursor": None, "span": "hour"})
+
+    async with screens.open("#/overview") as page:
+        await page.route(re.compile(r"/api/names\?"), older)
+        await command(page, f"pause {name} 45m because {name} is down")
+        await expect(page.locator(".toasts")).to_contain_text(f"Paused: jobs named {name}")
+        made = await paused(api, f"{name} is down")
+        assert made is not None
+        assert (await api.call("DELETE", f"/api/constraints/{made['name']}"))[0] == 204
+        # A sentence that names nothing is searched among the jobs.
+        await command(page, f"pause no-{name} 45m")
+        await expect(page).to_have_url(re.compile(f"#/jobs\\?q=pause\\+no-{name}"))
+
+
 async def test_the_palette_acts_on_the_object_of_the_page(screens: Screens, api: Api) -> None:
     name = tag()
     failed = await api.enqueue("ui.fail", name, max_retry=0)

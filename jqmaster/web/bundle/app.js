@@ -3057,6 +3057,16 @@ function Backfill({ name, onClose, onDone }) {
 // shell/palette_acts.js
 var PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
 var PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
+var subjectOf = (text) => wordsOf2(text)?.words[0] ?? "";
+function wordsOf2(text) {
+  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  if (!said) return null;
+  const [, rest = "", reason = ""] = said;
+  return {
+    words: rest.trim().replace(/\s*を\s*/, " ").split(/\s+/),
+    reason
+  };
+}
 var nameToPause = (name) => ({
   target: { job_name: name },
   what: t("pause.what.name", { name: visible(name) })
@@ -3067,16 +3077,15 @@ var constraintToPause = (name) => ({
 });
 function sentence(text, { entries, present, session: session2, onPause }) {
   if (!may(session2, "operate")) return [];
-  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  const said = wordsOf2(text);
   if (!said) return [];
-  const [, rest = "", reason = ""] = said;
-  const words = rest.trim().replace(/\s*を\s*/, " ");
-  const [first = "", ...others] = words.split(/\s+/);
+  const { words, reason } = said;
+  const [first = "", ...others] = words;
   const named = entries.find(
     (one) => (one.kind === "name" || one.kind === "constraint") && one.id.toLowerCase() === first.toLowerCase()
   );
   const what = named ? named.kind === "name" ? nameToPause(named.id) : constraintToPause(named.id) : present;
-  const lasts = named ? others.join(" ") : words;
+  const lasts = (named ? others : words).join(" ");
   if (what && !lasts) return [asking(what, onPause)];
   const end = endOf(lasts);
   if (!what || end === null) return [];
@@ -3248,11 +3257,12 @@ async function loadIndex(who, signal) {
     ...(valueOf2(calendars)?.calendars ?? []).map((one) => entry("calendar", one.name, { more: one.country })),
     ...[...types].map((type) => entry("event", type))
   ];
-  const isWhole = namesFound.length < MOST_NAMES && definitionsFound.length < MOST_LISTED;
+  const isWhole = namesFound.length < MOST_NAMES && definitionsFound.length < MOST_LISTED && ![names, batches, constraints, definitions].some(isMissing);
   signal.throwIfAborted();
   index = { who, atMs: Date.now(), entries, isWhole };
   return index;
 }
+var isMissing = (result) => result.status === "rejected" && !(result.reason instanceof Problem && result.reason.status === 403);
 var valueOf2 = (result) => result.status === "fulfilled" ? result.value : null;
 function entry(kind, id, { label = id, hint = "", more = "" } = {}) {
   return {
@@ -3319,13 +3329,16 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   const wanted = text.trim();
   const index2 = useIndex(session2.who ?? "");
   const here = usePresent(route, session2, setPausing, setQuestion);
-  const { found, of: of2 } = useFound(wanted);
+  const subject = may(session2, "operate") ? subjectOf(wanted) : "";
+  const { found, of: of2 } = useFound(wanted, subject);
   W2(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
   const namespaces = useNamespaces();
   const local = search(index2?.entries ?? [], wanted, MOST);
   const known2 = new Set(local.map((one) => `${one.kind} ${one.id}`));
-  const remote = (of2 === wanted ? found.entries : []).filter((one) => !known2.has(`${one.kind} ${one.id}`));
+  const remote = (of2 === wanted ? found.entries : []).filter(
+    (one) => !known2.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity
+  );
   const things = wanted ? [...local, ...remote].sort((a2, b2) => fitOf(a2, lower) - fitOf(b2, lower)) : [];
   const isNamed = things.length > 0 && fitOf(
     /** @type {Entry} */
@@ -3333,7 +3346,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     lower
   ) === 0;
   const spoken = sentence(wanted, {
-    entries: index2?.entries ?? [],
+    entries: [...index2?.entries ?? [], ...found.entries],
     present: presentPausable(route) ?? here.pausable,
     session: session2,
     onPause: setPausing
@@ -3354,7 +3367,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
   const jobs = of2 === wanted ? found.jobs : [];
   const commands = wanted ? [...spoken, ...isNamed ? [...told4, ...fixed] : [...fixed, ...told4], ...jobs, searchJobs(wanted)] : fixed;
   const chosen = Math.min(at2, commands.length - 1);
-  const isSure = hasMoved.current || !wanted || isNamed || spoken.length > 0 || JOB_ID.test(wanted) || index2 !== null && (index2.isWhole || of2 === wanted);
+  const isSure = hasMoved.current || !wanted || isNamed || spoken.length > 0 || JOB_ID.test(wanted) || index2 !== null && (index2.isWhole && !subject || of2 === wanted);
   const run = (command) => {
     setWaiting(false);
     if (!command) return;
@@ -3440,7 +3453,7 @@ function usePresent(route, session2, onPause, onAsk) {
   }, [route.page, route.query["id"], route.query["name"]]);
   return { commands, pausable };
 }
-function useFound(wanted) {
+function useFound(wanted, subject) {
   const [state, setState] = E2({
     found: { entries: (
       /** @type {Entry[]} */
@@ -3455,7 +3468,7 @@ function useFound(wanted) {
     if (!wanted) return void 0;
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
-      ask2(wanted, aborter.signal).then(
+      ask2(wanted, subject, aborter.signal).then(
         (found) => setState({ found, of: wanted }),
         () => {
         }
@@ -3465,7 +3478,7 @@ function useFound(wanted) {
       clearTimeout(timer2);
       aborter.abort();
     };
-  }, [wanted]);
+  }, [wanted, subject]);
   return state;
 }
 var sending = () => ({
@@ -3502,8 +3515,9 @@ function settings(onHelp) {
     command("keys", onHelp)
   ];
 }
-async function ask2(text, signal) {
-  const [names, batches, definitions, jobs] = await Promise.all([
+async function ask2(text, subject, signal) {
+  const [named, names, batches, definitions, jobs] = await Promise.all([
+    subject ? isName(subject, signal) : false,
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
@@ -3511,6 +3525,7 @@ async function ask2(text, signal) {
   ]);
   return {
     entries: [
+      ...named ? [entry("name", subject)] : [],
       ...names.names.map(({ name }) => entry("name", name)),
       ...batches.batches.map((one) => entry("batch", one.id, { label: titleOf(one), hint: one.id })),
       ...definitions.definitions.map(({ name }) => entry("definition", name))
@@ -3524,6 +3539,18 @@ async function ask2(text, signal) {
     }))
   };
 }
+var isName = (name, signal) => get(
+  /** @type {"api/names/{job_name}"} */
+  `api/names/${encodeURIComponent(name)}`,
+  {},
+  signal
+).then(
+  () => true,
+  (error) => {
+    if (error instanceof Problem && error.status === 404) return false;
+    throw error;
+  }
+);
 function commandsOf(one, session2, onPause) {
   const opens = {
     name: () => go("names", { name: one.id }),
@@ -7803,7 +7830,7 @@ var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad
 function ChallengeState({ state }) {
   return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
-var subjectOf = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
+var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
 var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
 var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
 function choiceText(one, value) {
@@ -7822,8 +7849,8 @@ function Answers({ one }) {
 function AnswerButton({ one, onDone }) {
   const [isOpen2, setOpen] = E2(false);
   const Dialog2 = one.form ? FormAnswer : SystemAnswer;
-  const isMissing = one.audience !== null && one.audience !== void 0 && !one.form;
-  if (one.state !== "processing" || one.received >= one.expect || isMissing) return null;
+  const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
+  if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
   return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen2 && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
 }
 var pathOf3 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
@@ -9058,9 +9085,9 @@ function Attempts({ job }) {
       ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
   )}</ol>`}</section>`;
 }
-function Carried({ title: title2, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
+function Carried({ title: title2, value, isHidden, isMissing: isMissing2 = false, isRedacted = false, bytes }) {
   return html`<section class="card"><h2>${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
-    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}</section>`;
+    ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}</section>`;
 }
 function MaybeSealed({ value, label }) {
   if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
@@ -9152,7 +9179,7 @@ function Challenges({ job, path, mayOperate }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <ol class="attempts">${all.map(
     (one) => html`<li key=${one.request} class="attempt">
-      <p class="row"><${ChallengeState} state=${one.state} /> <strong><${Text} value=${subjectOf(one)} max=${200} /></strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}</p>
+      <p class="row"><${ChallengeState} state=${one.state} /> <strong><${Text} value=${subjectOf2(one)} max=${200} /></strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}</p>
       ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
       <${Answers} one=${one} /><${Phases} one=${one} /></li>`
   )}</ol></section>`;
@@ -13992,7 +14019,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
     priority: 2,
     phone: "line",
     render: (one) => {
-      const about = visible(String(one.code ?? one.error ?? subjectOf(one)));
+      const about = visible(String(one.code ?? one.error ?? subjectOf2(one)));
       return html`<span title=${about}>${about.slice(0, 300)}</span>`;
     }
   },
@@ -15134,11 +15161,11 @@ function Enqueue({ query, go: go3, session: session2 }) {
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
       <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
 }
-function argumentProblem(faults, problem, isMissing, misfits) {
+function argumentProblem(faults, problem, isMissing2, misfits) {
   const found = new Set(faults.map((fault2) => fault2.loc.join(".")));
   const given = problem?.errors.some((error) => error.loc[0] === "argument") ? problem.errors : misfits;
   const others = given.filter(
-    (error) => !(isMissing && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join("."))
+    (error) => !(isMissing2 && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join("."))
   );
   return faults.length || others.length ? new Problem(422, { errors: [...faults, ...others] }) : null;
 }

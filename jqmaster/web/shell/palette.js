@@ -1,7 +1,7 @@
 /** The command palette (Ctrl K): pages, actions, what the queue has under the typed name, and what can be done on this page. */
 import { titleOf } from "../batches/parts.js";
 import { PauseDialog } from "../constraints/pause_dialog.js";
-import { get, may, post } from "../core/api.js";
+import { Problem, get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
 import { addressOf, namespace } from "../core/namespaces.js";
@@ -10,7 +10,7 @@ import { go, useRoute } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { useNamespaces } from "../namespaces/known.js";
 import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
-import { nameToPause, presentActs, presentPausable, sentence } from "./palette_acts.js";
+import { nameToPause, presentActs, presentPausable, sentence, subjectOf } from "./palette_acts.js";
 import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
@@ -52,17 +52,20 @@ export function Palette({ entries, session, onHelp, onClose }) {
   const wanted = text.trim();
   const index = useIndex(session.who ?? "");
   const here = usePresent(route, session, setPausing, setQuestion);
-  const { found, of } = useFound(wanted);
+  const subject = may(session, "operate") ? subjectOf(wanted) : "";
+  const { found, of } = useFound(wanted, subject);
   useEffect(() => setAt(0), [wanted]);
   const lower = wanted.toLowerCase();
   const namespaces = useNamespaces();
   const local = search(index?.entries ?? [], wanted, MOST);
   const known = new Set(local.map((one) => `${one.kind} ${one.id}`));
-  const remote = (of === wanted ? found.entries : []).filter((one) => !known.has(`${one.kind} ${one.id}`));
+  const remote = (of === wanted ? found.entries : []).filter(
+    (one) => !known.has(`${one.kind} ${one.id}`) && fitOf(one, lower) < Infinity,
+  );
   const things = wanted ? [...local, ...remote].sort((a, b) => fitOf(a, lower) - fitOf(b, lower)) : [];
   const isNamed = things.length > 0 && fitOf(/** @type {Entry} */ (things[0]), lower) === 0;
   const spoken = sentence(wanted, {
-    entries: index?.entries ?? [],
+    entries: [...(index?.entries ?? []), ...found.entries],
     present: presentPausable(route) ?? here.pausable,
     session,
     onPause: setPausing,
@@ -94,7 +97,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
     isNamed ||
     spoken.length > 0 ||
     JOB_ID.test(wanted) ||
-    (index !== null && (index.isWhole || of === wanted));
+    (index !== null && ((index.isWhole && !subject) || of === wanted));
   const run = (/** @type {Command | undefined} */ command) => {
     setWaiting(false);
     if (!command) return;
@@ -184,9 +187,10 @@ function usePresent(route, session, onPause, onAsk) {
 
 /**
  * @param {string} wanted
+ * @param {string} subject What a sentence names: it may be younger than the index.
  * @returns {{found: {entries: Entry[], jobs: Command[]}, of: string}} What the master finds, and for which text.
  */
-function useFound(wanted) {
+function useFound(wanted, subject) {
   const [state, setState] = useState({
     found: { entries: /** @type {Entry[]} */ ([]), jobs: /** @type {Command[]} */ ([]) },
     of: "",
@@ -195,7 +199,7 @@ function useFound(wanted) {
     if (!wanted) return undefined;
     const aborter = new AbortController();
     const timer = setTimeout(() => {
-      ask(wanted, aborter.signal).then(
+      ask(wanted, subject, aborter.signal).then(
         (found) => setState({ found, of: wanted }),
         () => {},
       );
@@ -204,7 +208,7 @@ function useFound(wanted) {
       clearTimeout(timer);
       aborter.abort();
     };
-  }, [wanted]);
+  }, [wanted, subject]);
   return state;
 }
 
@@ -252,11 +256,13 @@ function settings(onHelp) {
 
 /**
  * @param {string} text
+ * @param {string} subject
  * @param {AbortSignal} signal
  * @returns {Promise<{entries: Entry[], jobs: Command[]}>} What the index may lack: names and batches beyond those it holds, and jobs.
  */
-async function ask(text, signal) {
-  const [names, batches, definitions, jobs] = await Promise.all([
+async function ask(text, subject, signal) {
+  const [named, names, batches, definitions, jobs] = await Promise.all([
+    subject ? isName(subject, signal) : false,
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/batches", { q: text, limit: MOST }, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
@@ -264,6 +270,7 @@ async function ask(text, signal) {
   ]);
   return {
     entries: [
+      ...(named ? [entry("name", subject)] : []),
       ...names.names.map(({ name }) => entry("name", name)),
       ...batches.batches.map((one) => entry("batch", one.id, { label: titleOf(one), hint: one.id })),
       ...definitions.definitions.map(({ name }) => entry("definition", name)),
@@ -277,6 +284,16 @@ async function ask(text, signal) {
     })),
   };
 }
+
+/** @param {string} name @param {AbortSignal} signal */
+const isName = (name, signal) =>
+  get(/** @type {"api/names/{job_name}"} */ (`api/names/${encodeURIComponent(name)}`), {}, signal).then(
+    () => true,
+    (error) => {
+      if (error instanceof Problem && error.status === 404) return false;
+      throw error;
+    },
+  );
 
 /**
  * @param {Entry} one

@@ -24,6 +24,26 @@ const PAUSE = /^pause\b\s*(.*?)(?:\s+because\s+(.+))?$/i;
 /** The same in Japanese: `NAME を 30 分 一時停止 (理由)`. */
 const PAUSE_JA = /^(.*?)(?:一時)?停止(?:[\s(:：（]+(.+?)[)）]?)?$/;
 
+/**
+ * @param {string} text As it was typed.
+ * @returns {string} The first word of what a sentence is to pause: a name, or already a duration; "" for other texts.
+ */
+export const subjectOf = (text) => wordsOf(text)?.words[0] ?? "";
+
+/** @param {string} text */
+function wordsOf(text) {
+  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  if (!said) return null;
+  const [, rest = "", reason = ""] = said;
+  return {
+    words: rest
+      .trim()
+      .replace(/\s*を\s*/, " ")
+      .split(/\s+/),
+    reason,
+  };
+}
+
 /** @param {string} name @returns {Pausable} */
 export const nameToPause = (name) => ({
   target: { job_name: name },
@@ -43,11 +63,10 @@ const constraintToPause = (name) => ({
  */
 export function sentence(text, { entries, present, session, onPause }) {
   if (!may(session, "operate")) return [];
-  const said = text.match(PAUSE) ?? text.match(PAUSE_JA);
+  const said = wordsOf(text);
   if (!said) return [];
-  const [, rest = "", reason = ""] = said;
-  const words = rest.trim().replace(/\s*を\s*/, " ");
-  const [first = "", ...others] = words.split(/\s+/);
+  const { words, reason } = said;
+  const [first = "", ...others] = words;
   const named = entries.find(
     (one) =>
       (one.kind === "name" || one.kind === "constraint") && one.id.toLowerCase() === first.toLowerCase(),
@@ -57,7 +76,7 @@ export function sentence(text, { entries, present, session, onPause }) {
       ? nameToPause(named.id)
       : constraintToPause(named.id)
     : present;
-  const lasts = named ? others.join(" ") : words;
+  const lasts = (named ? others : words).join(" ");
   if (what && !lasts) return [asking(what, onPause)];
   const end = endOf(lasts);
   if (!what || end === null) return [];

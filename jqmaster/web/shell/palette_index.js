@@ -1,6 +1,6 @@
 /** An index of what exists by its name, in this browser, so that the palette answers each key at once. */
 import { titleOf } from "../batches/parts.js";
-import { get } from "../core/api.js";
+import { Problem, get } from "../core/api.js";
 import { visible } from "../core/text.js";
 
 /**
@@ -57,11 +57,18 @@ export async function loadIndex(who, signal) {
     ...(valueOf(calendars)?.calendars ?? []).map((one) => entry("calendar", one.name, { more: one.country })),
     ...[...types].map((type) => entry("event", type)),
   ];
-  const isWhole = namesFound.length < MOST_NAMES && definitionsFound.length < MOST_LISTED;
+  const isWhole =
+    namesFound.length < MOST_NAMES &&
+    definitionsFound.length < MOST_LISTED &&
+    ![names, batches, constraints, definitions].some(isMissing);
   signal.throwIfAborted();
   index = { who, atMs: Date.now(), entries, isWhole };
   return index;
 }
+
+/** @param {PromiseSettledResult<unknown>} result @returns {boolean} Whether there may be more than it has. */
+const isMissing = (result) =>
+  result.status === "rejected" && !(result.reason instanceof Problem && result.reason.status === 403);
 
 /**
  * @template T

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,6 +37,18 @@ from worker_sdk.django.worker import django_worker
 from worker_sdk.testing import recording
 
 pytestmark = [pytest.mark.req("D22"), real_time.MASTER]
+
+
+@pytest.fixture
+def zone_of_the_process() -> Iterator[None]:
+    """Give this process back its time zone, which Django sets for all of it."""
+    before = os.environ.get("TZ")
+    yield
+    if before is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = before
+    time.tzset()
 
 
 @pytest.fixture
@@ -164,7 +177,7 @@ async def test_a_task_that_succeeds_at_last_has_its_result_and_its_errors(real: 
 
 
 @pytest.mark.parametrize("using_tz", [True, False])
-async def test_a_task_with_a_time_runs_then(real: Api, using_tz: bool) -> None:
+async def test_a_task_with_a_time_runs_then(real: Api, zone_of_the_process: None, using_tz: bool) -> None:
     with override_settings(USE_TZ=using_tz, TIME_ZONE="Asia/Tokyo"):
         async with working():
             far = timezone.now() + timedelta(hours=1)
