@@ -83,6 +83,10 @@ COMMANDS: Final = (
 )
 
 
+# Other lists are groups of commands with a command `list`. So these take the word, too.
+_LISTS: Final = ("actions", "audit", "jobs", "names", "pauses")
+
+
 class _Root(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -91,6 +95,10 @@ class _Root(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show_no_type_of_flags(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest[1:] if name in _LISTS and rest[:1] == ["list"] else rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Expected errors that it raises end it in one line."""

@@ -128,6 +128,21 @@ MISTAKES: dict[int, tuple[str, ...]] = {
     ),
     exits.UNREACHABLE: (
         *(f"{line} --master http://127.0.0.1:1" for line in CALLS),
+        # Every list takes the word.
+        *(
+            f"{name} list --master http://127.0.0.1:1"
+            for name in (
+                "actions",
+                "audit",
+                "batches",
+                "constraints",
+                "failures",
+                "jobs",
+                "names",
+                "pauses",
+                "users",
+            )
+        ),
         "doctor --redis redis://127.0.0.1:1",
         "fsck --redis redis://127.0.0.1:1",
         "healthcheck --url http://127.0.0.1:1/",

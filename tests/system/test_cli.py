@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,9 +249,20 @@ def test_each_kind_of_failure_has_its_exit_code_and_says_why(master: tuple[str, 
 
 
 def test_an_enqueue_without_an_answer_tells_how_to_repeat_it() -> None:
-    done = jqmaster("enqueue", "a", "--master", f"http://127.0.0.1:{free_port()}")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def hang_up() -> None:
+            silent.accept()[0].close()
+
+        closing = threading.Thread(target=hang_up)
+        closing.start()
+        done = jqmaster("enqueue", "a", "--master", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        closing.join()
     assert done.code == 5
     assert "repeat with --id " in done.err
+    # Without a connection, nothing was sent.
+    refused = jqmaster("enqueue", "a", "--master", f"http://127.0.0.1:{free_port()}")
+    assert (refused.code, "no answer" in refused.err, "may have been" in refused.err) == (5, True, False)
 
 
 def test_what_is_no_worker_is_refused(tmp_path: Path) -> None:

@@ -422,7 +422,7 @@ def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
     except typer.Exit as ended:
         problem = http.problem
         is_certain = had_no_effect(int(problem.get("status") or 0), str(problem.get("code", "")))
-        if ended.exit_code == exits.UNREACHABLE and not is_certain:
+        if ended.exit_code == exits.UNREACHABLE and http.was_sent and not is_certain:
             output.echo(
                 f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", is_error=True
             )

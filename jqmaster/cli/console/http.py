@@ -101,6 +101,8 @@ class MasterSession:
         }
         # The problem document with which the last failed call was answered.
         self.problem: Mapping[str, Any] = {}
+        # Whether a master may have received the last call.
+        self.was_sent = True
         self._http = httpx.Client(**self._options)
 
     def __enter__(self) -> Self:
@@ -149,6 +151,7 @@ class MasterSession:
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
         except httpx.TransportError as error:
+            self.was_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             exits.fail(exits.UNREACHABLE, f"no answer from {self.url}: {_reason(error, self.url)}")
         if response.is_redirect:
             # Do not follow the redirect: the token is only for this address.
