@@ -37,6 +37,10 @@ export class Claim {
   checkpoint: PendingCheckpoint | undefined;
   /** The units that the attempt has used, which its report tells. */
   used: Readonly<Record<string, number>> | undefined;
+  /** When the handler began, by the latest clock. */
+  begunMs = 0;
+  /** When another system answered the handler's last call, by the latest clock. */
+  answeredMs: number | undefined;
 
   constructor(
     readonly job: Dispatch,

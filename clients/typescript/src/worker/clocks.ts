@@ -77,6 +77,11 @@ export class StoreClock {
     return now.steadyMs + sleptMs + known.highMs;
   }
 
+  /** Returns the latest store time that it may have been at an instant of the latest clock; infinite if nothing is known yet. */
+  latestAtMs(atMs: number): number {
+    return this.latestMs() - (this.clock.nowMs() - atMs);
+  }
+
   /** Returns a store time that has certainly been reached. */
   earliestMs(): number {
     const known = this.#widened(steadyMs());

@@ -96,10 +96,12 @@ export class JobContext implements Context {
 
   used(units: Readonly<Record<string, number>>): void {
     this.#claim.used = { ...this.#claim.used, ...checkedUnits(units) };
+    this.#claim.answeredMs = this.#clock.nowMs();
   }
 
   observed(constraint: string, room: ObservedRoom): void {
     this.#services.observe(constraint, checkedRoom(room));
+    this.#claim.answeredMs = this.#clock.nowMs();
   }
 
   async checkpoint(value: unknown): Promise<void> {

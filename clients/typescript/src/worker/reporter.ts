@@ -14,6 +14,11 @@ import { isTransient, type WorkerCalls } from "./worker-calls.js";
 const MAX_RESULTS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 const IDLE_MS = 200;
+/**
+ * A service counts a call when it arrives. A model answers long after that, but other services do so at once. So a call
+ * counts from its answer on, or from this long after the beginning of the handler, whichever is sooner.
+ */
+const COUNTED_WITHIN_MS = 2000;
 
 interface Report {
   readonly claim: Claim;
@@ -42,7 +47,7 @@ export class Reporter {
 
   report(claim: Claim, outcome: Outcome, isReplacement = false): void {
     // An attempt that opened a challenge goes on, and its charge stays until it ends.
-    const used = claim.used === undefined || outcome.type === "challenged" ? {} : { used: claim.used };
+    const used = outcome.type === "challenged" ? {} : this.#usedBy(claim);
     const bytes = encode({ ...claim.ref, finished_at: new Date().toISOString(), ...outcome, ...used });
     this.#outbox.set(claim.job.token, { claim, outcome, bytes, isReplacement });
     this.state.news.ring();
@@ -125,10 +130,19 @@ export class Reporter {
     this.state.news.ring();
   }
 
+  /** Returns the fields that tell the units of the attempt, and by when another system had counted its last call. */
+  #usedBy({ used, begunMs, answeredMs }: Claim): { used?: Claim["used"]; called_at_ms?: number } {
+    const units = used === undefined ? {} : { used };
+    if (answeredMs === undefined) return units;
+    const calledAtMs = Math.ceil(this.state.store.latestAtMs(Math.min(answeredMs, begunMs + COUNTED_WITHIN_MS)));
+    return Number.isFinite(calledAtMs) ? { ...units, called_at_ms: calledAtMs } : units;
+  }
+
   #replace({ claim, outcome }: Report, detail: string): void {
-    if (claim.used !== undefined) {
-      // A master that is older than this package does not know the field.
-      claim.used = undefined;
+    if (claim.answeredMs !== undefined || claim.used !== undefined) {
+      // A master that is older than this package does not know the field. The newest one is left out first.
+      if (claim.answeredMs === undefined) claim.used = undefined;
+      claim.answeredMs = undefined;
       this.report(claim, outcome);
       return;
     }

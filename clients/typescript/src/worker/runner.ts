@@ -60,6 +60,7 @@ export class Runner {
     try {
       // A tick later: the answer to the offer does not wait for the synchronous part of the handler.
       await Promise.resolve();
+      claim.begunMs = this.state.clock.nowMs();
       outcome = returned(await this.services.within(() => (task.handler as Handler<unknown, unknown>)(claim.job.argument, context)));
     } catch (error) {
       outcome = thrown(error, task.retryCodes);
