@@ -77,7 +77,7 @@ def namespace_services(
         tools.moves, tools.namespaces, tools.masters, places, shard.services.link, pace=tools.pace
     )
     return NamespaceServices(
-        registry, editor, NamespaceOverview(registry, places, shared.clock), places, moves
+        registry, editor, NamespaceOverview(registry, places, tools.moves, shared.clock), places, moves
     )
 
 

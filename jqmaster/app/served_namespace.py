@@ -23,6 +23,8 @@ from jqmaster.errors import (
 from jqmaster.lifecycle import running
 from jqmaster.runtime.leadership.hand_over import LedNamespace
 from jqmaster.service.operations.metrics import Metrics
+from jqmaster.store.health import generation
+from jqmaster.store.keys import Keys
 from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class ServedNamespace:
             f"namespace {namespace.name} is being opened", code="namespace_starting", retry_after_s=1.0
         )
         self._failed = asyncio.Event()
+        self._has_other_mark = False
         self._stages: dict[Stage, contextlib.AsyncExitStack] = {}
         self._closing: asyncio.Task[None] | None = None
         self.tried = asyncio.Event()
@@ -109,7 +112,7 @@ class ServedNamespace:
     @property
     def fault(self) -> str | None:
         """Return why the namespace is not served; None: it is served, or is being opened."""
-        if self._open is not None or not self.tried.is_set():
+        if self._open is not None or not self.tried.is_set() or self._refusal.code == "namespace_moving":
             return None
         return (
             self._refusal.reason
@@ -174,6 +177,8 @@ class ServedNamespace:
             self._on_opened = lambda: None
         self.tried.set()
         await self._failed.wait()
+        if self._has_other_mark:
+            await self._look_for_move(store)
         # In a task of its own, because the process may begin to stop meanwhile.
         self._closing = asyncio.create_task(self._close_stages())
         await asyncio.shield(self._closing)
@@ -201,8 +206,30 @@ class ServedNamespace:
             if stack := self._stages.pop(stage, None):
                 await stack.aclose()
 
+    async def _look_for_move(self, store: ServedStore) -> None:
+        """Tell why the mark of the data has changed. If they are being moved, nobody needs to do anything: this master
+        has not heard yet from the registry, which says where they are."""
+        try:
+            is_moved = await generation.is_frozen(Shard(store.client, Keys(self.namespace.tag)))
+        except JqmasterError:
+            is_moved = False
+        if is_moved:
+            logger.info("namespace %s is being moved to another store", self.namespace.name)
+            self._refuse(
+                NamespaceUnavailableError(
+                    f"namespace {self.namespace.name} is being moved to another store",
+                    code="namespace_moving",
+                    retry_after_s=1.0,
+                )
+            )
+        else:
+            logger.error("namespace %s is not served: %s", self.namespace.name, generation.CHANGED)
+
     def _fail(self, reason: str) -> None:
-        logger.error("namespace %s is not served: %s", self.namespace.name, reason)
+        # It is logged once it is known whether the data are being moved.
+        self._has_other_mark = reason == generation.CHANGED and self._open is not None
+        if not self._has_other_mark:
+            logger.error("namespace %s is not served: %s", self.namespace.name, reason)
         self._refuse(
             NamespaceUnavailableError(
                 f"namespace {self.namespace.name} has failed on this master",

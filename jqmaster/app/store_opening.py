@@ -92,5 +92,6 @@ async def open_shard(
         if expected_mark is None:
             return replace(shard, mark=await generation.mark(shard, uuid.uuid4().hex))
         if await generation.read(shard) != expected_mark:
-            raise StoreUnfitError(generation.CHANGED)
+            is_moved = await generation.is_frozen(shard)
+            raise StoreUnfitError(generation.MOVED if is_moved else generation.CHANGED)
     return replace(shard, mark=expected_mark)

@@ -19,6 +19,7 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.api.challenges.test_challenges import awaiting
 from tests.store.link.test_cluster import shard_on
@@ -218,6 +219,35 @@ async def test_other_data_close_their_namespace_only_and_its_own_open_it_again(
     assert "generation mark" in ready["duty_faults"][0]
     assert installation.master.failure is None
     await link.client.redis.set(key, mark)
+    await installation.until_served("shop")
+    await shop.enqueue("work")
+
+
+async def test_a_master_that_has_not_heard_of_a_move_yet_raises_no_alarm(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(served_namespace, "REOPEN_FAULTED_S", 2.0)
+    await installation.put("shop")
+    await installation.until_served("shop")
+    shop, plain = installation.api("shop"), installation.api()
+    link = installation.master.shard.services.link
+    data = FrozenData(Shard(link.client, Keys(f"{link.keys.shard}-shop")), "id-1", 1)
+    mark = await data.freeze()
+    assert mark
+
+    async def is_told() -> bool:
+        status, answer = await shop.call("POST", "/api/jobs", {"name": "work"})
+        return (status, answer["code"]) == (503, "namespace_moving")
+
+    await wait_until(is_told, what="calls are told that the namespace is being moved")
+    # The registry of this master still says that it is open here.
+    assert installation.master.registry.current["shop"].state == "open"
+    _, ready = await plain.call("GET", "/readyz")
+    assert ready["duty_faults"] == []
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] == []
+    # If that lasts, it is told as a fault, with its remedy.
+    await wait_until(lambda: "abort-move NAME --force" in caplog.text, what="the fault is logged")
+    await data.unfreeze(mark)
     await installation.until_served("shop")
     await shop.enqueue("work")
 

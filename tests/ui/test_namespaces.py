@@ -153,6 +153,28 @@ async def test_a_namespace_is_moved_after_its_stop_was_told(
     assert (await one.api().call("GET", "/api/namespaces/shop"))[1]["store"] == "b"
 
 
+async def test_a_move_that_failed_is_told_and_a_damaged_one_is_ended(
+    browser: Browser, one: Installation
+) -> None:
+    await one.put("shop")
+    await one.put("calm")
+    await one.until_served("shop", "calm")
+    link = one.master.shard.services.link
+    await link.client.redis.hset(link.keys.move("shop"), "step", "flying")
+    async with Screens(browser, one.url).open("#/namespaces") as page:
+        fault = page.locator(".fault").first
+        await expect(fault).to_contain_text("shop: It works, but the record of the move of namespace shop")
+        await expect(page.locator("tbody").first.locator("tr").first).to_contain_text("shop")
+        await fault.get_by_role("link", name="shop").click()
+        await expect(page.get_by_role("button", name="Move…", exact=True)).to_have_count(0)
+        await page.get_by_role("button", name="End the move", exact=True).click()
+        await accessible(page)
+        await page.get_by_role("dialog").get_by_role("button", name="End the move", exact=True).click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Move…", exact=True)).to_be_visible()
+        await expect(page.locator(".fault")).to_have_count(0)
+
+
 async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser, one: Installation) -> None:
     await one.put("shop", title="The shop")
     await one.until_served("shop")

@@ -260,6 +260,8 @@ CODES: Final = (
     ProblemCode("move_under_way", (409,), "The namespace is already being moved.",
                 "Wait until the move has ended, or abort it."),
     ProblemCode("not_moving", (409,), "The move that is to be aborted does not run.", _NOTHING),
+    ProblemCode("move_record_damaged", (409,), "The record of the move cannot be read, so no master can end the move.",
+                "Repeat with `force=true`: it finds the store that has the data, and closes the namespace there."),
     ProblemCode("move_refused", (409,), "The namespace cannot be moved to that store. `detail` says why.",
                 "Remove the cause, or choose another store."),
     ProblemCode("namespace_faulted", (503,), "The namespace has failed on this master, and others have not.",

@@ -1,5 +1,7 @@
 """Namespaces over HTTP. They are managed at the installation, and not below the path of one of them."""
 
+from collections.abc import Mapping
+
 from jqmaster.api.constraints.handlers import precondition
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.namespaces import views
@@ -7,7 +9,7 @@ from jqmaster.api.namespaces.move_schemas import MoveRequest
 from jqmaster.api.namespaces.schemas import NamespaceRequest
 from jqmaster.api.services import NamespaceServices
 from jqmaster.domain.namespaces.namespace import Namespace
-from jqmaster.errors import FieldError, InvalidError
+from jqmaster.errors import DamagedError, FieldError, InvalidError
 from jqmaster.service.namespaces.documents import no_namespace
 
 
@@ -45,12 +47,8 @@ async def delete(call: Call) -> Reply:
     if query.get("confirm") != name:
         rule = f"must be {name[:64]}: whoever deletes a namespace types its name once more"
         raise InvalidError(f"confirm: {rule}", errors=[FieldError(("query", "confirm"), rule)])
-    force = query.get("force", "false")
-    if force not in ("true", "false"):
-        raise InvalidError(
-            "force: must be true or false", errors=[FieldError(("query", "force"), "must be true or false")]
-        )
-    await services.editor.delete(name, who=call.who, is_forced=force == "true", demands=precondition(call))
+    is_forced = _is_forced(query)
+    await services.editor.delete(name, who=call.who, is_forced=is_forced, demands=precondition(call))
     return Reply(204)
 
 
@@ -76,8 +74,8 @@ async def move(call: Call) -> Reply:
 
 
 async def abort_move(call: Call) -> Reply:
-    call.query()
-    await _services(call).moves.abort(call.path["name"], call.who)
+    is_forced = _is_forced(call.query("force"))
+    await _services(call).moves.abort(call.path["name"], call.who, is_forced=is_forced)
     return await _detailed(call, 202)
 
 
@@ -96,6 +94,15 @@ async def list_stores(call: Call) -> Reply:
     return Reply(200, {"stores": [views.store_view(one, namespaces) for one in stores]})
 
 
+def _is_forced(query: Mapping[str, str]) -> bool:
+    force = query.get("force", "false")
+    if force not in ("true", "false"):
+        raise InvalidError(
+            "force: must be true or false", errors=[FieldError(("query", "force"), "must be true or false")]
+        )
+    return force == "true"
+
+
 def _is_shown(call: Call, name: str) -> bool:
     """Return whether the caller may know of this namespace."""
     members = call.known.by_namespace
@@ -112,8 +119,12 @@ def _services(call: Call) -> NamespaceServices:
 async def _detailed(call: Call, status: int) -> Reply:
     services, name = _services(call), call.path["name"]
     namespace = await services.editor.get(name)
-    details = views.details_view(namespace, await services.moves.of(name))
-    return Reply(status, details, _etag(namespace))
+    move, fault = None, ""
+    try:
+        move = await services.moves.of(name)
+    except DamagedError as exc:
+        fault = exc.detail
+    return Reply(status, views.details_view(namespace, move, fault), _etag(namespace))
 
 
 def _shown(namespace: Namespace, status: int) -> Reply:

@@ -57,4 +57,7 @@ class MoveView(Answer):
 class NamespaceDetails(NamespaceView):
     """A namespace, with its newest move."""
 
-    move: MoveView | None = Field(description="Null: it was never moved.")
+    move: MoveView | None = Field(description="Null: it was never moved, or the record cannot be read.")
+    move_fault: str = Field(
+        description="Why the record of its move cannot be read, and what to do. Empty: it can be read."
+    )

@@ -20,6 +20,12 @@ _CONFIRM: Final[dict[str, dict[str, Any]]] = {
         "in the registry cannot be read.",
     },
 }
+_FORCE: Final[dict[str, dict[str, Any]]] = {
+    "force": {
+        "schema": {"type": "boolean", "default": False},
+        "description": "true: end the move even if its record cannot be read or is lost.",
+    },
+}
 _PUT_TEXT: Final = (
     "Creates the namespace, which is open at once, or changes its title. Masters follow within a second. A namespace "
     "that names a `tag` takes over the data with this tag, such as those of an installation whose setting `shard` has "
@@ -41,7 +47,9 @@ _MOVE_TEXT: Final = (
     "end, the namespace is opened again where it was."
 )
 _ABORT_TEXT: Final = (
-    "Opens the namespace again where it was, within seconds. A move that has just ended stays as it is."
+    "Opens the namespace again where it was, within seconds. A move that has just ended stays as it is. If the record "
+    "of the move is damaged (409 `move_record_damaged`) or lost, `force` looks in all stores for the data, and closes "
+    "the namespace in the store that has them; then open it. At most one store serves the data at any moment."
 )
 _OVERVIEW_TEXT: Final = (
     "Reads the figures of each namespace from its own store, at most once a second. A store that does not answer costs "
@@ -66,7 +74,7 @@ _OPERATIONS: Final = [
               "namespaces", {200: move_schemas.MovePlanView, 202: move_schemas.NamespaceDetails},
               move_schemas.MoveRequest, problems=(404, 409, *_STORE), text=_MOVE_TEXT),
     Operation("DELETE", "/api/namespaces/{name}/move", handlers.abort_move, Scope.ADMIN, "Abort a move", "namespaces",
-              {202: move_schemas.NamespaceDetails}, problems=(404, 409, *_STORE), text=_ABORT_TEXT),
+              {202: move_schemas.NamespaceDetails}, query=_FORCE, problems=(404, 409, *_STORE), text=_ABORT_TEXT),
     Operation("GET", "/api/overview", handlers.overview, Scope.READ, "Get an overview of all namespaces", "namespaces",
               {200: schemas.Overview}, problems=(404, *_STORE), text=_OVERVIEW_TEXT),
     Operation("GET", "/api/stores", handlers.list_stores, Scope.READ, "List stores", "namespaces",

@@ -85,6 +85,7 @@ class NamespaceRequest(Request):
     )
     version: int | None = Field(None, description="Ignored, as `state`.")
     move: dict[str, Any] | None = Field(None, description="Ignored, as `state`.")
+    move_fault: str | None = Field(None, max_length=1_000, description="Ignored, as `state`.")
 
 
 class QuotasView(Answer):
@@ -162,6 +163,9 @@ class OverviewEntry(Answer):
     )
     failures: Count | None = Field(description="Attempts that failed in this hour and the one before.")
     fault: str | None
+    failed_move: str | None = Field(
+        description="Why its newest move failed, for a week or until it is moved again. Null: it did not fail."
+    )
 
 
 class Overview(Answer):

@@ -17,9 +17,9 @@ def namespace_view(namespace: Namespace) -> dict[str, Any]:
     return {**describe(namespace), "version": namespace.version}
 
 
-def details_view(namespace: Namespace, move: Move | None) -> dict[str, Any]:
-    """Return a `NamespaceDetails`."""
-    return {**namespace_view(namespace), "move": move_view(move) if move else None}
+def details_view(namespace: Namespace, move: Move | None, fault: str) -> dict[str, Any]:
+    """Return a `NamespaceDetails`. `fault`: why the record of its move cannot be read; empty: it can."""
+    return {**namespace_view(namespace), "move": move_view(move) if move else None, "move_fault": fault}
 
 
 def move_view(move: Move) -> dict[str, Any]:
@@ -85,6 +85,7 @@ def overview_view(seen: SeenNamespace) -> dict[str, Any]:
         "waiting_quota": _share(figures.waiting, namespace.quotas.waiting_jobs) if figures else None,
         "failures": figures.failures if figures else None,
         "fault": seen.fault or None,
+        "failed_move": seen.failed_move or None,
     }
 
 

@@ -20,6 +20,10 @@ _MOST_CHECK_S = 600.0
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]
 TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown beside the name.")]
+ConfirmOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The name once more, instead of typing it at the terminal."),
+]
 
 WaitingJobsOption = Annotated[
     int | None,
@@ -55,7 +59,8 @@ def list_namespaces(http: MasterSession) -> None:
         ("NAME", "STATE", "STORE", "READY", "RUNNING", "WAITING", "OLDEST", "FAILURES", "TITLE"),
         lambda n: (
             n["name"], (n["fault"] and "faulted") or n["state"], n["store"], _figure(n["ready"]), _figure(n["running"]),
-            _figure(n["waiting"]), _seconds(n["oldest_wait_s"]), _figure(n["failures"]), n["fault"] or n["title"],
+            _figure(n["waiting"]), _seconds(n["oldest_wait_s"]), _figure(n["failures"]),
+            n["fault"] or n["failed_move"] or n["title"],
         ),
     )  # fmt: skip
 
@@ -184,10 +189,26 @@ def move(
 
 
 @app.command("abort-move")
-def abort_move(http: MasterSession, name: NameArgument) -> None:
+def abort_move(
+    http: MasterSession,
+    name: NameArgument,
+    *,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="End it even if its record is damaged or lost. The namespace is closed where its data are found.",
+        ),
+    ] = False,
+    confirm: ConfirmOption = None,
+) -> None:
     """Abort the move of a namespace, which is opened again where it was."""
-    _, answer = http.call("DELETE", namespaces.path(name, "move"))
-    http.say(answer, f"{name}  {_progress(answer['move'])}")
+    if force:
+        _confirm(name, confirm, "Type the name of the namespace to end its move")
+    query = {"force": "true" if force else None}
+    _, answer = http.call("DELETE", namespaces.path(name, "move"), query=query)
+    told = _progress(answer["move"]) if answer["move"] else f"{answer['state']}, in store {answer['store']}"
+    http.say(answer, f"{name}  {told}")
 
 
 @app.command()
@@ -195,10 +216,7 @@ def delete(
     http: MasterSession,
     name: NameArgument,
     *,
-    confirm: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The name once more, instead of typing it at the terminal."),
-    ] = None,
+    confirm: ConfirmOption = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Delete it even if it has unfinished jobs, or if its store is away."),
@@ -206,14 +224,8 @@ def delete(
     if_match: IfMatchOption = None,
 ) -> None:
     """Delete a closed namespace. Its data stay in their store, and come back with their tag."""
-    typed = confirm
-    if typed is None:
-        if not sys.stdin.isatty():
-            exits.fail(exits.USAGE, f"there is no terminal for the confirmation; use --confirm {name}")
-        typed = typer.prompt("Type the name of the namespace to delete it")
-    if typed != name:
-        exits.fail(exits.USAGE, f"{typed} is not {name}: nothing was deleted")
-    query = {"confirm": typed, "force": "true" if force else None}
+    _confirm(name, confirm, "Type the name of the namespace to delete it")
+    query = {"confirm": name, "force": "true" if force else None}
     http.call("DELETE", namespaces.path(name), query=query, headers=if_match_of(if_match))
     http.say({"name": name, "deleted": True}, f"{name}  deleted")
 
@@ -229,6 +241,17 @@ def stores(http: MasterSession) -> None:
             "; ".join(f"{key}: {text}" for key, text in s["faults"].items()) or "ok",
         ),
     )  # fmt: skip
+
+
+def _confirm(name: str, given: str | None, prompt: str) -> None:
+    """End the command unless the caller gives, or types, the name once more."""
+    typed = given
+    if typed is None:
+        if not sys.stdin.isatty():
+            exits.fail(exits.USAGE, f"there is no terminal for the confirmation; use --confirm {name}")
+        typed = typer.prompt(prompt)
+    if typed != name:
+        exits.fail(exits.USAGE, f"{typed} is not {name}: nothing was changed")
 
 
 def _plan(plan: Mapping[str, Any]) -> str:

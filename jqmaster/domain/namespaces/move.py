@@ -22,6 +22,8 @@ LEFT_FOR_MS: Final = 24 * 3600 * 1000
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000
+# How long the overview tells of a move that failed.
+FAILED_SHOWN_MS: Final = 7 * LEFT_FOR_MS
 # The longest lease.
 MOST_STOP_MS: Final = 600_000
 # The part of the free memory that a copy may take, because the data may take a little more there than at the source.
@@ -86,6 +88,13 @@ class Move:
     @property
     def is_under_way(self) -> bool:
         return self.step not in ENDS
+
+    @property
+    def failure(self) -> str:
+        """Return why the move failed, as a text for people; empty: it did not fail."""
+        if self.step != "failed":
+            return ""
+        return f"its move to store {self.terms.target} failed: {self.progress.reason}"
 
 
 @dataclass(frozen=True, slots=True)

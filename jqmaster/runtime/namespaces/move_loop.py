@@ -7,7 +7,7 @@ from typing import Final
 from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.namespaces.move import LeftCopy
 from jqmaster.domain.namespaces.namespace import Namespace
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.service.namespaces.mover import Mover, MoveTools
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -41,6 +41,8 @@ class MoveLoop(PeriodicLoop):
         self._master_id = master_id
         self._is_served = is_served
         self._movers: dict[str, asyncio.Task[None]] = {}
+        # Namespaces whose record of the move cannot be read, which was logged.
+        self._unreadable: set[str] = set()
         # By namespace: the version of its entry with which it was released here.
         self._released: dict[str, int] = {}
         self._looked_at_copies_s = -IDLE_S
@@ -65,9 +67,16 @@ class MoveLoop(PeriodicLoop):
         if not self._registry.version:
             return IDLE_S
         moving = [one for one in self._registry.current.values() if one.is_moving]
+        self._unreadable &= {one.name for one in moving}
         for namespace in moving:
-            await self._release(namespace)
-            await self._take(namespace.name)
+            try:
+                await self._release(namespace)
+                await self._take(namespace.name)
+            except DamagedError as exc:
+                # The moves of other namespaces go on.
+                if namespace.name not in self._unreadable:
+                    self._unreadable.add(namespace.name)
+                    self._logger.error("namespace %s cannot be moved: %s", namespace.name, exc.detail)
         now_s = self._clock.monotonic_s()
         if self._removal is None and now_s - self._looked_at_copies_s >= IDLE_S:
             self._looked_at_copies_s = now_s

@@ -20,7 +20,7 @@ from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import ConflictError, JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.namespaces.living import living
-from jqmaster.service.namespaces.places import Places
+from jqmaster.service.namespaces.places import Places, faults_of
 from jqmaster.store.backup import loading
 from jqmaster.store.health import fsck
 from jqmaster.store.identity.audit import encode_entry
@@ -136,6 +136,7 @@ class Mover:
         await self._begin("checking")
         await self._compare(source, target)
         await self._until_released(namespace)
+        await self._check_target()
         self._look()
         await target.unfreeze(mark)
         await self._finish()
@@ -201,6 +202,12 @@ class Mover:
                 f"the data are inconsistent ({finding.key}: {finding.detail}); run `jqmaster fsck` and "
                 "`jqmaster repair` for the namespace first"
             )
+
+    async def _check_target(self) -> None:
+        """Check again what was checked before the move: somebody may have changed the target meanwhile, so that it
+        evicts keys, for instance."""
+        if faults := await faults_of(self._tools.places, self._terms.target):
+            raise _StoppedError(f"store {self._terms.target} cannot take jobs: {faults}")
 
     async def _finish(self) -> None:
         """Let the registry name the target."""

@@ -14,11 +14,12 @@ from jqmaster.domain.namespaces.move import (
 )
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import Pace
-from jqmaster.errors import ConflictError, FieldError, JqmasterError, NotFoundError
+from jqmaster.errors import ConflictError, DamagedError, FieldError, JqmasterError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.namespaces.documents import no_namespace, refusal
 from jqmaster.service.namespaces.living import check_masters
-from jqmaster.service.namespaces.places import Places, has_data
+from jqmaster.service.namespaces.places import Places, faults_of, has_data
+from jqmaster.service.namespaces.rescue import MoveRescue
 from jqmaster.store.backup import loading
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import encode_entry
@@ -65,6 +66,7 @@ class MoveService:
         self._places = places
         self._control = control
         self._pace = pace
+        self._rescue = MoveRescue(moves, places)
 
     async def of(self, name: str) -> Move | None:
         """Return the newest move of a namespace; None: there was none."""
@@ -130,17 +132,28 @@ class MoveService:
         assert found is not None
         return found
 
-    async def abort(self, name: str, who: str) -> None:
-        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded. If
-        the record of the move is gone, as after a restore of the registry, the namespace is closed, and can be opened.
-        Raise NotFoundError, ConflictError."""
+    async def abort(self, name: str, who: str, *, is_forced: bool = False) -> None:
+        """Leave the data of a namespace where they are. Its move ends within seconds, unless it has just succeeded.
+
+        If the record of the move is gone, as after a restore of the registry, or if it cannot be read and `is_forced`,
+        the store that has the data is looked for, and the namespace is closed there. `is_forced` does that also if the
+        registry says of no move, but names a store whose data are frozen. Raise NotFoundError, ConflictError, and what
+        `MoveRescue.run` raises.
+        """
         present = await self._present(name)
+        try:
+            await self._moves.get(name)
+        except DamagedError as exc:
+            if not is_forced:
+                raise ConflictError(exc.detail, code="move_record_damaged") from exc
+            await self._rescue.run(present, who)
+            return
         entry = encode_entry(who=who, action="namespace.abort_move", target=name, before=None, after=None)
         if await self._moves.abort(name, who, entry):
             return
-        closed = replace(present, state="closed", stop_ms=0)
-        if not present.is_moving or not await self._namespaces.put(present, closed, entry, max_namespaces=0):
+        if not present.is_moving and not (is_forced and await self._rescue.is_needed(present)):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
+        await self._rescue.run(present, who)
 
     async def _present(self, name: str) -> Namespace:
         if name == DEFAULT:
@@ -162,9 +175,8 @@ class MoveService:
             raise
         except JqmasterError as exc:
             raise _refused(f"store {target} cannot be used: {exc.detail}") from exc
-        (store,) = [one for one in await self._places.stores() if one.name == target]
-        if store.faults:
-            raise _refused(f"store {target} cannot take jobs: {'; '.join(store.faults.values())}")
+        if faults := await faults_of(self._places, target):
+            raise _refused(f"store {target} cannot take jobs: {faults}")
         if await has_data(place):
             raise ConflictError(
                 f"store {target} has data with the tag {namespace.tag}, such as those of another installation: remove "

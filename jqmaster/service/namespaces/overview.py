@@ -1,11 +1,12 @@
 """The present figures of all namespaces."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.jobs.job import STATES, JobState, Phase
+from jqmaster.domain.namespaces.move import FAILED_SHOWN_MS
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.operations.tally import TOTAL
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
@@ -16,6 +17,7 @@ from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 
 # All callers within this time get the same answer.
@@ -40,20 +42,23 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
-    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`."""
+    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `failed_move`: why
+    its newest move failed, for a week; empty: it did not."""
 
     namespace: Namespace
     figures: NamespaceFigures | None
     fault: str = ""
+    failed_move: str = ""
 
 
 class NamespaceOverview:
     """Reads the figures of all namespaces, about once a second for all callers. A store that does not answer costs its
     own namespaces their figures, and no others."""
 
-    def __init__(self, registry: NamespaceRegistry, places: Places, clock: Clock) -> None:
+    def __init__(self, registry: NamespaceRegistry, places: Places, moves: MoveStore, clock: Clock) -> None:
         self._registry = registry
         self._places = places
+        self._moves = moves
         self._seen = Remembered(clock, LIVES_S, self._look)
 
     async def all(self) -> list[SeenNamespace]:
@@ -80,7 +85,20 @@ class NamespaceOverview:
                         away[place] = fault
                 return SeenNamespace(namespace, None, fault)
 
-        return await asyncio.gather(*map(seen, self._registry.current.values()))
+        all_seen, failed = await asyncio.gather(
+            asyncio.gather(*map(seen, self._registry.current.values())), self._failed_moves()
+        )
+        return [replace(one, failed_move=failed.get(one.namespace.name, "")) for one in all_seen]
+
+    async def _failed_moves(self) -> dict[str, str]:
+        names = [name for name, one in self._registry.current.items() if not one.is_default]
+        if not names:
+            return {}
+        try:
+            failed = await self._moves.failed(names, within_ms=FAILED_SHOWN_MS)
+        except JqmasterError:
+            return {}  # the store of the registry is away, which the fault of its namespace tells
+        return {name: one.reason for name, one in failed.items()}
 
     async def _figures(self, shard: Shard) -> NamespaceFigures:
         history = HistoryStore(shard, master_id="")

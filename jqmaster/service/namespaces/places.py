@@ -41,6 +41,12 @@ class Places(Protocol):
         ...
 
 
+async def faults_of(places: Places, store: str) -> str:
+    """Return why a configured store takes no jobs now; empty: it takes them."""
+    (place,) = [one for one in await places.stores() if one.name == store]
+    return "; ".join(place.faults.values())
+
+
 async def has_data(shard: Shard) -> bool:
     """Return whether masters ever served this shard. Raise what `StoreClient.run` raises."""
     return await generation.read(shard) is not None

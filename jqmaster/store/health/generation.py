@@ -14,7 +14,8 @@ CHANGED: Final = (
 # Shown to people as the reason why no master serves frozen data.
 MOVED: Final = (
     "the data of the namespace are frozen here, because it was moved to another store, or is just being moved; the "
-    "registry of namespaces says where they are"
+    "registry of namespaces says where they are. If it names this store and no move is under way, `jqmaster namespaces "
+    "abort-move NAME --force` finds them"
 )
 
 

@@ -1,12 +1,14 @@
 """Freezes the data of a namespace that is moved, in both stores. Each call names the move and the number of its
 mover, so that a mover that was replaced changes nothing."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgpack
 
-from jqmaster.errors import ConflictError
+from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.backup.loading import key_pages
 from jqmaster.store.backup.values import Record
 from jqmaster.store.link.scripts import Arg
@@ -17,6 +19,46 @@ from jqmaster.store.namespaces.moves import LostMoveError
 _ELEMENTS_PER_CALL: Final = 2_000
 _BYTES_PER_CALL: Final = 1 << 19
 _BYTES_PER_ELEMENT: Final = 64
+_FREEZE: Final = re.compile(rb"(\S+) (\d+) (\S*)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """By which move and mover data are frozen. `mark`: the one that they had; empty: they are a copy."""
+
+    id: str
+    number: int
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldData:
+    """What a store has of a namespace. `mark`: masters may serve the data; empty: they may not. `moved_by`: the move
+    that opened them here last; empty: none."""
+
+    mark: str
+    moved_by: str
+    freeze: Freeze | None
+
+    @property
+    def has_data(self) -> bool:
+        """Return whether these are whole data, which are served or frozen, and not an unfinished copy."""
+        return bool(self.mark or (self.freeze and self.freeze.mark))
+
+
+async def held_data(shard: Shard) -> HeldData:
+    """Return what a store has of a namespace. Raise DamagedError, and what `StoreClient.run` raises."""
+    k = shard.keys
+    mark, moved_by, frozen = await shard.client.pipeline(
+        [("GET", k.generation), ("HGET", k.rules, "moved_by"), ("GET", k.frozen)]
+    )
+    freeze = None
+    if frozen is not None:
+        parts = _FREEZE.match(frozen)
+        if parts is None:
+            raise DamagedError(f"the key {k.frozen}, which says who froze the data, cannot be read")
+        freeze = Freeze(parts[1].decode(), int(parts[2]), parts[3].decode())
+    return HeldData((mark or b"").decode(), (moved_by or b"").decode(), freeze)
 
 
 class FrozenData:
@@ -25,6 +67,7 @@ class FrozenData:
 
     def __init__(self, shard: Shard, move_id: str, number: int) -> None:
         self.shard = shard
+        self.number = number
         self._owner = (move_id, number)
 
     async def freeze(self) -> str | None:

@@ -43,6 +43,14 @@ class MoveEnd:
     audit_entry: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class FailedMove:
+    """Why a move failed, and when, by the store of the registry."""
+
+    reason: str
+    at_ms: int
+
+
 class MoveStore:
     """Raises what `StoreClient.run` raises."""
 
@@ -52,10 +60,28 @@ class MoveStore:
 
     async def get(self, name: str) -> Move | None:
         """Return the newest move of a namespace; None: there was none. Raise DamagedError."""
-        flat = await self._shard.client.command("HGETALL", self._keys.move(name))
-        pairs = zip(flat[::2], flat[1::2], strict=True)
-        fields = {key.decode("utf-8", "replace"): value for key, value in pairs}
-        return _move_of(name, fields) if fields else None
+        try:
+            flat = await self._shard.client.command("HGETALL", self._keys.move(name))
+        except DamagedError as exc:
+            raise DamagedError(unreadable(name)) from exc
+        return _move_from(name, flat)
+
+    async def failed(self, names: Sequence[str], *, within_ms: int) -> dict[str, FailedMove]:
+        """Return the newest moves that failed within this time, by namespace. A record that cannot be read counts as
+        failed now."""
+        now_ms = await self._shard.now_ms()
+        commands = [("HGETALL", self._keys.move(name)) for name in names]
+        replies = await self._shard.client.pipeline(commands, skip_damaged=True)
+        failed = {}
+        for name, flat in zip(names, replies, strict=True):
+            try:
+                move = _move_from(name, flat)
+            except DamagedError as exc:
+                failed[name] = FailedMove(exc.detail, now_ms)
+                continue
+            if move and move.failure and (at_ms := move.ended_at_ms or now_ms) > now_ms - within_ms:
+                failed[name] = FailedMove(move.failure, at_ms)
+        return failed
 
     async def under_way(self) -> list[str]:
         """Return the namespaces that are being moved."""
@@ -148,16 +174,37 @@ class MoveStore:
         )
         return word == "ok"
 
+    async def drop(
+        self,
+        present: Namespace,
+        new: Namespace,
+        audit_entry: bytes,
+        *,
+        left: tuple[LeftCopy, int] | None = None,
+    ) -> int | None:
+        """Drop the record of the newest move, whether or not it can be read, and write the entry. `left`: a copy to
+        remove, and after how many milliseconds. Return the version of the entry; None if the entry has changed since
+        `present` was read."""
+        k = self._keys
+        member, left_for_ms = (_member(left[0]), left[1]) if left else ("", 0)
+        word, data = await self._shard.client.run(
+            "drop_move",
+            (k.namespaces, k.settings, k.audit, k.move(present.name), k.moves, k.left_copies),
+            (self._shard.now_arg, present.name, stored_version(present), new.tag, encode_namespace(new), member,
+             left_for_ms, audit_entry, MAX_ENTRIES, k.wake_channel),
+        )  # fmt: skip
+        return int(data[0]) if word == "ok" else None
+
     async def release(self, name: str, master_id: str, version: int) -> None:
         """Record that a master, which obeys this version of the registry, does not serve the namespace."""
         k = self._keys
         await self._shard.client.run("release_namespace", (k.move(name), k.moves), (name, master_id, version))
 
     async def left_copies(self) -> Sequence[LeftCopy]:
-        """Return the copies whose time is over."""
+        """Return the copies whose time is over. Entries that cannot be read are left out."""
         now_ms = await self._shard.now_ms()
         found = await self._shard.client.command("ZRANGEBYSCORE", self._keys.left_copies, "-inf", now_ms)
-        return [_left_copy(member) for member in found]
+        return [left for member in found if (left := _left_copy(member))]
 
     async def forget(self, left: LeftCopy) -> None:
         """Forget a copy, which is gone."""
@@ -168,9 +215,21 @@ def _member(left: LeftCopy) -> str:
     return f"{left.store} {left.tag} {left.id} {left.number}"
 
 
-def _left_copy(member: bytes) -> LeftCopy:
-    store, tag, move_id, number = member.decode().split(" ")
-    return LeftCopy(store, tag, move_id, int(number))
+def _left_copy(member: bytes) -> LeftCopy | None:
+    try:
+        store, tag, move_id, number = member.decode().split(" ")
+        return LeftCopy(store, tag, move_id, int(number))
+    except ValueError:
+        return None
+
+
+def _move_from(name: str, flat: Sequence[bytes] | None) -> Move | None:
+    """Return the move of a stored record; None: there is none. `flat` None: the key is of another type."""
+    if flat is None:
+        raise DamagedError(unreadable(name))
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    fields = {key.decode("utf-8", "replace"): value for key, value in pairs}
+    return _move_of(name, fields) if fields else None
 
 
 def _move_of(name: str, fields: Mapping[str, bytes]) -> Move:
@@ -197,4 +256,12 @@ def _move_of(name: str, fields: Mapping[str, bytes]) -> Move:
             int(fields["ended_at"]) if "ended_at" in fields else None,
         )
     except _UNREADABLE as exc:
-        raise DamagedError(f"the record of the move of namespace {name[:64]} cannot be read") from exc
+        raise DamagedError(unreadable(name)) from exc
+
+
+def unreadable(name: str) -> str:
+    """Return the text for people about a record that cannot be read, with the remedy."""
+    return (
+        f"the record of the move of namespace {name[:64]} cannot be read; `jqmaster namespaces abort-move {name[:64]} "
+        "--force` (`DELETE …/move?force=true`) finds the store that has the data, and closes the namespace there"
+    )

@@ -104,6 +104,7 @@ export default {
   "act.namespace.abort_move": "Move of a namespace aborted",
   "act.namespace.moved": "Namespace moved",
   "act.namespace.move_failed": "Move of a namespace failed",
+  "act.namespace.found": "Data of a namespace found",
   "act.namespace.move_aborted": "Move of a namespace taken back",
   "act.target.put": "Target saved",
   "act.target.delete": "Target deleted",

@@ -65,6 +65,7 @@ export default {
   "namespaces.fault.faulted": "It is marked as faulty, and is not in use.",
   "namespaces.fault.no_leader": "No master leads it, so no job of it starts.",
   "namespaces.fault.full": "As many jobs wait as its quota allows. Pushes are refused.",
+  "namespaces.fault.move": "It works, but {reason}",
   "namespaces.move": "Move",
   "namespaces.move.title": "Move the namespace {name} to another store?",
   "namespaces.move.text":
@@ -85,6 +86,11 @@ export default {
   "namespaces.move.ended": "Ended",
   "namespaces.move.abort": "Abort the move",
   "namespaces.move.aborting": "The move is being aborted",
+  "namespaces.move.end": "End the move",
+  "namespaces.move.end.title": "End the move of the namespace {name}?",
+  "namespaces.move.end.text":
+    "The record of the move cannot be read. All stores are searched for the data, and the namespace is closed in the store that has them. Open it after that.",
+  "namespaces.move.end.done": "The move of the namespace {name} was ended",
   "namespaces.move.step.announced": "announced",
   "namespaces.move.step.closing": "masters stop serving it",
   "namespaces.move.step.copying": "copying",

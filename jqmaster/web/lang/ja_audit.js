@@ -104,6 +104,7 @@ export default {
   "act.namespace.abort_move": "名前空間の移動の中止",
   "act.namespace.moved": "名前空間の移動の完了",
   "act.namespace.move_failed": "名前空間の移動の失敗",
+  "act.namespace.found": "名前空間のデータの発見",
   "act.namespace.move_aborted": "名前空間の移動の取り消し",
   "act.target.put": "ターゲットの作成・変更",
   "act.target.delete": "ターゲットの削除",

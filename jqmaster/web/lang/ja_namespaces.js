@@ -65,6 +65,7 @@ export default {
   "namespaces.fault.faulted": "障害があるため、利用できません。",
   "namespaces.fault.no_leader": "リーダーのマスターがないため、ジョブは開始されません。",
   "namespaces.fault.full": "待機中のジョブが割り当ての上限に達しました。投入は拒否されます。",
+  "namespaces.fault.move": "利用できますが、移動に失敗しました: {reason}",
   "namespaces.move": "移動",
   "namespaces.move.title": "名前空間 {name} を別のストアへ移動しますか?",
   "namespaces.move.text":
@@ -85,6 +86,11 @@ export default {
   "namespaces.move.ended": "終了",
   "namespaces.move.abort": "移動を中止",
   "namespaces.move.aborting": "移動を中止しています",
+  "namespaces.move.end": "移動を終了",
+  "namespaces.move.end.title": "名前空間 {name} の移動を終了しますか?",
+  "namespaces.move.end.text":
+    "移動の記録を読み取れません。すべてのストアからデータを探し、データのあるストアで名前空間を閉じます。その後、利用を再開してください。",
+  "namespaces.move.end.done": "名前空間 {name} の移動を終了しました",
   "namespaces.move.step.announced": "予告済み",
   "namespaces.move.step.closing": "マスターが停止中",
   "namespaces.move.step.copying": "コピー中",

@@ -9,17 +9,25 @@ export function faultOf(one) {
   if (one.fault) return one.fault;
   if (one.state !== "open") return t(`namespaces.fault.${one.state}`);
   if (one.leader === null) return t("namespaces.fault.no_leader");
-  return isFull(one) ? t("namespaces.fault.full") : "";
+  if (isFull(one)) return t("namespaces.fault.full");
+  return one.failed_move ? t("namespaces.fault.move", { reason: one.failed_move }) : "";
 }
+
+/** @param {Entry} one Whether it does not work. */
+export const isBad = (one) =>
+  one.state !== "closed" && (Boolean(one.fault) || one.state !== "open" || one.leader === null);
 
 /** @param {Entry} one */
 export const isFull = (one) => one.waiting_quota !== null && one.waiting_quota >= 1;
 
+/** @param {Entry} one Whether it works, and people should look at it all the same. */
+export const isWarned = (one) => isFull(one) || one.failed_move !== null;
+
 /** @param {Entry} one @returns {number} The worst has the lowest. */
 function rankOf(one) {
   if (one.state === "closed") return 3;
-  if (one.fault || one.state !== "open" || one.leader === null) return 0;
-  return isFull(one) ? 1 : 2;
+  if (isBad(one)) return 0;
+  return isWarned(one) ? 1 : 2;
 }
 
 /** @param {readonly Entry[]} entries @returns {Entry[]} The worst first: faults, full ones, then by the longest wait; closed ones last. */

@@ -262,7 +262,7 @@ async def test_only_admins_change_namespaces(one: Installation) -> None:
                 assert (await tokens[scope].call(method, path, body))[1]["code"] == "forbidden"
             assert (await tokens[scope].call("GET", "/api/namespaces/shop")) == (
                 200,
-                {**made, "move": None},
+                {**made, "move": None, "move_fault": ""},
             )
         assert (await tokens["admin"].call("POST", "/api/namespaces/shop/close"))[0] == 200
     finally:
@@ -309,3 +309,27 @@ async def test_the_overview_and_the_stores_tell_of_a_store_that_is_away(
     assert list(b["faults"]) == ["away"]
     with contextlib.suppress(OSError):
         other.start()
+
+
+async def test_a_move_that_no_master_can_end_is_ended_by_force(one: Installation) -> None:
+    await one.create("shop")
+    api = await one.until_served("shop")
+    job_id = await api.enqueue("work")
+    path = "/api/namespaces/shop"
+    redis, keys = one.master.shard.services.link.client.redis, one.master.shard.services.link.keys
+    await redis.hset(keys.move("shop"), "step", "flying")
+    _, shown = await one.api.call("GET", path)
+    assert (shown["move"], "abort-move shop --force" in shown["move_fault"]) == (None, True)
+    # Its document can be sent back as it was shown.
+    assert (await one.api.call("PUT", path, shown))[0] == 200
+    overview = (await one.api.call("GET", "/api/overview"))[1]["namespaces"]
+    assert {entry["name"] for entry in overview if entry["failed_move"]} == {"shop"}
+    status, problem = await one.api.call("DELETE", f"{path}/move")
+    assert (status, problem["code"]) == (409, "move_record_damaged")
+    status, problem = await one.api.call("DELETE", f"{path}/move?force=perhaps")
+    assert (status, problem["errors"][0]["msg"]) == (422, "must be true or false")
+    status, shown = await one.api.call("DELETE", f"{path}/move?force=true")
+    assert (status, shown["state"], shown["move"], shown["move_fault"]) == (202, "open", None, "")
+    assert await api.state(job_id) == "ready"
+    status, problem = await one.api.call("DELETE", f"{path}/move?force=true")
+    assert (status, problem["code"]) == (409, "not_moving")

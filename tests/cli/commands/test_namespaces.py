@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from jqmaster.app import Master
 from jqmaster.cli.root import app
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
 from tests.support.master import forget, master_on
 from tests.support.server import StoreServer, started
@@ -192,12 +194,29 @@ async def test_a_namespace_is_moved_and_tells_how_far(
     await forget(store_server.url, shell.tag)
 
 
+async def test_a_move_whose_record_is_damaged_is_ended_after_its_name_was_typed(
+    shell: Shell, store_server: StoreServer
+) -> None:
+    await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+    client = StoreClient(store_server.url, connections=1)
+    await client.redis.hset(Keys(shell.tag.removesuffix("-shop")).move("shop"), "step", "flying")
+    await client.close()
+    listed = await shell.says("namespaces")
+    assert "the record of the move of namespace shop cannot be read" in listed
+    refused = await shell.run("namespaces", "abort-move", "shop")
+    assert (refused.exit_code, "abort-move shop --force" in refused.output) == (4, True)
+    refused = await shell.run("namespaces", "abort-move", "shop", "--force", "--confirm", "ship")
+    assert (refused.exit_code, "nothing was changed" in refused.output) == (2, True)
+    ended = await shell.says("namespaces", "abort-move", "shop", "--force", "--confirm", "shop")
+    assert ended == "shop  open, in store default\n"
+
+
 async def test_the_name_is_typed_before_a_namespace_is_deleted(shell: Shell) -> None:
     await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
     await shell.says("namespaces", "close", "shop")
     other = await shell.run("namespaces", "delete", "shop", "--confirm", "ship")
     assert other.exit_code == 2
-    assert "ship is not shop: nothing was deleted" in other.output
+    assert "ship is not shop: nothing was changed" in other.output
     alone = await shell.run("namespaces", "delete", "shop")
     assert alone.exit_code == 2
     assert "use --confirm shop" in alone.output

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,29 @@ async def test_while_the_registry_does_not_answer_no_copy_is_removed_and_a_line_
     (record,) = (record for record in caplog.records if "copies" in record.message)
     assert (record.levelname, record.exc_info) == ("WARNING", None)
     assert record.message == "cannot look for copies of moved namespaces: the store did not answer"
+
+
+async def test_a_damaged_record_holds_up_no_other_move_and_is_told_once(
+    one: MoveWorld, loop: MoveLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    await one.begin()
+    damaged = replace(await one.entry(), name="a-damaged", tag=f"{one.tag}-x", version=0, stop_ms=1)
+    assert await one.namespaces.put(None, damaged, b"", max_namespaces=9)
+    redis, keys = one.control.redis, one.control.shard.keys
+    await redis.hset(keys.move("a-damaged"), "terms", "x")
+    await redis.zadd(keys.moves, {"a-damaged": 0})
+    await loop._registry.reload()
+    await loop.start()
+    try:
+
+        async def has_ended() -> bool:
+            await loop._registry.reload()
+            return (await one.move()).ended_at_ms is not None
+
+        await wait_until(has_ended, what="the move has ended", timeout_s=30)
+    finally:
+        await loop.stop()
+    assert (await one.move()).step == "done"
+    told = [record.message for record in caplog.records if "a-damaged" in record.message]
+    assert len(told) == 1
+    assert "abort-move a-damaged --force" in told[0]

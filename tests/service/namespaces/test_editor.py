@@ -11,6 +11,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.namespaces.move import MoveProgress, MoveSize, MoveTerms
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import (
@@ -36,6 +37,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.disk_copy import RegistryCopy
 from jqmaster.store.namespaces.frozen import FrozenData
+from jqmaster.store.namespaces.moves import MoveEnd, MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.support.admin import admin_of, forget_keys
 from tests.support.server import StoreServer
@@ -77,7 +79,8 @@ class EditorWorld:
         self.masters = MasterStore(world.shard)
         copy = RegistryCopy(data_dir, "redis://here", shard)
         self.registry = NamespaceRegistry(self.store, copy, SystemClock(), shard=shard)
-        self.overview = NamespaceOverview(self.registry, places, SystemClock())
+        self.moves = MoveStore(world.shard)
+        self.overview = NamespaceOverview(self.registry, places, self.moves, SystemClock())
         self.editor = NamespaceEditor(
             self.store,
             self.registry,
@@ -286,6 +289,23 @@ async def test_the_overview_shows_what_each_is_doing(one: EditorWorld) -> None:
     assert (figures.leader_id, figures.oldest_wait_s) == (None, None)
 
 
+async def test_the_overview_tells_of_moves_that_failed(one: EditorWorld) -> None:
+    for name in ("shop", "mail"):
+        await one.put(name, tag=tag())
+    shop = await one.store.get("shop")
+    assert shop
+    terms = MoveTerms("default", "b", "open", ME, MoveSize(9, 900), 5_000, 1_000)
+    assert await one.moves.begin(shop, shop, "id-1", terms, b"")
+    await one.moves.take("shop", "one")
+    shop = await one.store.get("shop")
+    assert shop
+    end = MoveEnd("failed", MoveProgress(reason="store b is full"), b"")
+    assert await one.moves.end(shop, shop, 1, end, left=None) == "ok"
+    await one.registry.reload()
+    told = {seen.namespace.name: seen.failed_move for seen in await one.overview.all()}
+    assert told == {"default": "", "shop": "its move to store b failed: store b is full", "mail": ""}
+
+
 async def test_the_overview_waits_only_once_for_a_store_that_is_away(one: EditorWorld) -> None:
     asked: list[str] = []
 
@@ -302,7 +322,7 @@ async def test_the_overview_waits_only_once_for_a_store_that_is_away(one: Editor
         far = Namespace(f"far-{number}", tag(), "b")
         await one.store.put(None, far, b"\x80", max_namespaces=999)
     await one.registry.reload()
-    default, *others = await NamespaceOverview(one.registry, places, SystemClock()).all()
+    default, *others = await NamespaceOverview(one.registry, places, one.moves, SystemClock()).all()
     assert default.figures
     assert {other.fault for other in others} == {"store b does not answer"}
     assert len(asked) <= MAX_ASKED

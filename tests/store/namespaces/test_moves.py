@@ -8,7 +8,7 @@ from jqmaster.domain.namespaces.move import LEFT_FOR_MS, LeftCopy, MoveProgress,
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
-from jqmaster.store.namespaces.moves import HOLD_MS, LostMoveError, MoveEnd, MoveStore
+from jqmaster.store.namespaces.moves import HOLD_MS, FailedMove, LostMoveError, MoveEnd, MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from jqmaster.store.operations.settings import SettingsStore
 from tests.support.store import START_MS, StoreWorld
@@ -160,3 +160,48 @@ async def test_a_record_that_cannot_be_read_is_told(world: StoreWorld) -> None:
     await world.redis.hset(world.shard.keys.move("shop"), "step", "flying")
     with pytest.raises(DamagedError, match="move of namespace shop"):
         await moves.get("shop")
+
+
+async def test_a_record_is_dropped_whether_or_not_it_can_be_read(world: StoreWorld) -> None:
+    moves, present = await begun(world)
+    await moves.take("shop", "one")
+    closed = replace(present, state="closed", stop_ms=0)
+    async with world.unchanged():
+        assert await moves.drop(replace(present, version=7), closed, ENTRY) is None
+    await world.redis.hset(world.shard.keys.move("shop"), "step", "flying")
+    version = await moves.drop(present, closed, ENTRY, left=(LEFT, 0))
+    assert version
+    assert await NamespaceStore(world.shard).get("shop") == replace(closed, version=version)
+    assert (await moves.get("shop"), await moves.under_way(), await moves.left_copies()) == (None, [], [LEFT])
+    async with world.unchanged():
+        with pytest.raises(LostMoveError):
+            await moves.record("shop", 1, "copying", PROGRESS)
+        assert await moves.take("shop", "two") is None
+
+
+async def test_an_entry_of_a_left_copy_that_cannot_be_read_hides_no_other(world: StoreWorld) -> None:
+    moves, present = await begun(world)
+    assert await moves.drop(present, present, ENTRY, left=(LEFT, 0))
+    await world.redis.zadd(world.shard.keys.left_copies, {"damaged": 1})
+    assert await moves.left_copies() == [LEFT]
+
+
+async def test_a_failed_move_is_told_until_the_next_one_or_for_a_while(world: StoreWorld) -> None:
+    moves, present = await begun(world)
+    await moves.take("shop", "one")
+    opened = replace(present, stop_ms=0)
+    failed = MoveProgress(reason="store b is full")
+    assert await moves.end(present, opened, 1, MoveEnd("failed", failed, ENTRY), left=None) == "ok"
+    told = FailedMove("its move to store b failed: store b is full", world.now_ms)
+    assert await moves.failed(["mail", "shop"], within_ms=1_000) == {"shop": told}
+    world.pass_ms(1_000)
+    assert await moves.failed(["shop"], within_ms=1_000) == {}
+    found = await NamespaceStore(world.shard).get("shop")
+    assert found
+    assert await moves.begin(found, found, "id-2", TERMS, ENTRY)
+    assert await moves.failed(["shop"], within_ms=10_000) == {}
+    # A record that cannot be read counts, too.
+    await world.redis.set(world.shard.keys.move("mail"), "x")
+    damaged = (await moves.failed(["mail", "shop"], within_ms=10_000))["mail"]
+    assert "the record of the move of namespace mail cannot be read" in damaged.reason
+    await world.redis.delete(world.shard.keys.move("mail"))

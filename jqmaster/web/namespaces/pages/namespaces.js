@@ -14,10 +14,10 @@ import { Badge, Duration, Id, Num, Text } from "../../ui/formats.js";
 import { Field } from "../../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
-import { faultOf, isFull, worstFirst } from "../conditions.js";
+import { faultOf, isBad, isFull, isWarned, worstFirst } from "../conditions.js";
 import { NamespaceEditor, QUOTAS, pathOfNamespace } from "../editor.js";
 import { loadNamespaces } from "../known.js";
-import { MoveCard, MoveDialog } from "../move.js";
+import { MoveCard, MoveDialog, pathOfMove } from "../move.js";
 import { Stores } from "../stores.js";
 
 /** @typedef {import("../conditions.js").Entry} Entry */
@@ -43,9 +43,8 @@ const nameOf = (one) => one.name;
 
 /** @param {{one: Entry}} props */
 function StateBadge({ one }) {
-  const isFaulty = one.state !== "closed" && faultOf(one) !== "" && !isFull(one);
-  const kind = isFaulty ? "bad" : isFull(one) ? "warn" : one.state === "open" ? "ok" : "off";
-  return html`<${Badge} kind=${kind}>${isFaulty && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
+  const kind = isBad(one) ? "bad" : isWarned(one) ? "warn" : one.state === "open" ? "ok" : "off";
+  return html`<${Badge} kind=${kind}>${isBad(one) && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
 }
 
 /** @param {{one: Entry}} props The share of the quota of waiting jobs. */
@@ -73,7 +72,7 @@ function List({ go, session }) {
   const configured = stores.data?.stores ?? [];
   return html`<div class="page-head"><h1>${t("nav.namespaces")}</h1>${may(session, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isFull(one) ? "" : "bad"}`}><${Badge} kind=${isFull(one) ? "warn" : "bad"}>${t(isFull(one) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
+    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}><${Badge} kind=${isBad(one) ? "bad" : "warn"}>${t(isBad(one) ? "fault.bad" : "fault.warn")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
@@ -172,7 +171,7 @@ function One({ name, go, session }) {
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault = entry ? faultOf(entry) : "";
-  const isAtRest = one.state !== "moving" && !(one.move && one.move.ended_at === null);
+  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
   };
@@ -183,19 +182,28 @@ function One({ name, go, session }) {
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
     <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1>${entry && html`<${StateBadge} one=${entry} />`}</div>
     <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed} />
-    ${fault && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text"><${Text} value=${fault} max=${300} /></span></p>`}
+    ${fault && html`<p class=${`fault ${entry && !isBad(entry) ? "" : "bad"}`} role="alert"><${Badge} kind=${entry && !isBad(entry) ? "warn" : "bad"}>${t(entry && !isBad(entry) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><${Text} value=${fault} max=${300} /></span></p>`}
     <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
       ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
       ${
         may(session, "admin") &&
         html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
         ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+        ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
         ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
         ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`
       }</div>
     <div class="job-grid"><div class="stack"><${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} /></div><div class="stack">${entry && html`<${Now} one=${entry} />`}</div></div>
     ${may(session, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
     ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed} />`}
+    ${
+      dialog === "end" &&
+      html`<${Sure} title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")} onClose=${() => setDialog("")} onConfirm=${async () => {
+        await call("DELETE", pathOfMove(name), { query: { force: true } });
+        toast(t("namespaces.move.end.done", { name: visible(name) }));
+        await changed();
+      }}><p>${t("namespaces.move.end.text")}</p><//>`
+    }
     ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed} />`}
     ${
       dialog === "close" &&

@@ -1,0 +1,179 @@
+"""Ends a move whose record is damaged or gone: finds the store that has the data, and lets masters serve them there."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.domain.namespaces.move import LeftCopy
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.errors import ConflictError, JqmasterError, StoreUnavailableError
+from jqmaster.service.namespaces.places import Places
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.frozen import FrozenData, HeldData, held_data
+from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
+
+# A rest of a copy is removed in the next minute.
+_NOW_MS: Final = 0
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
+class MoveRescue:
+    """The record goes first, so that its mover can record nothing more. Then the data that the move has frozen are
+    frozen anew under a higher number, so that the mover can change nothing in any store. Only after that is decided
+    where the data are, and at most one store gets their mark. Methods raise what the stores raise."""
+
+    def __init__(self, moves: MoveStore, places: Places) -> None:
+        self._moves = moves
+        self._places = places
+
+    async def is_needed(self, present: Namespace) -> bool:
+        """Return whether the namespace could not be served where the registry says that its data are, although some
+        store has them."""
+        held = await self._held(present)
+        return not held[present.store].mark and any(one.has_data for one in held.values())
+
+    async def run(self, present: Namespace, who: str) -> None:
+        """End the move, and let the registry name the store that has the data. A namespace that was stopped for the
+        move is closed, so that somebody looks before it is opened.
+
+        Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile;
+        StoreUnavailableError if a store that may have them does not answer. Before the record is dropped, nothing is
+        changed; after that, it can be repeated.
+        """
+        found = await self._held(present)
+        place = place_of(present, found)
+        stopped = replace(present, state="closed" if present.state == "moving" else present.state, stop_ms=0)
+        after = {"state": stopped.state, "store": place or stopped.store}
+        stopped = await self._drop(present, stopped, _entry(who, "abort_move", present, after))
+        if place is None:
+            return
+        copies = await self._fenced(present, found, place)
+        # The mover may have been quicker, and have opened the data at the target.
+        found = await self._held(present)
+        place = place_of(present, found) or place
+        if not found[place].mark:
+            freeze = found[place].freeze
+            if freeze is None or place not in copies:
+                raise ConflictError(f"the data of namespace {present.name} were changed meanwhile: try again")
+            await copies[place].unfreeze(freeze.mark)
+        left = await self._left(present, place, found, copies)
+        if place != stopped.store or left:
+            there = replace(stopped, store=place)
+            entry = _entry(who, "found", present, {"store": place})
+            await self._drop(stopped, there, entry, left=left)
+
+    async def _held(self, present: Namespace) -> dict[str, HeldData]:
+        """Return what each configured store has of the namespace. If the store that the registry names has the data
+        ready to be served, others may be away."""
+        first = await held_data(await self._shard(present, present.store))
+
+        async def look(store: str) -> HeldData | None:
+            try:
+                return await held_data(await self._shard(present, store))
+            except JqmasterError as exc:
+                if first.mark:
+                    return None
+                raise StoreUnavailableError(
+                    f"store {store} may have the data of namespace {present.name}, and cannot be asked "
+                    f"({exc.detail}): nothing was changed; try again when it answers",
+                    retry_after_s=5.0,
+                ) from exc
+
+        others = [store for store in self._places.names if store != present.store]
+        looked = zip(others, await asyncio.gather(*map(look, others)), strict=True)
+        return {present.store: first, **{store: held for store, held in looked if held is not None}}
+
+    async def _fenced(
+        self, present: Namespace, found: Mapping[str, HeldData], place: str
+    ) -> dict[str, FrozenData]:
+        """Freeze again what the move has frozen, and empty its copies. Return the frozen data by store."""
+        frozen = found[place].freeze
+        move_id = frozen.id if frozen else found[place].moved_by
+        ours = {
+            store: held.freeze
+            for store, held in found.items()
+            if held.freeze and (held.freeze.id == move_id or not held.freeze.mark)
+        }
+        number = 1 + max((freeze.number for freeze in ours.values()), default=0)
+        fenced = {}
+        for store, freeze in ours.items():
+            data = FrozenData(await self._shard(present, store), freeze.id, number)
+            try:
+                await (data.freeze() if freeze.mark else data.reserve())
+            except (LostMoveError, ConflictError):
+                continue  # the mover was quicker; the next look tells what it did
+            fenced[store] = data
+        return fenced
+
+    async def _left(
+        self,
+        present: Namespace,
+        place: str,
+        found: Mapping[str, HeldData],
+        copies: Mapping[str, FrozenData],
+    ) -> tuple[LeftCopy, int] | None:
+        """Remove copies that were not finished. Return the copy that stays for a while, and for how long."""
+        left = None
+        for store, copy in copies.items():
+            freeze = found[store].freeze
+            if store == place or freeze is None:
+                continue
+            rest = LeftCopy(store, present.tag, freeze.id, copy.number)
+            if freeze.mark:
+                left = rest, _DAY_MS
+                continue
+            try:
+                await copy.remove()
+            except (JqmasterError, LostMoveError):
+                left = rest, _NOW_MS
+        return left
+
+    async def _drop(
+        self,
+        present: Namespace,
+        new: Namespace,
+        entry: bytes,
+        *,
+        left: tuple[LeftCopy, int] | None = None,
+    ) -> Namespace:
+        version = await self._moves.drop(present, new, entry, left=left)
+        if version is None:
+            raise ConflictError(f"namespace {present.name} was changed meanwhile: try again")
+        return replace(new, version=version)
+
+    async def _shard(self, present: Namespace, store: str) -> Shard:
+        return await self._places.shard_of(replace(present, store=store))
+
+
+def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
+    """Return the store that has the data; None: none has any. Raise ConflictError if that cannot be told."""
+    places = [store for store, held in found.items() if held.mark]
+    if not places:
+        kept = {store: held.freeze.id for store, held in found.items() if held.freeze and held.freeze.mark}
+        # If another store has the data that this freeze let go, these here are older.
+        places = [
+            store
+            for store, by in kept.items()
+            if not any(
+                other != store and held.has_data and held.moved_by == by for other, held in found.items()
+            )
+        ]
+    if present.store in places:
+        return present.store
+    if len(places) > 1:
+        raise ConflictError(
+            f"the stores {' and '.join(sorted(places))} have data with the tag {present.tag}: close namespace "
+            f"{present.name}, look which of them are the newest, delete it, and create it again with this tag in that "
+            "store",
+            code="move_refused",
+        )
+    return places[0] if places else None
+
+
+def _entry(who: str, action: str, present: Namespace, after: Mapping[str, str]) -> bytes:
+    before = {"state": present.state, "store": present.store}
+    return encode_entry(
+        who=who, action=f"namespace.{action}", target=present.name, before=before, after=dict(after)
+    )
