@@ -1,7 +1,7 @@
 """The services for all namespaces of an installation, and what they know of its stores."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jqmaster.api.services import NamespaceServices
 from jqmaster.app.shard import ServedShard
@@ -18,6 +18,7 @@ from jqmaster.service.namespaces.moves import MoveService
 from jqmaster.service.namespaces.overview import NamespaceOverview
 from jqmaster.service.namespaces.places import StorePlace
 from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.namespaces.troubles import InstallationTroubles
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.shard import Shard
@@ -79,6 +80,20 @@ def namespace_services(
     return NamespaceServices(
         registry, editor, NamespaceOverview(registry, places, tools.moves, shared.clock), places, moves
     )
+
+
+def installation_troubles(
+    registry: NamespaceRegistry,
+    stores: StoreSet,
+    link: Shard,
+    shared: Shared,
+    *,
+    faults: Callable[[], Mapping[str, str]],
+) -> InstallationTroubles:
+    """Return what is wrong in the installation. `link`: the shard of the default namespace. `faults`: see
+    `InstallationTroubles`."""
+    places = NamespacePlaces(stores, shared.settings)
+    return InstallationTroubles(registry, places, MoveStore(link), shared.clock, faults=faults)
 
 
 def move_tools(places: NamespacePlaces, link: Shard, shared: Shared) -> MoveTools:

@@ -17,7 +17,7 @@ from jqmaster.api.http.namespace_paths import NAMESPACES, Application, Namespace
 from jqmaster.api.http.server import MasterServer
 from jqmaster.app.departure import Departure
 from jqmaster.app.measuring import shard_metrics
-from jqmaster.app.namespace_services import move_loop, namespace_services
+from jqmaster.app.namespace_services import installation_troubles, move_loop, namespace_services
 from jqmaster.app.namespace_set import NamespaceSet
 from jqmaster.app.open_namespace import OpenNamespace
 from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
@@ -160,6 +160,9 @@ class Master:
             identity=self.identity.directory,
             describe=partial(self._describe, link.client),
         )
+        self.shard.services.troubles = installation_troubles(
+            self.registry, self.stores, link, self.shared, faults=self.namespaces.faults
+        ).now
         self._default_metrics = shard_metrics(
             self.shared, self.shard, lambda: self.server.connections, self._further_faults
         )

@@ -16,6 +16,7 @@ from jqmaster.api.services import (
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
+from jqmaster.domain.namespaces.namespace import DEFAULT
 from jqmaster.service.calendars.editor import CalendarEditor
 from jqmaster.service.calendars.sources import CalendarSources
 from jqmaster.service.challenges.forms import ChallengeForms
@@ -282,6 +283,7 @@ class RequestServices:
             self._services.store_time_ms,
             can_sign=self._shared.webhooks.can_sign,
             can_mail=self._shared.mail is not None,
+            is_of_installation=self._shared.namespace == DEFAULT,
         )
 
     def _make_health(self, constraints: ConstraintReader) -> HealthService:

@@ -1,7 +1,7 @@
 """The stores of one shard, and the services that requests and the leader's duties share."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from jqmaster.api.encoding.answers import RawMsgpack, encode
 from jqmaster.api.encoding.content import ContentReader
@@ -56,6 +56,7 @@ from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
 from jqmaster.service.namespaces.quotas_in_force import QuotasInForce
 from jqmaster.service.namespaces.room import NamespaceRoom
+from jqmaster.service.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.letters import Letters
@@ -94,6 +95,8 @@ class ShardServices:
     def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
+        # The default namespace has those of the installation.
+        self.troubles: Callable[[], Awaitable[Troubles]] = _no_troubles
         self.store = store
         self.faults = faults
         self.health = store.health
@@ -424,6 +427,7 @@ class ShardServices:
                 duty_faults=self.duty_faults,
                 quotas=self.room.nearly_used,
                 calendars=stores.calendars,
+                troubles=self.troubles,
             ),
             NoticeSender(
                 stores.new_jobs,
@@ -459,6 +463,10 @@ class ShardServices:
     async def store_time_ms(self) -> int:
         seconds, microseconds = await self.link.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+async def _no_troubles() -> Troubles:
+    return NO_TROUBLES
 
 
 def _to_json(packed: bytes) -> bytes:

@@ -77,6 +77,11 @@ def _notice_conditions() -> str:
         "export const WHENS = [",
         *(f"  {json.dumps(when)}," for when in CONDITIONS),
         "];",
+        "",
+        "/** Those that concern the whole installation, and are offered in its default namespace only. */",
+        "export const OF_INSTALLATION = [",
+        *(f"  {json.dumps(when)}," for when, one in CONDITIONS.items() if one.is_of_installation),
+        "];",
     ]
     return "\n".join(lines) + "\n"
 

@@ -14,6 +14,7 @@ from jqmaster.domain.notices.delivery import DELIVERY_NAMES, DeliveryFigures
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.preview import Previews
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
@@ -74,7 +75,9 @@ class Told:
 class Notices:
     """`store_faults` are the simulated faults of the store. `log_due_ms`: since when a log waits for the archive."""
 
-    def __init__(self, world: StoreWorld, *, mail_to: Sequence[str] = ()) -> None:
+    def __init__(
+        self, world: StoreWorld, *, mail_to: Sequence[str] = (), is_of_installation: bool = True
+    ) -> None:
         self.world = world
         self.store = NoticeStore(world.shard)
         self.reader = NoticeReader(self.store)
@@ -82,6 +85,7 @@ class Notices:
         self.store_faults: dict[str, str] = {}
         self.duty_faults: dict[str, str] = {}
         self.quotas: dict[str, str] = {}
+        self.troubles = NO_TROUBLES
         self.log_due_ms: int | None = None
         self.prepared = 0
         self.figures = DeliveryFigures()
@@ -91,7 +95,14 @@ class Notices:
         async def now_ms() -> int:
             return world.now_ms
 
-        self.editor = NoticeEditor(self.store, AuditStore(world.shard), now_ms, can_sign=True, can_mail=True)
+        self.editor = NoticeEditor(
+            self.store,
+            AuditStore(world.shard),
+            now_ms,
+            can_sign=True,
+            can_mail=True,
+            is_of_installation=is_of_installation,
+        )
         self.evaluation = self.new_evaluation()
 
     def new_evaluation(self) -> NoticeEvaluation:
@@ -126,6 +137,7 @@ class Notices:
                 duty_faults=lambda: self.duty_faults,
                 quotas=lambda: self.quotas,
                 calendars=CalendarStore(world.shard),
+                troubles=self._present_troubles,
             ),
             NoticeSender(
                 world.acceptance,
@@ -145,6 +157,9 @@ class Notices:
 
     async def put(self, name: str = "n", **fields: Any) -> None:
         await self.editor.put(name, {**FIELDS, **fields}, who="user:ada")
+
+    async def _present_troubles(self) -> Troubles:
+        return self.troubles
 
     async def _log_due_ms(self) -> int | None:
         return self.log_due_ms

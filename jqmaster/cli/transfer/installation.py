@@ -80,9 +80,14 @@ class Installation:
         )
         self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
         self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
-        # Only a master knows how it is configured to sign and to mail.
+        # Only a master knows how it is configured to sign and to mail, and which namespace this is.
         self.notice_editor = NoticeEditor(
-            NoticeStore(shard), self.audit, shard.now_ms, can_sign=True, can_mail=True
+            NoticeStore(shard),
+            self.audit,
+            shard.now_ms,
+            can_sign=True,
+            can_mail=True,
+            is_of_installation=True,
         )
         targets = TargetStore(shard)
         self.target_editor = TargetEditor(targets, shard.now_ms)

@@ -24,6 +24,9 @@ class When(StrEnum):
     LOG_ARCHIVE_BEHIND = "log_archive_behind"
     DUTY_FAILING = "duty_failing"
     QUOTA_NEARLY_USED = "quota_nearly_used"
+    STORE_DOWN = "store_down"
+    NAMESPACE_DOWN = "namespace_down"
+    MOVE_FAILED = "move_failed"
 
 
 # The fields that a matcher may read. Fields with content are excluded, because people who are told about a
@@ -38,7 +41,8 @@ class NoticeCondition:
     end. All other conditions are single occurrences, which are counted. `texts`: of a lasting condition, the sentences
     for beginning and end; of others, the noun in singular and plural. `page` and `query`: the page of the web UI with
     details. `matched`: the fields that matchers may read; empty: the condition has no names and takes no matcher.
-    `every_s`: the least seconds between two checks, if a check is expensive."""
+    `every_s`: the least seconds between two checks, if a check is expensive. `is_of_installation`: it concerns all
+    namespaces, and is told by notices of the default one only."""
 
     when: When
     texts: tuple[str, str]
@@ -48,6 +52,7 @@ class NoticeCondition:
     matched: tuple[str, ...] = ()
     has_failure_groups: bool = False
     every_s: float = 0.0
+    is_of_installation: bool = False
 
 
 _ALL: Final = (
@@ -109,6 +114,19 @@ _ALL: Final = (
         when=When.QUOTA_NEARLY_USED,
         texts=("A quota of the namespace is nearly used up", "The quotas of the namespace have room again"),
         page="overview", is_lasting=True,
+    ),
+    NoticeCondition(
+        when=When.STORE_DOWN, texts=("Stores of namespaces are down", "The stores of namespaces work again"),
+        page="namespaces", is_lasting=True, matched=_OF_NAMES, is_of_installation=True,
+    ),
+    NoticeCondition(
+        when=When.NAMESPACE_DOWN, texts=("Namespaces are not served", "The namespaces are served again"),
+        page="namespaces", is_lasting=True, matched=_OF_NAMES, is_of_installation=True,
+    ),
+    NoticeCondition(
+        when=When.MOVE_FAILED,
+        texts=("Moves of namespaces have failed", "No failed move of a namespace is left"),
+        page="namespaces", is_lasting=True, matched=_OF_NAMES, is_of_installation=True,
     ),
 )  # fmt: skip
 CONDITIONS: Final[Mapping[When, NoticeCondition]] = {one.when: one for one in _ALL}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.notices.conditions import CONDITIONS
 from jqmaster.domain.notices.incident import Message, MessageKind
 from jqmaster.domain.notices.notice import Channel, Notice
 from jqmaster.errors import (
@@ -28,8 +29,8 @@ MAX_PENDING_TESTS: Final = 5
 
 
 class NoticeEditor:
-    """`can_sign`, `can_mail`: whether this master can sign webhooks and send mail. Methods raise what the store
-    raises."""
+    """`can_sign`, `can_mail`: whether this master can sign webhooks and send mail. `is_of_installation`: whether these
+    are the notices of the default namespace. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class NoticeEditor:
         *,
         can_sign: bool,
         can_mail: bool,
+        is_of_installation: bool,
     ) -> None:
+        self._is_of_installation = is_of_installation
         self._store = store
         self._audit = audit
         self._now_ms = now_ms
@@ -60,6 +63,11 @@ class NoticeEditor:
             _check(demands, name, present)
             old = present.notice if present else None
             draft = draft_of(name, fields, old.to if old else ())
+            if CONDITIONS[draft.when].is_of_installation and not self._is_of_installation:
+                raise refusal(
+                    ("when",),
+                    f"{draft.when} concerns the installation: make this notice without a namespace",
+                )
             notice = replace(draft, nid=old.nid if old else new_etag())
             if notice == old:
                 return False

@@ -10,6 +10,7 @@ from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.service.calendars.ending import ending_calendars
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.namespaces.troubles import Troubles
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
@@ -22,7 +23,8 @@ CALENDARS_EVERY_S: Final = 60.0
 class LastingConditions:
     """`store_faults`: the present faults of the store by name. `log_due_ms`: since when the first log has waited to be
     archived, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: the faults of this
-    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. Durations count from this
+    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. `troubles`: what is wrong in
+    the installation, if these are conditions of the default namespace; otherwise none. Durations count from this
     master's first check, except the ages of waiting jobs and logs. Methods raise what the stores raise."""
 
     def __init__(
@@ -36,8 +38,10 @@ class LastingConditions:
         duty_faults: Callable[[], Mapping[str, str]],
         quotas: Callable[[], Mapping[str, str]],
         calendars: CalendarStore,
+        troubles: Callable[[], Awaitable[Troubles]],
     ) -> None:
         self._calendars = calendars
+        self._troubles = troubles
         self._history = history
         self._constraints = constraints
         self._store_faults = store_faults
@@ -58,6 +62,9 @@ class LastingConditions:
             When.LOG_ARCHIVE_BEHIND: self._archive_behind,
             When.DUTY_FAILING: self._failing_duties,
             When.QUOTA_NEARLY_USED: self._nearly_used_quotas,
+            When.STORE_DOWN: self._stores_down,
+            When.NAMESPACE_DOWN: self._namespaces_down,
+            When.MOVE_FAILED: self._failed_moves,
         }
 
     async def look(self, when: When, now_ms: int) -> list[MatchableFinding]:
@@ -101,6 +108,15 @@ class LastingConditions:
 
     async def _nearly_used_quotas(self, now_ms: int) -> list[MatchableFinding]:
         return self._lasting(When.QUOTA_NEARLY_USED, self._quotas(), now_ms)
+
+    async def _stores_down(self, now_ms: int) -> list[MatchableFinding]:
+        return self._lasting(When.STORE_DOWN, (await self._troubles()).stores, now_ms)
+
+    async def _namespaces_down(self, now_ms: int) -> list[MatchableFinding]:
+        return self._lasting(When.NAMESPACE_DOWN, (await self._troubles()).namespaces, now_ms)
+
+    async def _failed_moves(self, now_ms: int) -> list[MatchableFinding]:
+        return self._lasting(When.MOVE_FAILED, (await self._troubles()).moves, now_ms)
 
     async def _archive_behind(self, now_ms: int) -> list[MatchableFinding]:
         due_ms = await self._log_due_ms()

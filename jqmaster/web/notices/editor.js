@@ -2,7 +2,8 @@
 import { Problem, get, parseExact, put, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
-import { WHENS } from "./conditions.js";
+import { DEFAULT, namespace } from "../core/namespaces.js";
+import { OF_INSTALLATION, WHENS } from "./conditions.js";
 import { pathOfNotice } from "./dialogs.js";
 import { MatcherField, useSuggestions } from "../matching/rule_builder.js";
 import { visible } from "../core/text.js";
@@ -78,6 +79,10 @@ async function readNames(add, signal) {
   for (const { name } of names) add("name", name);
 }
 
+/** The conditions of the namespace that this page shows. */
+const OFFERED =
+  namespace && namespace !== DEFAULT ? WHENS.filter((one) => !OF_INSTALLATION.includes(one)) : WHENS;
+
 /** @param {{notice: any, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
 export function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf);
@@ -94,7 +99,7 @@ export function NoticeEditor({ notice, onClose, onDone }) {
   return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
     ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
     <div class="form-grid">
-      <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="when" label=${label("when")} as="select">${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
       <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>

@@ -191,6 +191,12 @@ async def test_a_namespace_is_moved_and_tells_how_far(
             assert "Shop" in await shell.says("namespaces", "set", "shop", "--title", "Shop")
             assert (await shell.enqueue("-n", "shop")) != job_id
             assert job_id in await shell.jobs("-n", "shop")
+            # The audit log of the installation has all of it, and that of the namespace nothing.
+            audited = (await shell.says("audit", "--target", "shop", "--json")).splitlines()
+            assert [json.loads(line)["action"] for line in reversed(audited)] == [
+                "namespace.put", "namespace.move", "namespace.moved", "namespace.put",
+            ]  # fmt: skip
+            assert await shell.says("audit", "--target", "shop", "--json", "-n", "shop") == ""
     await forget(store_server.url, shell.tag)
 
 

@@ -1,6 +1,7 @@
 """The leader's findings become messages: each failure counts once, whatever dies between the steps."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -10,9 +11,16 @@ from jqmaster.domain.challenges.challenge import Callback
 from jqmaster.domain.challenges.challenge_form import Form
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.jobs.triage import Resolution
-from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
+from jqmaster.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    PreconditionFailedError,
+    StaleEpochError,
+)
 from jqmaster.service.calendars.sources import SourceAnswer
 from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.namespaces.troubles import NO_TROUBLES
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
 from jqmaster.store.operations.failure_triage import FailureTriageStore
@@ -556,3 +564,39 @@ async def test_a_quota_that_is_nearly_used_up_is_told_and_its_end_as_well(notice
     assert first.argument["subject"] == "[jqmaster] A quota of the namespace is nearly used up"
     assert "waiting_jobs: 88 % of 100 are used" in first.argument["text"]
     assert last.argument["subject"] == "[jqmaster] The quotas of the namespace have room again"
+
+
+@pytest.mark.req("D29")
+@pytest.mark.parametrize(
+    ("when", "began", "ended"),
+    [
+        ("store_down", "Stores of namespaces are down", "The stores of namespaces work again"),
+        ("namespace_down", "Namespaces are not served", "The namespaces are served again"),
+        ("move_failed", "Moves of namespaces have failed", "No failed move of a namespace is left"),
+    ],
+)
+async def test_each_trouble_of_the_installation_is_told_once_by_name_and_so_is_its_end(
+    notices: Notices, when: str, began: str, ended: str
+) -> None:
+    await begun(notices, when=when, threshold=20, group_by="name")
+    part = {"store_down": "stores", "namespace_down": "namespaces", "move_failed": "moves"}[when]
+    both = {"b": "b: the reason of b", "c": "c: the reason of c"}
+    notices.troubles = replace(NO_TROUBLES, **{part: both})
+    await notices.rounds(400, step_s=10)
+    assert [one.argument["text"].count("the reason of") for one in await notices.told()] == [1, 1]
+    notices.troubles = replace(NO_TROUBLES, **{part: {"c": both["c"]}})
+    await notices.rounds(400, step_s=10)
+    first, second, last = await notices.told()
+    assert {one.argument["subject"] for one in (first, second)} == {
+        f"[jqmaster] {began} ({name})" for name in both
+    }
+    assert last.argument["subject"] == f"[jqmaster] {ended} (b)"
+
+
+@pytest.mark.req("D29")
+async def test_notices_about_the_installation_are_refused_in_a_further_namespace(world: StoreWorld) -> None:
+    notices = Notices(world, is_of_installation=False)
+    with pytest.raises(InvalidError) as error:
+        await notices.put(when="store_down")
+    assert error.value.errors[0].loc == ("when",)
+    assert "make this notice without a namespace" in error.value.errors[0].msg

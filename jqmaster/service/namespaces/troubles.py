@@ -1,0 +1,99 @@
+"""What is wrong in the installation: stores that are away, namespaces that are not served, and moves that failed."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.namespaces.move import FAILED_SHOWN_MS
+from jqmaster.domain.namespaces.namespace import DEFAULT, DEFAULT_STORE, Namespace
+from jqmaster.errors import JqmasterError
+from jqmaster.service.namespaces.places import Places
+from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.operations.remembered import Remembered
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.namespaces.moves import MoveStore
+
+# How long an answer lives. Each look costs a call for each store and each open namespace.
+LIVES_S: Final = 5.0
+# Maximum number of namespaces that are asked at once.
+_MAX_ASKED: Final = 16
+_MAX_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """What is wrong, each by name, as a text for people. A namespace whose store is away is among the `stores` only.
+    The store of the default namespace and that namespace itself have notices of their own."""
+
+    stores: Mapping[str, str]
+    namespaces: Mapping[str, str]
+    moves: Mapping[str, str]
+
+
+NO_TROUBLES: Final = Troubles({}, {}, {})
+
+
+class InstallationTroubles:
+    """`faults`: why this process does not serve namespaces, by name."""
+
+    def __init__(
+        self,
+        registry: NamespaceRegistry,
+        places: Places,
+        moves: MoveStore,
+        clock: Clock,
+        *,
+        faults: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._registry = registry
+        self._places = places
+        self._moves = moves
+        self._faults = faults
+        self._seen = Remembered(clock, LIVES_S, self._look)
+
+    async def now(self) -> Troubles:
+        """Return what is wrong now. An installation without namespaces is not looked at. Raise what the store of the
+        registry raises."""
+        return await self._seen.get() if self._registry.version else NO_TROUBLES
+
+    async def _look(self) -> Troubles:
+        namespaces = {name: one for name, one in self._registry.current.items() if name != DEFAULT}
+        places = await self._places.stores()
+        stores = {
+            place.name: _told(place.faults, place.name, namespaces)
+            for place in places
+            if place.faults and place.name != DEFAULT_STORE
+        }
+        failed = await self._moves.failed(list(namespaces), within_ms=FAILED_SHOWN_MS)
+        moves = {name: f"{name}: {one.reason}" for name, one in failed.items()}
+        return Troubles(stores, await self._unserved(namespaces, set(stores)), moves)
+
+    async def _unserved(self, namespaces: Mapping[str, Namespace], away: set[str]) -> dict[str, str]:
+        here, turns = self._faults(), asyncio.Semaphore(_MAX_ASKED)
+
+        async def fault(one: Namespace) -> str:
+            if one.state == "faulted":
+                return "it is marked as faulty"
+            if one.state != "open":
+                return ""
+            if reason := here.get(one.name):
+                return reason
+            async with turns:
+                try:
+                    shard = await self._places.shard_of(one)
+                    return "" if await LeadershipStore(shard).current() else "no master leads it"
+                except JqmasterError as exc:
+                    return exc.detail
+
+        asked = [one for one in namespaces.values() if one.store not in away]
+        told = zip(asked, await asyncio.gather(*map(fault, asked)), strict=True)
+        return {one.name: f"{one.name}: {reason}" for one, reason in told if reason}
+
+
+def _told(faults: Mapping[str, str], store: str, namespaces: Mapping[str, Namespace]) -> str:
+    held = [name for name, one in namespaces.items() if one.store == store]
+    more = f" and {len(held) - _MAX_NAMED} more" if len(held) > _MAX_NAMED else ""
+    of = f"; it has the namespaces {', '.join(held[:_MAX_NAMED])}{more}" if held else "; it has no namespace"
+    return f"{store}: {'; '.join(faults.values())}{of}"
