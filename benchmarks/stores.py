@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,8 +20,10 @@ from tests.chaos.proxy import RawLink, Weather
 from tests.support.server import StoreServer, started
 
 NAMESPACES: Final = ("one", "two", "three")
+# Those of `isolation`, each on a store of its own.
+APART: Final = (*NAMESPACES, "four", "five")
 # Beside the default store.
-OTHERS: Final = ("b", "c")
+OTHERS: Final = ("b", "c", "d", "e")
 UP_WITHIN_S: Final = 60.0
 OVER_WITHIN_S: Final = 600.0
 CALL_WITHIN_S: Final = 10.0
@@ -38,6 +40,7 @@ class Stores:
     system: System
     others: list[StoreServer]
     link: RawLink | None
+    namespaces: Sequence[str]
 
     def url(self, namespace: str) -> str:
         return f"{self.system.url}/ns/{namespace}"
@@ -54,7 +57,7 @@ class Stores:
     def until_over(self) -> None:
         """Wait until no job of any namespace waits or runs."""
         end_s = time.monotonic() + OVER_WITHIN_S
-        for namespace in NAMESPACES:
+        for namespace in self.namespaces:
             while any(self._counts(namespace)) and time.monotonic() < end_s:
                 time.sleep(0.1)
 
@@ -64,7 +67,9 @@ class Stores:
 
 
 @contextlib.contextmanager
-def several(count: int, *, is_linked: bool = False, **options: Any) -> Iterator[Stores]:
+def several(
+    count: int, namespaces: Sequence[str] = NAMESPACES, *, is_linked: bool = False, **options: Any
+) -> Iterator[Stores]:
     """Run a system with this many stores, over which the namespaces are spread."""
     with contextlib.ExitStack() as stack:
         others = [StoreServer() for _ in range(count - 1)]
@@ -77,13 +82,13 @@ def several(count: int, *, is_linked: bool = False, **options: Any) -> Iterator[
         stores = {name: {"redis_url": url} for name, url in zip(OTHERS, urls, strict=False)}
         told: dict[str, Any] = {"stores": json.dumps(stores)} if stores else {}
         system = stack.enter_context(running_system(workers=0, **told, **options))
-        found = Stores(system, others, link)
-        for number, namespace in enumerate(NAMESPACES):
+        found = Stores(system, others, link, namespaces)
+        for number, namespace in enumerate(namespaces):
             store = ("default", *stores)[number % count]
             system.http.put(
                 f"{system.url}/api/namespaces/{namespace}", json={"store": store}
             ).raise_for_status()
-        _until(lambda: all(found.get(one, "/readyz")["leader"] for one in NAMESPACES))
+        _until(lambda: all(found.get(one, "/readyz")["leader"] for one in namespaces))
         yield found
 
 
@@ -168,21 +173,23 @@ class Pusher:
 
 
 def isolation(*, fault: str = "hung", seconds: float = 20, rate: float = 20) -> Figures:
-    """Push at a steady rate to three namespaces on three stores, of which one fails after half of the time. Figures are
-    those of the two others, before and during the fault."""
-    with several(3, is_linked=fault == "slow") as found:
+    """Push at a steady rate to five namespaces on five stores, of which one fails after half of the time. Figures are
+    those of the four others, before and during the fault. The fault `none` tells how much two runs without one differ.
+    """
+    with several(len(APART), APART, is_linked=fault == "slow") as found:
         begin, end = _fault(fault, found)
         pushed = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate))
-        (one, failing, other), (one_then, failing_then, other_then) = pushed
-        before = sorted([*one.waits_ms, *other.waits_ms])
-        during = sorted([*one_then.waits_ms, *other_then.waits_ms])
+        (_, failing, *_), (_, failing_then, *_) = pushed
+        others, others_then = ([one for one in them if one.url != failing.url] for them in pushed)
+        before = sorted(wait for one in others for wait in one.waits_ms)
+        during = sorted(wait for one in others_then for wait in one.waits_ms)
         return {
             "p50_before_ms": _at(before, 0.5),
             "p50_during_ms": _at(during, 0.5),
             "p99_before_ms": _at(before, 0.99),
             "p99_during_ms": _at(during, 0.99),
             "p99_ratio": _at(during, 0.99) / _at(before, 0.99),
-            "refused_others": one_then.refused + other_then.refused,
+            "refused_others": sum(one.refused for one in others_then),
             "refused_failing_percent": 100 * failing_then.refused / max(1, len(failing_then.waits_ms)),
             "refused_failing_before": failing.refused,
         }
@@ -199,7 +206,7 @@ async def _compare(
     async with httpx.AsyncClient(trust_env=False, timeout=CALL_WITHIN_S, limits=limits) as http:
 
         async def push(seconds: float) -> list[Pusher]:
-            pushers = [Pusher(found.url(namespace), rate) for namespace in NAMESPACES]
+            pushers = [Pusher(found.url(namespace), rate) for namespace in found.namespaces]
             await asyncio.gather(*(one.run(http, seconds) for one in pushers))
             return pushers
 
@@ -216,6 +223,8 @@ def _fault(kind: str, found: Stores) -> tuple[Callable[[], object], Callable[[],
     """Return two functions: the first begins the fault of the second store, and the other ends it."""
     store, link = found.others[0], found.link
     match kind:
+        case "none":
+            return lambda: None, lambda: None
         case "hung":
             return lambda: store.signal(signal.SIGSTOP), lambda: store.signal(signal.SIGCONT)
         case "killed":
@@ -254,7 +263,7 @@ SCENARIOS: Final = [
     Scenario(
         "store_fault",
         isolation,
-        [{"fault": kind} for kind in ("hung", "killed", "full", "slow")],
+        [{"fault": kind} for kind in ("none", "hung", "killed", "full", "slow")],
         quick={"seconds": 2, "rate": 5},
         group="shards",
     ),
