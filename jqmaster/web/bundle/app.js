@@ -12790,13 +12790,16 @@ function faultOf(one) {
   if (one.fault) return one.fault;
   if (one.state !== "open") return t(`namespaces.fault.${one.state}`);
   if (one.leader === null) return t("namespaces.fault.no_leader");
-  return isFull(one) ? t("namespaces.fault.full") : "";
+  if (isFull(one)) return t("namespaces.fault.full");
+  return one.failed_move ? t("namespaces.fault.move", { reason: one.failed_move }) : "";
 }
+var isBad = (one) => one.state !== "closed" && (Boolean(one.fault) || one.state !== "open" || one.leader === null);
 var isFull = (one) => one.waiting_quota !== null && one.waiting_quota >= 1;
+var isWarned = (one) => isFull(one) || one.failed_move !== null;
 function rankOf(one) {
   if (one.state === "closed") return 3;
-  if (one.fault || one.state !== "open" || one.leader === null) return 0;
-  return isFull(one) ? 1 : 2;
+  if (isBad(one)) return 0;
+  return isWarned(one) ? 1 : 2;
 }
 var worstFirst = (entries) => [...entries].sort(
   (a2, b2) => rankOf(a2) - rankOf(b2) || (b2.oldest_wait_s ?? 0) - (a2.oldest_wait_s ?? 0) || (b2.failures ?? 0) - (a2.failures ?? 0)
@@ -12996,9 +12999,8 @@ function Page13({ query, go: go3, session: session2 }) {
 }
 var nameOf6 = (one) => one.name;
 function StateBadge2({ one }) {
-  const isFaulty = one.state !== "closed" && faultOf(one) !== "" && !isFull(one);
-  const kind = isFaulty ? "bad" : isFull(one) ? "warn" : one.state === "open" ? "ok" : "off";
-  return html`<${Badge} kind=${kind}>${isFaulty && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
+  const kind = isBad(one) ? "bad" : isWarned(one) ? "warn" : one.state === "open" ? "ok" : "off";
+  return html`<${Badge} kind=${kind}>${isBad(one) && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
 }
 var Use = ({ one }) => one.waiting_quota === null ? html`<span class="muted">${t("none")}</span>` : html`<span class="row"><${Num} value=${one.waiting_quota * 100} /> % <${Bar} value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")} kind=${isFull(one) ? "bad" : "info"} /></span>`;
 var Wait = ({ one }) => one.oldest_wait_s === null ? html`<${Num} value=${null} />` : html`<${Duration} ms=${one.oldest_wait_s * 1e3} />`;
@@ -13013,7 +13015,7 @@ function List8({ go: go3, session: session2 }) {
   const configured = stores.data?.stores ?? [];
   return html`<div class="page-head"><h1>${t("nav.namespaces")}</h1>${may(session2, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isFull(one) ? "" : "bad"}`}><${Badge} kind=${isFull(one) ? "warn" : "bad"}>${t(isFull(one) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
+    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}><${Badge} kind=${isBad(one) ? "bad" : "warn"}>${t(isBad(one) ? "fault.bad" : "fault.warn")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("namespaces", { name: one.name })} columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))} /></div>
           ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session2, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`}
     <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
@@ -13100,7 +13102,7 @@ function One6({ name, go: go3, session: session2 }) {
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault2 = entry2 ? faultOf(entry2) : "";
-  const isAtRest = one.state !== "moving" && !(one.move && one.move.ended_at === null);
+  const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
   const changed2 = async () => {
     await Promise.all([found.reload(), figures.reload(), loadNamespaces()]);
   };
@@ -13111,16 +13113,22 @@ function One6({ name, go: go3, session: session2 }) {
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
     <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1>${entry2 && html`<${StateBadge2} one=${entry2} />`}</div>
     <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed2} />
-    ${fault2 && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text"><${Text} value=${fault2} max=${300} /></span></p>`}
+    ${fault2 && html`<p class=${`fault ${entry2 && !isBad(entry2) ? "" : "bad"}`} role="alert"><${Badge} kind=${entry2 && !isBad(entry2) ? "warn" : "bad"}>${t(entry2 && !isBad(entry2) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><${Text} value=${fault2} max=${300} /></span></p>`}
     <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
       ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
       ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
         ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+        ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
         ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
         ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`}</div>
     <div class="job-grid"><div class="stack"><${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} /></div><div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div></div>
     ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
     ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed2} />`}
+    ${dialog === "end" && html`<${Sure} title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    await call("DELETE", pathOfMove(name), { query: { force: true } });
+    toast(t("namespaces.move.end.done", { name: visible(name) }));
+    await changed2();
+  }}><p>${t("namespaces.move.end.text")}</p><//>`}
     ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed2} />`}
     ${dialog === "close" && html`<${Sure} title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/close`);
@@ -14118,8 +14126,12 @@ var WHENS = [
   "calendar_ends",
   "log_archive_behind",
   "duty_failing",
-  "quota_nearly_used"
+  "quota_nearly_used",
+  "store_down",
+  "namespace_down",
+  "move_failed"
 ];
+var OF_INSTALLATION2 = ["store_down", "namespace_down", "move_failed"];
 
 // notices/editor.js
 var GROUPS2 = ["none", "name", "failure_group"];
@@ -14175,6 +14187,7 @@ async function readNames(add, signal) {
   const { names } = await get("api/names", { limit: 50 }, signal);
   for (const { name } of names) add("name", name);
 }
+var OFFERED = namespace && namespace !== DEFAULT ? WHENS.filter((one) => !OF_INSTALLATION2.includes(one)) : WHENS;
 function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf7);
   const save = async (values2, base) => {
@@ -14190,7 +14203,7 @@ function NoticeEditor({ notice, onClose, onDone }) {
   return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
     ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
     <div class="form-grid">
-      <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="when" label=${label("when")} as="select">${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
       <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
       <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS2.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>

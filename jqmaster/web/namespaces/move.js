@@ -18,7 +18,8 @@ import { pathOfNamespace } from "./editor.js";
 const STORES = { pollMs: 5000 };
 
 /** @param {string} name Of a namespace. */
-export const pathOfMove = (name) => /** @type {"api/namespaces/{name}/move"} */ (`${pathOfNamespace(name)}/move`);
+export const pathOfMove = (name) =>
+  /** @type {"api/namespaces/{name}/move"} */ (`${pathOfNamespace(name)}/move`);
 
 /**
  * Chooses the store. Each choice is checked by a dry run, which tells how long the stop is expected to take.

@@ -16,4 +16,10 @@ export const WHENS = [
   "log_archive_behind",
   "duty_failing",
   "quota_nearly_used",
+  "store_down",
+  "namespace_down",
+  "move_failed",
 ];
+
+/** Those that concern the whole installation, and are offered in its default namespace only. */
+export const OF_INSTALLATION = ["store_down", "namespace_down", "move_failed"];

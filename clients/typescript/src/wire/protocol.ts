@@ -1016,6 +1016,7 @@ export type ProblemCode =
   | "meta_too_large"
   | "method_not_allowed"
   | "more_than_at_most"
+  | "move_record_damaged"
   | "move_refused"
   | "move_under_way"
   | "name_forbidden"
