@@ -108,7 +108,11 @@ class Mover:
             if self._number > MOST_MOVERS:
                 raise _StoppedError(f"{MOST_MOVERS} masters have tried it, and none finished it")
             await self._move()
-        except (LostMoveError, asyncio.CancelledError):
+        except LostMoveError:
+            await self._check_hold()
+            # The store has lost the key that says who froze the data, as one that evicts keys may.
+            await self._return(_StoppedError("a store has lost data that the move put there"))
+        except asyncio.CancelledError:
             raise
         except _StoppedError as stopped:
             await self._return(stopped)
@@ -244,7 +248,8 @@ class Mover:
         except ConflictError:
             return None  # there are data of others, and none of this move
         except LostMoveError:
-            raise
+            await self._check_hold()
+            return LeftCopy(self._terms.target, namespace.tag, self._id, self._number)
         except Exception:
             # Whatever the fault of the target is, it does not keep the namespace closed.
             logger.warning(
@@ -294,6 +299,10 @@ class Mover:
         self._aborted_by = await self._tools.moves.record(
             self._name, self._number, self._step, self._progress, **held
         )
+
+    async def _check_hold(self) -> None:
+        """Raise LostMoveError if another master has taken the move over."""
+        await self._surely(self._record)
 
     async def _keep_hold(self) -> None:
         while not self._is_lost:

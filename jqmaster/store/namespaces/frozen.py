@@ -105,12 +105,10 @@ class FrozenData:
             await self._run("drop_keys", (self.shard.keys.frozen, *keys), self._owner)
 
     async def remove_left(self) -> None:
-        """Remove a copy that the move left here, perhaps with its mark. Raise LostMoveError if there are other data."""
-        k = self.shard.keys
-        frozen, moved_by = await self.shard.client.pipeline(
-            [("GET", k.frozen), ("HGET", k.rules, "moved_by")]
-        )
-        if not frozen and moved_by == str(self._owner[0]).encode():
+        """Remove a copy that the move left here, perhaps with its mark, or without the key that froze it. Raise
+        LostMoveError if there are other data."""
+        held = await held_data(self.shard)
+        if not held.freeze and (held.moved_by == self._owner[0] or not held.mark):
             await self.reserve()
         await self.remove()
 

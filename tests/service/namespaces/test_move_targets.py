@@ -100,7 +100,21 @@ async def test_a_target_that_evicts_keys_of_the_copy_is_found_out(
 
     ids = await begin_with(one, monkeypatch, evict)
     await assert_back(one, await one.run(), ids, "")
-    assert await one.served_at() == ["default"]
+    await there(one).config_set("maxmemory", 0)
+    for left in await one.moves.left_copies():
+        await FrozenData(one.target, left.id, left.number).remove_left()
+    assert await one.contents(one.target) == {}
+
+
+async def test_a_target_that_loses_the_key_of_the_move_ends_it_at_once(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose() -> None:
+        await there(one).delete(one.target.keys.frozen)
+
+    ids = await begin_with(one, monkeypatch, lose)
+    await assert_back(one, await one.run(), ids, "a store has lost data that the move put there")
+    assert await one.contents(one.target) == {}
 
 
 async def test_a_target_that_has_become_unfit_before_the_end_is_not_served(
