@@ -11,6 +11,7 @@ from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import Stores
 from jqmaster.config import Durability
+from jqmaster.domain.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.domain.operations.latency import Traffic
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import RateLimitedError, StoreUnavailableError
@@ -56,7 +57,6 @@ from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
 from jqmaster.service.namespaces.quotas_in_force import QuotasInForce
 from jqmaster.service.namespaces.room import NamespaceRoom
-from jqmaster.service.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions
 from jqmaster.service.notices.letters import Letters

@@ -242,6 +242,7 @@ _OVERVIEW_ENTRY: Final[dict[str, Any]] = {
     "waiting_quota": 0.0023,
     "failures": 3,
     "fault": None,
+    "failed_move": None,
 }
 _TARGET_DETAIL: Final[dict[str, Any]] = _TARGET_VIEW | {
     "serving": ["shop.order"],
@@ -1046,7 +1047,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "stop_s": 31.2,
         "keeps_leases": True,
     },
-    "NamespaceDetails": {**_NAMESPACE, "state": "moving", "move": _MOVE},
+    "NamespaceDetails": {**_NAMESPACE, "state": "moving", "move": _MOVE, "move_fault": ""},
     "NamespaceList": {"namespaces": [_NAMESPACE]},
     "StoreView": _STORE,
     "StoreList": {"stores": [_STORE]},

@@ -71,6 +71,7 @@ def _states() -> str:
 
 
 def _notice_conditions() -> str:
+    of_installation = [str(when) for when, one in CONDITIONS.items() if one.is_of_installation]
     lines = [
         f"/** The conditions of notices, in the order in which they are offered. {_CONDITIONS_FROM} */",
         "",
@@ -79,9 +80,7 @@ def _notice_conditions() -> str:
         "];",
         "",
         "/** Those that concern the whole installation, and are offered in its default namespace only. */",
-        "export const OF_INSTALLATION = [",
-        *(f"  {json.dumps(when)}," for when, one in CONDITIONS.items() if one.is_of_installation),
-        "];",
+        f"export const OF_INSTALLATION = {json.dumps(of_installation)};",
     ]
     return "\n".join(lines) + "\n"
 

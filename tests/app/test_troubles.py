@@ -1,4 +1,4 @@
-"""What is wrong in the installation is found by name, and is over when it is over."""
+"""The troubles of an installation are found by name, and end when their causes end."""
 
 import asyncio
 import signal
@@ -9,8 +9,8 @@ import pytest
 
 from jqmaster.app import namespace_services, served_namespace
 from jqmaster.domain.namespaces.move import MoveProgress, MoveSize, MoveTerms
+from jqmaster.domain.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.namespaces import troubles
-from jqmaster.service.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.namespaces.moves import MoveEnd, MoveStore

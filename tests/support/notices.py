@@ -10,11 +10,11 @@ import msgpack
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.jobs.job import Cause, Job, JobState
 from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.domain.notices.delivery import DELIVERY_NAMES, DeliveryFigures
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.preview import Previews
 from jqmaster.service.constraints.reader import ConstraintReader
-from jqmaster.service.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.lasting_conditions import LastingConditions

@@ -65,7 +65,7 @@ class MoveRescue:
             await self._drop(stopped, there, entry, left=left)
 
     async def _held(self, present: Namespace) -> dict[str, HeldData]:
-        """Return what each configured store has of the namespace. If the store that the registry names has the data
+        """Return the state of the data in each configured store. If the store that the registry names has the data
         ready to be served, others may be away."""
         first = await held_data(await self._shard(present, present.store))
 

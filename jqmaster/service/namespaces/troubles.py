@@ -1,13 +1,13 @@
-"""What is wrong in the installation: stores that are away, namespaces that are not served, and moves that failed."""
+"""Finds the troubles of the installation: stores that are down, namespaces that are not served, moves that failed."""
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.namespaces.move import FAILED_SHOWN_MS
 from jqmaster.domain.namespaces.namespace import DEFAULT, DEFAULT_STORE, Namespace
+from jqmaster.domain.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.errors import JqmasterError
 from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.registry import NamespaceRegistry
@@ -20,19 +20,6 @@ LIVES_S: Final = 5.0
 # Maximum number of namespaces that are asked at once.
 _MAX_ASKED: Final = 16
 _MAX_NAMED: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Troubles:
-    """What is wrong, each by name, as a text for people. A namespace whose store is away is among the `stores` only.
-    The store of the default namespace and that namespace itself have notices of their own."""
-
-    stores: Mapping[str, str]
-    namespaces: Mapping[str, str]
-    moves: Mapping[str, str]
-
-
-NO_TROUBLES: Final = Troubles({}, {}, {})
 
 
 class InstallationTroubles:
@@ -54,7 +41,7 @@ class InstallationTroubles:
         self._seen = Remembered(clock, LIVES_S, self._look)
 
     async def now(self) -> Troubles:
-        """Return what is wrong now. An installation without namespaces is not looked at. Raise what the store of the
+        """Return the present troubles. An installation without namespaces is not examined. Raise what the store of the
         registry raises."""
         return await self._seen.get() if self._registry.version else NO_TROUBLES
 

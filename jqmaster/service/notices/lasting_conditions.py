@@ -6,11 +6,11 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import span
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
+from jqmaster.domain.namespaces.troubles import Troubles
 from jqmaster.domain.notices.conditions import When
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.service.calendars.ending import ending_calendars
 from jqmaster.service.constraints.reader import ConstraintReader
-from jqmaster.service.namespaces.troubles import Troubles
 from jqmaster.service.notices.findings import MatchableFinding, of_name
 from jqmaster.store.calendars.calendars import CalendarStore
 from jqmaster.store.operations.history import HistoryStore
@@ -23,8 +23,8 @@ CALENDARS_EVERY_S: Final = 60.0
 class LastingConditions:
     """`store_faults`: the present faults of the store by name. `log_due_ms`: since when the first log has waited to be
     archived, in milliseconds since 1970; None: none waits, or there is no archive. `duty_faults`: the faults of this
-    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. `troubles`: what is wrong in
-    the installation, if these are conditions of the default namespace; otherwise none. Durations count from this
+    master's side duties by name. `quotas`: the quotas that are nearly used up, by name. `troubles`: those of the
+    installation in the default namespace, and none in others. Durations count from this
     master's first check, except the ages of waiting jobs and logs. Methods raise what the stores raise."""
 
     def __init__(

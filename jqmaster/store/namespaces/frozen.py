@@ -33,8 +33,8 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class HeldData:
-    """What a store has of a namespace. `mark`: masters may serve the data; empty: they may not. `moved_by`: the move
-    that opened them here last; empty: none."""
+    """The state of the data of a namespace in one store. `mark`: masters may serve the data; empty: they may not.
+    `moved_by`: the move that opened them here last; empty: none."""
 
     mark: str
     moved_by: str
@@ -47,7 +47,7 @@ class HeldData:
 
 
 async def held_data(shard: Shard) -> HeldData:
-    """Return what a store has of a namespace. Raise DamagedError, and what `StoreClient.run` raises."""
+    """Return the state of the data in a store. Raise DamagedError, and what `StoreClient.run` raises."""
     k = shard.keys
     mark, moved_by, frozen = await shard.client.pipeline(
         [("GET", k.generation), ("HGET", k.rules, "moved_by"), ("GET", k.frozen)]

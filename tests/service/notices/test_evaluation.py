@@ -11,6 +11,7 @@ from jqmaster.domain.challenges.challenge import Callback
 from jqmaster.domain.challenges.challenge_form import Form
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.jobs.triage import Resolution
+from jqmaster.domain.namespaces.troubles import NO_TROUBLES
 from jqmaster.errors import (
     ConflictError,
     InvalidError,
@@ -20,7 +21,6 @@ from jqmaster.errors import (
 )
 from jqmaster.service.calendars.sources import SourceAnswer
 from jqmaster.service.constraints.editor import Precondition
-from jqmaster.service.namespaces.troubles import NO_TROUBLES
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.enqueue import EnqueueStore
 from jqmaster.store.operations.failure_triage import FailureTriageStore

@@ -1,0 +1,19 @@
+"""The troubles of an installation, which people are told of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """The present troubles of the stores, the namespaces and their moves. Each mapping has a text for people by name. A
+    namespace whose store is down is named in the text of the store only. The default namespace and its store have
+    notices of their own."""
+
+    stores: Mapping[str, str]
+    namespaces: Mapping[str, str]
+    moves: Mapping[str, str]
+
+
+NO_TROUBLES: Final = Troubles({}, {}, {})
