@@ -243,21 +243,29 @@ class EntriesApart:
         """Isolate an unexpected error in the block. Errors of the store concern all entries, and are raised."""
         try:
             yield
-        except (JqmasterError, StaleEpochError):
-            raise
         except Exception as exc:
-            if entry not in self._failing and len(self._failing) < _MAX_FAILING_ENTRIES:
-                self._failing.add(entry)
-                logger.exception("%s: %s fails; the others go on", self._name, entry)
-            if entry in self._failing and (failures := _failures.get()):
-                self._failures = failures
-                failures.add(f"{self._name} {entry}", exc, is_vital=False)
+            self.failed(entry, exc)
         else:
-            if entry in self._failing:
-                self._failing.discard(entry)
-                logger.warning("%s: %s works again", self._name, entry)
-                if self._failures is not None:
-                    self._failures.over(f"{self._name} {entry}")
+            self.worked(entry)
+
+    def failed(self, entry: str, error: Exception) -> None:
+        """Record an unexpected error of an entry. Raise one of the store."""
+        if isinstance(error, JqmasterError | StaleEpochError):
+            raise error
+        if entry not in self._failing and len(self._failing) < _MAX_FAILING_ENTRIES:
+            self._failing.add(entry)
+            logger.error("%s: %s fails; the others go on", self._name, entry, exc_info=error)
+        if entry in self._failing and (failures := _failures.get()):
+            self._failures = failures
+            failures.add(f"{self._name} {entry}", error, is_vital=False)
+
+    def worked(self, entry: str) -> None:
+        """Record that an entry works."""
+        if self._failing and entry in self._failing:
+            self._failing.discard(entry)
+            logger.warning("%s: %s works again", self._name, entry)
+            if self._failures is not None:
+                self._failures.over(f"{self._name} {entry}")
 
     def only(self, entries: Collection[str]) -> None:
         """Forget the failures of entries that no longer exist."""

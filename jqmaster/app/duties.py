@@ -350,6 +350,7 @@ class LeaderDuties:
             on_blind=self.dispatcher.be_blind,
             lease_s=self._shared.policies.lease_s,
             on_stale=self._leader.step_down,
+            shared=self._services.store.looks,
         )
 
     def _make_gateway_hosts(self) -> list[Component]:

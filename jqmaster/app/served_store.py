@@ -10,6 +10,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.lifecycle import Component, LoopFailures
+from jqmaster.runtime.duties.shared_looks import SharedLooks
 from jqmaster.runtime.leadership.heartbeats import Heartbeats
 from jqmaster.runtime.leadership.renewals import Renewals
 from jqmaster.runtime.watch.store_health import StoreHealth
@@ -46,6 +47,7 @@ class ServedStore:
         self.listener = StoreListener(events)
         self.heartbeats = Heartbeats(client, clock)
         self.renewals = Renewals(reserve, clock)
+        self.looks = SharedLooks(client, clock)
         self.embedded = embedded
         # Failures of the components, which count for every shard on this store. The default store has none here: the
         # process starts its components together with the default shard.
@@ -62,7 +64,7 @@ class ServedStore:
 
     def components(self) -> Sequence[Component]:
         """Return the components, which start before the shards."""
-        return [self.health, self.listener, self.heartbeats, self.renewals]
+        return [self.health, self.listener, self.heartbeats, self.renewals, self.looks]
 
     def follow(self, judge: Callable[[], None]) -> None:
         """Call `judge` whenever something may have changed that `admit` reads."""

@@ -1,6 +1,7 @@
 """Base classes of components that work in rounds: any component, and a duty of the leader."""
 
 import asyncio
+import contextvars
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ from jqmaster.lifecycle import BackgroundLoops
 
 RETRY_S: Final = 1.0
 # A duty that follows the looks makes a round at least this often.
-LONGEST_REST_S: Final = 300.0
+LONGEST_REST_S: Final = 1_800.0
 _SAME_INSTANT_S: Final = 0.01
 
 # A function that does one round of work, and returns the seconds until the next one.
@@ -109,9 +110,15 @@ class PeriodicLoop:
                     self._failed(exc, complaint)
                     await self._pause_after_failure(self._retry_after_s() if retry_s is None else retry_s)
                 else:
+                    if self._rests_without_task(wait_s):
+                        return
                     await self._pause(wait_s)
 
         self._loops.spawn(role, run)
+
+    def _rests_without_task(self, seconds: float) -> bool:
+        """Return whether the task ends for this pause, because something else will begin the next round."""
+        return False
 
 
 class LeaderLoop(PeriodicLoop):
@@ -121,7 +128,8 @@ class LeaderLoop(PeriodicLoop):
 
     A duty may follow the looks at the shard (`runtime/duties/shard_look.py`). Then a round that returns less than
     `poll_s` begins the next one by itself. Otherwise a look begins it, as it begins the first one, or a message, or at
-    the latest `rest_s`, in case that looks miss something.
+    the latest `rest_s`, in case that looks miss something. Until then the duty has no task, because a process may lead
+    a thousand shards with fifteen such duties each.
     """
 
     poll_s: ClassVar[float] = math.inf
@@ -139,25 +147,66 @@ class LeaderLoop(PeriodicLoop):
         super().__init__(name, clock, complaint=complaint, retry_s=retry_s)
         self._on_stale = on_stale
         self._follows_looks = False
-        # The pause that is under way.
+        self._rest_share = 1.0
+        # The pause that is under way, with a task and without one.
         self._began_pause_s = 0.0
         self._pausing: asyncio.Timeout | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        # The context of the start. Whoever begins a round later may have another one.
+        self._context: contextvars.Context | None = None
 
-    def follow_looks(self) -> None:
-        """Leave it to the looks at the shard to begin rounds."""
+    async def start(self) -> None:
+        if self._follows_looks:
+            self._context = contextvars.copy_context()
+            self._rest_without_task(self._longest_rest_s())
+        else:
+            await super().start()
+
+    async def stop(self) -> None:
+        if self._resting:
+            self._resting.cancel()
+            self._resting = None
+        await super().stop()
+
+    def wake(self) -> None:
+        super().wake()
+        if self._resting:
+            self._begin()
+
+    def follow_looks(self, *, share: float = 1.0) -> None:
+        """Leave it to the looks at the shard to begin rounds. `share`: of `rest_s`, so that the duties of many shards
+        that begin together do not stay together."""
         self._follows_looks = True
-        self._first_after_s = self.rest_s
+        self._rest_share = share
+
+    def _longest_rest_s(self) -> float:
+        return self._rest_share * self.rest_s
+
+    @property
+    def next_round_s(self) -> float | None:
+        """Return when the pause under way ends, by the clock of the event loop; None: there is none, or it has no
+        end."""
+        if self._resting:
+            return self._resting.when()
+        return self._pausing.when() if self._pausing else None
 
     def begin_within(self, seconds: float) -> None:
         """Begin the next round by then. A round that is under way goes on."""
-        pausing = self._pausing
-        if pausing is None or pausing.expired():
+        pausing, loop = self._pausing, asyncio.get_running_loop()
+        if self._resting is None and (pausing is None or pausing.expired()):
             return
-        at_s = asyncio.get_running_loop().time() + seconds
-        planned_s = pausing.when()
+        at_s, planned_s = loop.time() + seconds, self.next_round_s
         # Both instants come from the same one of the store, read at different times.
-        if planned_s is None or at_s < planned_s - _SAME_INSTANT_S:
+        if planned_s is not None and at_s >= planned_s - _SAME_INSTANT_S:
+            return
+        if self._resting is None:
+            assert pausing
             pausing.reschedule(at_s)
+        elif seconds <= 0:
+            self._begin()
+        else:
+            self._resting.cancel()
+            self._resting = loop.call_at(at_s, self._begin)
 
     def poll(self) -> None:
         """Begin the next round `poll_s` after the end of the last one."""
@@ -171,7 +220,7 @@ class LeaderLoop(PeriodicLoop):
 
     async def _pause(self, seconds: float) -> None:
         if self._follows_looks:
-            await self._rest(seconds if seconds < self.poll_s else max(seconds, self.rest_s))
+            await self._rest(seconds if seconds < self.poll_s else max(seconds, self._longest_rest_s()))
         else:
             await self._sleep(seconds)
 
@@ -184,6 +233,27 @@ class LeaderLoop(PeriodicLoop):
     async def _sleep(self, seconds: float) -> None:
         """Pause as a duty that does not follow the looks."""
         await super()._pause(seconds)
+
+    def _rests_without_task(self, seconds: float) -> bool:
+        # A message that came during the round begins another one.
+        if not self._follows_looks or seconds < self.poll_s or self._wake.is_set():
+            return False
+        self._rest_without_task(max(seconds, self._longest_rest_s()))
+        return True
+
+    def _rest_without_task(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._began_pause_s = loop.time()
+        self._resting = loop.call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        """End the pause without a task."""
+        assert self._resting
+        assert self._context
+        self._resting.cancel()
+        self._resting = None
+        self._woken()
+        self._context.run(self._spawn, "rounds", self._round, self._complaint)
 
     async def _rest(self, seconds: float) -> None:
         """Pause until a message, until `begin_within`, and at most `seconds`."""

@@ -36,7 +36,6 @@ from jqmaster.store.link.wake import (
     WakeMessage,
     WorkersChanged,
 )
-from jqmaster.store.operations.settings import Versions
 
 # Lost messages of other kinds do no harm, because the next poll comes soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
@@ -149,7 +148,7 @@ class WakeRouter:
 
     def take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
         """Tell those who follow the store what the answer to a heartbeat says."""
-        self._settings.take_versions(Versions(*answer.versions))
+        self._settings.take_versions(answer.versions)
         self._identity.take_version(answer.identity, answer.now_ms, sent_at_s)
 
     def on_gap(self) -> None:

@@ -104,8 +104,8 @@ async def test_a_look_tells_the_instant_at_which_an_untold_job_is_due(quiet: tup
     job_id = await push_untold(master, delay_ms=60_000)
 
     def knows() -> bool:
-        pausing = duties.promoter._pausing
-        return pausing is not None and (pausing.when() or 0.0) - duties.promoter._began_pause_s < 61
+        until_s = duties.promoter.next_round_s
+        return until_s is not None and until_s - duties.promoter._began_pause_s < 61
 
     await wait_until(knows, what="the promoter knows the instant")
     assert await api.state(job_id) == JobState.SCHEDULED

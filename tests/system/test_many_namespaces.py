@@ -18,7 +18,9 @@ from tests.support.processes import MasterProcess, running
 from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 
-NAMESPACES = long.size(30, 1_000)
+NAMESPACES = long.size(60, 1_000)
+# A master whose event loop stands still for longer than this may lose its locks.
+LONGEST_PAUSE_S = 4.0
 # The slowest machine that this must bear shares two cores with other tests.
 WITHIN_S = long.size(60, 240)
 
@@ -35,22 +37,22 @@ class Namespaces:
     """The namespaces `idle-0`, `idle-1` and so on, as the store has them."""
 
     def __init__(self, client: StoreClient, shard: str) -> None:
-        self._client = client
+        self.client = client
         self._shard = shard
         self.names = [f"idle-{number}" for number in range(NAMESPACES)]
 
     async def create(self) -> None:
-        store = NamespaceStore(Shard(self._client, Keys(self._shard)))
+        store = NamespaceStore(Shard(self.client, Keys(self._shard)))
         for name in self.names:
             await store.put(None, Namespace(name, name), b"", max_namespaces=1_000)
 
     async def leaders(self) -> list[str]:
         """Return the ID of each namespace's leader; empty: nobody leads it."""
-        found = await self._client.pipeline([("GET", Keys(name).leader) for name in self.names])
+        found = await self.client.pipeline([("GET", Keys(name).leader) for name in self.names])
         return [holder.decode().rpartition(":")[2] if holder else "" for holder in found]
 
     async def epochs(self) -> list[int]:
-        found = await self._client.pipeline([("GET", Keys(name).epoch) for name in self.names])
+        found = await self.client.pipeline([("GET", Keys(name).epoch) for name in self.names])
         return [int(epoch.split(b":")[0]) if epoch else 0 for epoch in found]
 
     async def all_led(self, *, without: str = "", since: list[int] | None = None) -> None:
@@ -78,6 +80,55 @@ async def namespaces(own_server: StoreServer) -> AsyncIterator[Namespaces]:
     await one.create()
     yield one
     await client.close()
+
+
+class Pulse:
+    """Asks a master again and again whether it answers. `longest_s`: how long it took at most."""
+
+    def __init__(self, url: str) -> None:
+        self._api = Api(url)
+        self.longest_s = 0.0
+        self._asking = asyncio.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        while True:
+            began_s = time.monotonic()
+            status, _ = await self._api.call("GET", "/healthz")
+            assert status == 200
+            self.longest_s = max(self.longest_s, time.monotonic() - began_s)
+            await asyncio.sleep(0.1)
+
+    async def stop(self) -> float:
+        """Return `longest_s`. Raise what a question raised."""
+        self._asking.cancel()
+        (ended,) = await asyncio.gather(self._asking, return_exceptions=True)
+        await self._api.http.aclose()
+        if not isinstance(ended, asyncio.CancelledError):
+            raise ended
+        return self.longest_s
+
+
+async def push_everywhere(url: str, namespaces: Namespaces) -> dict[str, str]:
+    """Enqueue a job in each namespace, and return their IDs by namespace."""
+    api, turns = Api(url), asyncio.Semaphore(8)
+
+    async def push(name: str) -> str:
+        async with turns:
+            status, answer = await api.call("POST", f"/ns/{name}/api/jobs", {"name": "kept"})
+            assert status == 201, answer
+            return str(answer["id"])
+
+    try:
+        ids = await asyncio.gather(*map(push, namespaces.names))
+    finally:
+        await api.http.aclose()
+    return dict(zip(namespaces.names, ids, strict=True))
+
+
+async def are_all_there(client: StoreClient, jobs: dict[str, str]) -> bool:
+    found = await client.pipeline([("EXISTS", Keys(name).job(job_id)) for name, job_id in jobs.items()])
+    ready = await client.pipeline([("HGET", Keys(name).ready_counts, "kept") for name in jobs])
+    return all(found) and all(int(count or 0) == 1 for count in ready)
 
 
 async def work_everywhere(url: str, namespaces: Namespaces) -> None:
@@ -121,7 +172,9 @@ async def test_many_namespaces_outlive_a_leaders_death_and_a_restart_of_the_stor
         api = Api(masters[1].url)
         try:
             await work_everywhere(masters[1].url, namespaces)
+            kept = await push_everywhere(masters[1].url, namespaces)
             before = await namespaces.epochs()
+            pulse = Pulse(masters[1].url)
             dead = (await api.call("GET", "/api/masters"))[1]["masters"]
             dead_id = next(one["id"] for one in dead if one["node_id"] == "a")
             began_s = time.monotonic()
@@ -138,6 +191,10 @@ async def test_many_namespaces_outlive_a_leaders_death_and_a_restart_of_the_stor
             await namespaces.all_led()
             print(f"led {time.monotonic() - began_s:.1f} s after the store was killed")
             await work_everywhere(masters[1].url, namespaces)
+            longest_s = await pulse.stop()
+            print(f"the longest pause of the event loop: {longest_s:.2f} s")
+            assert longest_s < LONGEST_PAUSE_S
+            assert await are_all_there(namespaces.client, kept)
             # Nobody gave up: each is served by the process that served it before.
             assert masters[1].popen
             assert masters[1].popen.poll() is None

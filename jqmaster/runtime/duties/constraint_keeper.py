@@ -2,7 +2,7 @@
 when it is time."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, until_tick_s
@@ -24,6 +24,8 @@ PRUNE_EVERY_S: Final = 60.0
 # How often to prune some pages of gates. Thousands of gates a second may appear.
 PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
+# The editions of a shard that never had constraints.
+_NO_CONSTRAINTS: Final = (0, 0, 0)
 
 
 class ConstraintKeeper(WokenLoop):
@@ -36,8 +38,6 @@ class ConstraintKeeper(WokenLoop):
 
     is_vital = True
     poll_s = POLL_MS / 1000
-    # It also removes empty lanes.
-    rest_s = PRUNE_EVERY_S
 
     def __init__(
         self,
@@ -68,11 +68,23 @@ class ConstraintKeeper(WokenLoop):
         self._known_edition = -1
         # The editions that the last whole round followed. This process's copy of the constraints may be newer. A shard
         # that never had constraints leaves nothing to follow.
-        self._followed = (0, 0, 0)
+        self._followed = _NO_CONSTRAINTS
+        # Whether there may be empty lanes, as those that an earlier leader has left.
+        self._may_have_lanes = True
+        self._finished: Sequence[int] = ()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until there is a change to follow, or a gate to open; -1: neither is known."""
-        return look.gates if look.edition == self._followed else 0
+        """Return the milliseconds until there is a change to follow, a gate to open, or a lane to remove; -1: none of
+        them is known."""
+        if look.edition != self._followed:
+            return 0
+        finished = [count for count, _ in look.finished.values()]
+        if look.is_ready or look.leases >= 0 or look.jobs >= 0 or finished != self._finished:
+            self._may_have_lanes, self._finished = True, finished
+        if not self._may_have_lanes:
+            return look.gates
+        prune_ms = int(PRUNE_EVERY_S * 1000)
+        return prune_ms if look.gates < 0 else min(prune_ms, look.gates)
 
     async def _round(self) -> float:
         return await self._follow() / 1000
@@ -125,7 +137,12 @@ class ConstraintKeeper(WokenLoop):
             self._pruned_at_s = now_s
             # Start again, for jobs that a relocation could not move, or that came back to an older lane since.
             self._relocation = None
+            # Constraints may leave gates behind, too.
+            has_some = self._constraints.current.editions != _NO_CONSTRAINTS
             async for lanes in self._lanes.lane_pages():
+                has_some = True
                 await self._lanes.prune(self._epoch, lanes)
-            self._wake.set()
+            self._may_have_lanes = has_some
+            if has_some:
+                self._wake.set()
         return False

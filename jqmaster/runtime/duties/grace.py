@@ -115,6 +115,19 @@ class Grace:
         if self._is_away:
             self._away_s += meant_s
 
+    def overhear(self, sent_s: float, now_ms: int, late_s: float) -> None:
+        """Take the store's time in the answer to a request of another caller, which was sent then, `late_s` after its
+        time. Since the last answer, this caller has paused."""
+        took_s = sent_s - self._heard_s[1]
+        self.slept(took_s - late_s, took_s)
+        self._asked_s += min(self._clock.monotonic_s() - sent_s, TICK_S)
+        self._heard(sent_s, now_ms)
+
+    @property
+    def heard_at_s(self) -> float:
+        """Return when the last answer came."""
+        return self._heard_s[1]
+
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
         """Check whether many workers fell silent at once. `workers`: all registered ones."""
         if self._began_ms is None:

@@ -11,14 +11,19 @@ from jqmaster.clock import Clock
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.shared_looks import SharedLooks
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.shared_trips import Reply
 from jqmaster.store.operations.looks import Look, LookStore
 
 # The pause between two looks while jobs run, while workers or jobs are there, and the most on a quiet shard.
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
+# How long other looks may stand for those of this shard, because what duties find due depends on settings, too.
+LONGEST_OVERHEARD_S: Final = 60.0
 # If a look gets no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
 # After an outage, the duties of quiet shards that share a store begin within this time, and not all at once.
@@ -58,6 +63,9 @@ class ShardLook(LeaderLoop):
     quiet shard they begin only once looks have failed for `QUIET_S`: if each of a thousand quiet shards answered one
     late look with fifteen polls, the store would never catch up. A duty that cannot read a look polls, too: it fails
     alone. `on_look`: gets each look, which also informs `grace` about outages of the store.
+
+    While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
+    needs no task, timer and round trip of its own. `look_call` and `is_unchanged`: see `QuietLook`.
     """
 
     is_vital = True
@@ -74,13 +82,16 @@ class ShardLook(LeaderLoop):
         on_blind: Callable[[], None],
         lease_s: LiveValue[float],
         on_stale: Callable[[], None],
+        shared: SharedLooks | None = None,
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(
             "shard_look", clock, complaint="cannot look at the shard", on_stale=on_stale, retry_s=BUSY_S
         )
         self._store = store
+        self._epoch = leadership.epoch
         self._read = functools.partial(store.look, leadership.epoch)
+        self._shared = shared
         self._grace = grace
         self._duties = duties
         self._on_look = on_look
@@ -97,9 +108,11 @@ class ShardLook(LeaderLoop):
         self._quiet_s = USUAL_S
         # Whether the next look is further away than usual.
         self.is_quiet = False
+        # The last look, and for how long others may stand for the next ones; 0: they may not.
+        self._seen: Look | None = None
+        self._overhears_s = 0.0
         for one in duties:
-            one.duty.follow_looks()
-        self._follows_looks = True
+            one.duty.follow_looks(share=1 - _JITTER * self._random() if store.is_shared else 1.0)
 
     def stir(self) -> None:
         """Look soon, and then often for a while, because something happened."""
@@ -122,23 +135,26 @@ class ShardLook(LeaderLoop):
             if self._still_blind:
                 self._still_blind.cancel()
                 self._still_blind = None
-        self._failing_since_s = None
+        self._failing_since_s, self._seen = None, look
         self._on_look(look)
         # After an outage, the data may be older than what the duties know.
         was_away, self._has_failed = self._has_failed, False
         may_wait = self._may_wait()
         is_first, self._is_first = self._is_first, False
-        pace_s = QUIET_S
+        pace_s, next_s, has_work = QUIET_S, LONGEST_OVERHEARD_S, False
         for one, due_ms, polls in self._due(look):
             if due_ms == 0 or polls:
-                pace_s = min(pace_s, one.duty.poll_s)
+                pace_s, has_work = min(pace_s, one.duty.poll_s), True
             if due_ms >= 0:
                 one.duty.begin_within(due_ms / 1000)
+                next_s = min(next_s, due_ms / 1000)
             if was_away or (polls and is_first):
                 one.duty.begin_within(SPREAD_S * self._random() if was_away and may_wait else 0.0)
             if polls:
                 one.duty.poll()
         pause_s = self._until_next_s(look, pace_s)
+        is_alone = has_work or pause_s < QUIET_S or next_s <= QUIET_S or not self._store.is_shared
+        self._overhears_s = 0.0 if is_alone else next_s
         # Looks at many shards that begin together do not stay together.
         return pause_s * (self._random() if is_first else 1 - _JITTER * self._random())
 
@@ -202,6 +218,31 @@ class ShardLook(LeaderLoop):
         await self._paused(seconds)
 
     async def _paused(self, seconds: float) -> None:
+        if self._shared and self._overhears_s:
+            await self._overhear(self._shared)
+            return
         began_s = self._clock.monotonic_s()
         await self._rest(seconds)
         self._grace.slept(seconds, self._clock.monotonic_s() - began_s)
+
+    async def _overhear(self, shared: SharedLooks) -> None:
+        seconds, self._overhears_s = self._overhears_s, 0.0
+        shared.join(self, QUIET_S)
+        try:
+            await self._rest(seconds)
+        finally:
+            shared.leave(self)
+        paused_s = self._clock.monotonic_s() - self._grace.heard_at_s
+        self._grace.slept(paused_s, paused_s)
+
+    @property
+    def look_call(self) -> ScriptCall:
+        return self._store.call(self._epoch)
+
+    def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
+        now_ms = self._store.unchanged_at_ms(reply[1])
+        if now_ms is None or self._seen is None:
+            return False
+        self._grace.overhear(sent_at_s, now_ms, late_s)
+        self._on_look(self._seen)
+        return not self._grace.was_set_back

@@ -93,7 +93,9 @@ class TimelineKeeper(LeaderLoop):
             await self._rests.wait(self._wake, self._has_news)
 
     def _has_news(self) -> bool:
-        return self._compared != (self._seen, self._backlog()) or bool(self._new_outages())
+        seen, sample = self._compared
+        # Each look and sample is a new object.
+        return seen is not self._seen or sample is not self._backlog() or bool(self._new_outages())
 
     def _new_outages(self) -> list[tuple[float, float]]:
         return [one for one in self._outages() if one[1] > self._told_until_s]

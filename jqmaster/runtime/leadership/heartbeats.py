@@ -77,18 +77,24 @@ class Heartbeats(PeriodicLoop):
         return self._beat_s()
 
     async def _send(self, members: Sequence[RegisteredShard]) -> None:
+        # Without context managers, because this is most of what a quiet shard costs.
         calls: dict[RegisteredShard, ScriptCall] = {}
         for member in members:
-            with self._apart.alone(member.name):
-                calls[member] = member.heartbeat()
-        sent_at_s = self._clock.monotonic_s()
-        replies = await self._client.run_each([*calls.values()])
-        for member, reply in zip(calls, replies, strict=True):
-            # An error of the store concerns one shard here.
             try:
-                with self._apart.alone(member.name):
-                    if isinstance(reply, Exception):
-                        raise reply
-                    member.take(reply[1], sent_at_s)
+                calls[member] = member.heartbeat()
+            except Exception as exc:
+                self._apart.failed(member.name, exc)
+        sent_at_s = self._clock.monotonic_s()
+        replies = await self._client.run_shards([*calls.values()])
+        for member, reply in zip(calls, replies, strict=True):
+            try:
+                if isinstance(reply, Exception):
+                    raise reply
+                member.take(reply[1], sent_at_s)
             except JqmasterError as exc:
+                # An error of the store concerns one shard here.
                 self._failed(exc, f"{self._complaint} in {member.name}")
+            except Exception as exc:
+                self._apart.failed(member.name, exc)
+            else:
+                self._apart.worked(member.name)

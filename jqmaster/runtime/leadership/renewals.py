@@ -142,7 +142,7 @@ class Renewals:
         replies: Sequence[Reply | Exception] = ()
         try:
             async with asyncio.timeout(min(lock.trusted_until_s for lock in locks) - now_s):
-                replies = await self._client.run_each([lock.renewal(now_s) for lock in locks])
+                replies = await self._client.run_shards([lock.renewal(now_s) for lock in locks])
         except TimeoutError:
             for lock in locks:
                 lock.be_unanswered()

@@ -52,7 +52,9 @@ class ProgressWatch:
     def is_calm(self) -> bool:
         """Return whether `stall` would certainly find none."""
         dispatcher = self._dispatcher()
-        return dispatcher is None or (dispatcher.is_idle and self.round_s() < CALM_S)
+        return dispatcher is None or (
+            dispatcher.is_idle and self._clock.monotonic_s() - dispatcher.last_round_s < CALM_S
+        )
 
     async def stall(self) -> Stall:
         """Return the longest stall. Raise what `StoreClient.run` raises."""

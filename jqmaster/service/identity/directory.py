@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, SharedRests, until_tick_s, wait_for_event
@@ -55,7 +54,8 @@ class IdentityDirectory:
         self._directory = Directory(0, 0, {}, 0)
         self.has_any = starts_blind
         self._principals: dict[str, Principal] = {}
-        self._read_at_s = float("-inf")
+        # When the copy was read, by this process's clock and by the store's.
+        self._read_at_s, self._read_at_ms = float("-inf"), 0
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._rests = rests or SharedRests()
@@ -86,8 +86,7 @@ class IdentityDirectory:
         if version != self._directory.version:
             self._woken.set()
         elif read_at_s > self._read_at_s:
-            self._directory = replace(self._directory, now_ms=now_ms)
-            self._read_at_s = read_at_s
+            self._read_at_s, self._read_at_ms = read_at_s, now_ms
 
     async def reload(self) -> None:
         """Read the changes of tokens and users."""
@@ -98,10 +97,9 @@ class IdentityDirectory:
             self._principals = {t.id: principal_of(t) for t in directory.tokens.values()}
             self._directory = directory
             self.has_any = bool(directory.tokens or directory.user_count)
-        else:
-            self._directory = replace(self._directory, now_ms=now_ms)
+            now_ms = directory.now_ms
         # Take the time before the read, because the copy lacks later changes.
-        self._read_at_s = asked_at_s
+        self._read_at_s, self._read_at_ms = asked_at_s, now_ms
 
     async def reload_after_change(self) -> None:
         """Read a change that was just made here, if the store answers."""
@@ -111,12 +109,12 @@ class IdentityDirectory:
     @property
     def now_ms(self) -> int:
         """Return an estimate of the store's time."""
-        return self._directory.now_ms + round((self._clock.monotonic_s() - self._read_at_s) * 1000)
+        return self._read_at_ms + round((self._clock.monotonic_s() - self._read_at_s) * 1000)
 
     @property
     def read_at_ms(self) -> int:
         """Return the store's time when the copy was read."""
-        return self._directory.now_ms
+        return self._read_at_ms
 
     @property
     def tokens(self) -> Mapping[str, StoredToken]:
@@ -153,7 +151,7 @@ class IdentityDirectory:
             raise StoreUnavailableError("the token cannot be checked at this moment", retry_after_s=1.0)
         if stored is None or not hmac.compare_digest(stored.digest, digest):
             return None
-        now_ms = self._directory.now_ms + round(age_s * 1000)
+        now_ms = self._read_at_ms + round(age_s * 1000)
         if stored.is_expired(now_ms):
             return None
         self._used_ms[token_id] = now_ms

@@ -18,7 +18,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.operations.settings_catalog import CATALOG, RUNTIME, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.operations.settings import SettingsStore, StoredSettings, Versions
+from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 from worker_sdk.transport.suggestions import suggestion
 
 logger = logging.getLogger(__name__)
@@ -124,11 +124,11 @@ class LiveSettings:
         """Make the loop read the store again, because settings have changed."""
         self._wake.set()
 
-    def take_versions(self, versions: Versions) -> None:
-        """Take the versions that are in the store now. Read what has changed."""
+    def take_versions(self, versions: tuple[int, int, int]) -> None:
+        """Take the `Versions` that are in the store now. Read what has changed."""
         self._told_at_s = asyncio.get_running_loop().time()
         # Compare for inequality, because a restored store may have a lower version.
-        if versions != (self.version, self.targets_version, self._namespaces_version):
+        if versions != (self._stored.version, self.targets_version, self._namespaces_version):
             self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:

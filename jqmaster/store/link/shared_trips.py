@@ -21,13 +21,13 @@ class SharedTrips:
     `GATHER_S` for those of the others, so that a thousand idle shards need ten round trips a second and not a
     thousand. The calls of a single shard never wait. `shards`: how many use the store.
 
-    `run_each`: see `StoreClient`.
+    `run_shards`: see `StoreClient`.
     """
 
     def __init__(
-        self, run_each: Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
+        self, run_shards: Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
     ) -> None:
-        self._run_each = run_each
+        self._run = run_shards
         self.shards = 1
         self._gathered: list[tuple[ScriptCall, asyncio.Future[Reply]]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -36,7 +36,7 @@ class SharedTrips:
     async def run(self, call: ScriptCall) -> Reply:
         """Return the answer to a call. Raise what `StoreClient.run` raises."""
         if self.shards <= 1:
-            (reply,) = await self._run_each([call])
+            (reply,) = await self._run([call])
             if isinstance(reply, Exception):
                 raise reply
             return reply
@@ -64,9 +64,11 @@ class SharedTrips:
             self._send()
 
     async def _trip(self, gathered: Sequence[tuple[ScriptCall, asyncio.Future[Reply]]]) -> None:
+        # Those of one script, one after the other, so that they become one call.
+        gathered = sorted(gathered, key=lambda one: one[0].script.name)
         replies: Sequence[Reply | Exception]
         try:
-            replies = await self._run_each([call for call, _ in gathered])
+            replies = await self._run([call for call, _ in gathered])
         except asyncio.CancelledError:
             for _, future in gathered:
                 future.cancel()

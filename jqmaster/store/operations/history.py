@@ -18,7 +18,7 @@ from jqmaster.domain.operations.tally import MAX_NAMES, OTHER, NameCounts, Worke
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.pages import pages
-from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.failure_records import decode_group, decode_ignore, encode_ignore
 from jqmaster.store.operations.failure_triage import decode_assignment, decode_resolution, merges_in
@@ -37,6 +37,8 @@ KEEP_WORKERS_MS: Final = 600_000
 BACKLOG_LIVES_MS: Final = 30_000
 # The same for one without ready jobs. It lives longer, because the next one of a quiet shard comes later.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
+# Writes with more arguments have a round trip of their own.
+_MOST_SHARED: Final = 16
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
 _VERSIONS_KEPT: Final = 5_000
@@ -98,10 +100,7 @@ class HistoryStore:
         ]  # fmt: skip
         for name, counts in names:
             args += (name, _pack(counts))
-        word, _ = await self._client.run(
-            "add_counts", (k.flushed(self._master_id), k.counted_names), args, replicas=0
-        )
-        return word == "ok"
+        return await self._write("add_counts", (k.flushed(self._master_id), k.counted_names), args) == "ok"
 
     async def add_failures(self, number: int, groups: Sequence[CountedFailures]) -> bool:
         """Add failures to their groups. `number` and the answer are those of `add_counts`."""
@@ -184,12 +183,18 @@ class HistoryStore:
             },
         ]
         lives_ms = BACKLOG_LIVES_MS if backlog.whole.ready else EMPTY_BACKLOG_LIVES_MS
-        await self._client.run(
-            "put_backlog",
-            (self._keys.epoch, self._keys.backlog),
-            (epoch, codec.pack(sample), lives_ms),
-            replicas=0,
+        await self._write(
+            "put_backlog", (self._keys.epoch, self._keys.backlog), (epoch, codec.pack(sample), lives_ms)
         )
+
+    async def _write(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> str:
+        """Run a script whose write no replica has to confirm, and return its status word. Small writes of many shards
+        share a round trip."""
+        if self._client.quorum_replicas or len(args) > _MOST_SHARED:
+            word, _ = await self._client.run(script, keys, args, replicas=0)
+        else:
+            word, _ = await self._client.together.run(ScriptCall(load(script), keys, args))
+        return word
 
     # --- reading
 

@@ -67,19 +67,30 @@ class LookStore:
         )  # fmt: skip
         self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, *due, *waiting)
         self._due_keys = len(due)
+        # The answer to the last look.
+        self._seen: Sequence[Any] = ()
 
     @property
     def is_shared(self) -> bool:
         """Return whether other shards use the store, so that looks share round trips."""
         return self._shard.client.together.shards > 1
 
-    async def look(self, epoch: str) -> Look:
-        """Look at the shard as the leader of `epoch`. Raise StaleEpochError."""
-        call = ScriptCall(
+    def call(self, epoch: str) -> ScriptCall:
+        """Return the call that looks at the shard as the leader of `epoch`."""
+        return ScriptCall(
             load("look_at_shard"), self._keys, (self._shard.now_arg, epoch, MANY_NAMES, self._due_keys)
         )
-        _, data = await self._shard.client.together.run(call)
+
+    async def look(self, epoch: str) -> Look:
+        """Look at the shard as the leader of `epoch`. Raise StaleEpochError."""
+        _, data = await self._shard.client.together.run(self.call(epoch))
+        self._seen = data
         return self._read(data)
+
+    def unchanged_at_ms(self, data: Sequence[Any]) -> int | None:
+        """Return the store's time in the answer to another call, if it found what the last `look` found; otherwise
+        None. Instants may have come meanwhile."""
+        return int(data[0]) if data[1:] == self._seen[1:] else None
 
     def _read(self, data: Sequence[Any]) -> Look:
         now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled = data

@@ -107,7 +107,7 @@ async def test_a_look_finds_a_change_that_only_this_process_has_read(keeping: Ke
     world, looks = keeping.world, LookStore(keeping.world.shard)
     await keeping.start()
     await keeping.idle()
-    assert keeping.keeper.due_ms(await looks.look(world.epoch)) == -1
+    assert keeping.keeper.due_ms(await looks.look(world.epoch)) > 0
     world.leader.disconnect()
     assert await keeping.constraints.change("limit", constraint("limit", BY_KEY, concurrency=5))
     known = await world.constraints.reload()
@@ -117,7 +117,7 @@ async def test_a_look_finds_a_change_that_only_this_process_has_read(keeping: Ke
     keeping.keeper.wake()
 
     async def is_followed() -> bool:
-        return keeping.keeper.due_ms(await looks.look(world.epoch)) == -1
+        return keeping.keeper.due_ms(await looks.look(world.epoch)) > 0
 
     await wait_until(is_followed, what="the change is in force")
     known = await world.constraints.reload()
@@ -304,6 +304,32 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
     await keeping.idle()
     there = await constraints.structures()
     assert (there.lanes, there.waiting) == ({}, {})
+
+
+async def test_a_shard_without_lanes_and_constraints_is_not_pruned_until_jobs_come(keeping: Keeping) -> None:
+    """A thousand quiet shards would otherwise read all their names once a minute."""
+    world, looks = keeping.world, LookStore(keeping.world.shard)
+
+    async def due_ms() -> int:
+        return keeping.keeper.due_ms(await looks.look(world.epoch))
+
+    await keeping.start()
+    await keeping.idle()
+    # An earlier leader may have left some.
+    assert await due_ms() == 1000 * PRUNE_EVERY_S
+    keeping.clock.now_s += PRUNE_EVERY_S
+    keeping.keeper.wake()
+
+    async def rests() -> bool:
+        return await due_ms() == -1
+
+    await wait_until(rests, what="nothing is left to prune")
+    job_id = await world.enqueue()
+    assert await due_ms() == 1000 * PRUNE_EVERY_S
+    await world.operator_actions.cancel(job_id)
+    # A job that came and ended between two looks is seen by what it left.
+    keeping.keeper._may_have_lanes = False
+    assert await due_ms() == 1000 * PRUNE_EVERY_S
 
 
 async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(

@@ -185,7 +185,7 @@ async def test_a_message_during_a_round_of_pings_begins_no_other_one_at_once(
     await attending.detector.start()
     attending.detector.wake()
     await wait_until(lambda: attending.detector._known == 1, what="the first round has begun")
-    await wait_until(lambda: attending.detector._pausing, what="the first round is over")
+    await wait_until(lambda: attending.detector.next_round_s, what="the first round is over")
     assert attending.pinged == [worker]
     assert not attending.detector._wake.is_set()
     attending.detector.wake()

@@ -57,10 +57,9 @@ class Counting(WokenLoop):
         """Return for how long it rests after this many rounds."""
 
         def rest_s() -> float | None:
-            if self.rounds != rounds or self._pausing is None:
+            until_s = self.next_round_s
+            if self.rounds != rounds or until_s is None:
                 return None
-            until_s = self._pausing.when()
-            assert until_s is not None
             return round(until_s - self._began_pause_s, 3)
 
         return await wait_until(rest_s, what=f"a rest after {rounds} rounds")
@@ -215,6 +214,40 @@ async def test_a_duty_rests_until_a_look_finds_it_due(looking: Looking) -> None:
     assert await duty.resting(2) == LONG_S
 
 
+async def test_a_duty_that_rests_has_no_task_and_its_faults_stay_those_of_its_shard(looking: Looking) -> None:
+    """A process that leads a thousand quiet shards would have fifteen thousand tasks. Messages come from tasks of
+    others."""
+
+    def tasks() -> list[str]:
+        return [name for task in asyncio.all_tasks() if (name := task.get_name()) == "counting.rounds"]
+
+    clock, duty = SystemClock(), looking.duty
+    own, others = LoopFailures(clock), LoopFailures(clock)
+    async with running([duty], failures=own):
+        assert tasks() == []
+        duty.wake()
+        assert tasks() == ["counting.rounds"]
+        await duty.resting(1)
+        await wait_until(lambda: tasks() == [], what="the task ends")
+        duty.failure = ValueError("faulty")
+
+        class Messenger:
+            async def start(self) -> None:
+                duty.wake()
+
+            async def stop(self) -> None:
+                pass
+
+        async with running([Messenger()], failures=others):
+            await wait_until(lambda: not own.is_empty, what="the fault is noted")
+            assert others.is_empty
+    rounds = duty.rounds
+    duty.wake()
+    duty.begin_within(0.0)
+    assert tasks() == []
+    assert duty.rounds == rounds
+
+
 async def test_a_duty_that_knows_what_is_due_needs_no_look(looking: Looking) -> None:
     looking.duty.pause_s = 0.0
     duty = await looking.begin()
@@ -241,7 +274,7 @@ async def test_a_round_that_failed_is_repeated_without_a_look(looking: Looking) 
     duty = await looking.begin()
     await wait_until(lambda: duty.rounds > 2)
     duty.failure = None
-    await wait_until(lambda: duty._pausing is not None and duty._pausing.when(), what="it rests")
+    await wait_until(lambda: duty.next_round_s, what="it rests")
 
 
 async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_after_it(

@@ -67,16 +67,16 @@ class Process:
 async def process(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Process]:
     client = StoreClient(lone_server.url)
     one = Process(client)
-    run_each = client.run_each
+    run_shards = client.run_shards
 
     async def counting(calls: Sequence[ScriptCall]) -> list[Any]:
         one.trips.append(len(calls))
-        return await run_each(calls)
+        return await run_shards(calls)
 
     async with running([one.beats, *one.members]):
         await wait_until(lambda: len(one.beats._members) == SHARDS, what="all have registered")
         await one.clock.asleep()
-        monkeypatch.setattr(client, "run_each", counting)
+        monkeypatch.setattr(client, "run_shards", counting)
         yield one
     seen = [await MasterStore(shard).look() for shard in one.shards]
     assert [found.seen for found in seen] == [[]] * SHARDS, "it has left every shard"
@@ -117,13 +117,13 @@ async def test_a_shard_whose_key_faults_or_answer_cannot_be_handled_fails_alone(
 
 async def test_a_shard_that_leaves_gets_no_heartbeat_after_it(process: Process) -> None:
     """A heartbeat under way would register the master again."""
-    going_on, run_each = asyncio.Event(), process.client.run_each
+    going_on, run_shards = asyncio.Event(), process.client.run_shards
 
     async def slow(calls: Sequence[ScriptCall]) -> list[Any]:
         await going_on.wait()
-        return await run_each(calls)
+        return await run_shards(calls)
 
-    process.client.run_each = slow  # type: ignore[method-assign]
+    process.client.run_shards = slow  # type: ignore[method-assign]
     beating = asyncio.create_task(process.told())
     await wait_until(process.beats._is_free.locked, what="heartbeats are under way")
     leaving = asyncio.create_task(process.members[0].stop())
@@ -145,7 +145,7 @@ async def test_a_store_that_is_away_gets_one_call_and_all_heartbeats_when_it_is_
         raise StoreUnavailableError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(process.client, "run_each", away)
+        patch.setattr(process.client, "run_shards", away)
         assert await process.told() == [1] * SHARDS
     assert tries == 1
     assert await process.told() == [2] * SHARDS

@@ -246,7 +246,7 @@ async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
     ttl_s = 1.5
     leader = await electorate.leader("m1", ttl_s=ttl_s)
     await wait_until(lambda: leader.leadership)
-    monkeypatch.setattr(leader._store._shard.client, "run_each", refuses)
+    monkeypatch.setattr(leader._store._shard.client, "run_shards", refuses)
     monkeypatch.setattr("jqmaster.runtime.leadership.renewals.wait_for_event", recorded)
     await wait_until(lambda: not electorate.log.leading)
     monkeypatch.undo()

@@ -26,11 +26,13 @@ ME = MasterRecord("m1", "node", 1, "http://m1", "0", 0)
 
 
 class Trips:
-    """Shards on one client. `sizes`: how many commands each round trip had."""
+    """Shards on one client. `sizes`: of how many shards each round trip had heartbeats; `commands`: in how many
+    commands."""
 
     def __init__(self, client: StoreClient) -> None:
         self.client = client
         self.sizes: list[int] = []
+        self.commands: list[int] = []
 
     def shards(self, count: int) -> list[Shard]:
         self.client.together.shards = count
@@ -45,7 +47,10 @@ async def trips(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> As
     exchange = StorePool.exchange
 
     async def counting(self: StorePool, connection: Any, commands: Any, *, writes: bool) -> list[Any]:
-        one.sizes.append(len(commands))
+        keys_each = len(MasterStore(Shard(client, Keys("any")))._beat_keys)
+        if all(command[0] == "EVALSHA" for command in commands):
+            one.sizes.append(sum(int(command[2]) // keys_each for command in commands))
+            one.commands.append(len(commands))
         return await exchange(self, connection, commands, writes=writes)
 
     monkeypatch.setattr(StorePool, "exchange", counting)
@@ -62,6 +67,7 @@ async def test_heartbeats_of_many_shards_share_a_round_trip(trips: Trips) -> Non
     trips.sizes.clear()
     answers = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards))
     assert trips.sizes == [20]
+    assert trips.commands[-1] == 1, "one call of the script for all of them"
     assert [answer.versions for answer in answers] == [(0, 0, 0)] * 20
     seen = await MasterStore(shards[7]).look()
     assert [one.record.id for one in seen.seen] == ["m1"]

@@ -1,0 +1,71 @@
+"""Runs one script for a page of shards in one call."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain, groupby
+from typing import Any, Final
+
+from redis.exceptions import ResponseError
+
+from jqmaster.store.link.scripts import Arg, Script, ScriptCall
+
+# A script that runs for each shard in turn, with the keys and arguments of that shard. An error concerns one shard.
+_PAGE: Final = b"""%(flags)s
+local function of_one(KEYS, ARGV)
+%(body)s
+end
+local keys_each, args_each = tonumber(ARGV[1]), tonumber(ARGV[2])
+local replies = {}
+for page_number = 1, #KEYS / keys_each do
+  local keys, args = {}, {}
+  for n = 1, keys_each do keys[n] = KEYS[(page_number - 1) * keys_each + n] end
+  for n = 1, args_each do args[n] = ARGV[2 + (page_number - 1) * args_each + n] end
+  local is_done, reply = pcall(of_one, keys, args)
+  if not is_done then reply = {err = type(reply) == 'table' and reply.err or 'ERR ' .. tostring(reply)} end
+  replies[page_number] = reply
+end
+return replies
+"""
+
+
+def in_pages(calls: Sequence[ScriptCall]) -> list[Sequence[ScriptCall]]:
+    """Return the calls in pages: consecutive calls of one script with as many keys and arguments each."""
+    pages = groupby(calls, lambda call: (call.script.sha, len(call.keys), len(call.args)))
+    return [[*page] for _, page in pages]
+
+
+def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
+    """Return the one call that makes all calls of a page. Raise ScriptHeaderError if their counts are wrong."""
+    first = page[0]
+    if len(page) == 1:
+        return first
+    # Checks their counts.
+    first.script.command(first.keys, first.args, None, is_sharded=False)
+    args: list[Arg] = [len(first.keys), len(first.args)]
+    args.extend(chain.from_iterable(call.args for call in page))
+    return ScriptCall(_paged(first.script), [*chain.from_iterable(call.keys for call in page)], args)
+
+
+def page_replies(page: Sequence[ScriptCall], reply: Any) -> Sequence[Any] | None:
+    """Return the reply to each call of a page; None: the store refused the page as a whole, and did nothing."""
+    if len(page) == 1:
+        return (reply,)
+    return None if isinstance(reply, ResponseError) else reply
+
+
+@cache
+def _paged(script: Script) -> Script:
+    flags, _, body = script.source.partition(b"\n")
+    source = _PAGE % {b"flags": flags, b"body": body}
+    return replace(
+        script,
+        source=source,
+        sha=hashlib.sha1(source, usedforsecurity=False).hexdigest(),
+        keys=(),
+        has_more_keys=True,
+        args=("keys_each", "args_each"),
+        group=1,
+        replies=frozenset(),
+    )

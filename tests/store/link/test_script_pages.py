@@ -1,0 +1,167 @@
+"""One call runs a script for a page of shards, and each of them gets an answer of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.operations.master import MasterRecord
+from jqmaster.domain.operations.tally import NameCounts
+from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link import scripts
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pool import StorePool
+from jqmaster.store.link.script_modules import ScriptHeaderError
+from jqmaster.store.link.script_pages import in_pages, page_call
+from jqmaster.store.link.scripts import ScriptCall
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.operations.looks import LookStore
+from tests.support.admin import admin_of
+from tests.support.server import StoreServer
+
+pytestmark = pytest.mark.req("D29", "S6")
+
+ME = MasterRecord("m1", "node", 1, "http://m1", "0", 0)
+SHARDS = 5
+
+
+class Pages:
+    """Shards that one client serves. `commands`: how many commands each round trip had."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self.client = client
+        self.tag = f"paged-{new_id()}"
+        self.shards = [Shard(client, Keys(f"{self.tag}-{number}")) for number in range(SHARDS)]
+        self.commands: list[int] = []
+
+    def beats(self) -> list[ScriptCall]:
+        stores = [MasterStore(shard) for shard in self.shards]
+        return [store.heartbeat(f"m{number}", store.encoded(ME)) for number, store in enumerate(stores)]
+
+    async def masters(self) -> list[list[str]]:
+        """Return the IDs of the masters in each shard."""
+        looks = [await MasterStore(shard).look() for shard in self.shards]
+        return [[one.record.id for one in look.seen] for look in looks]
+
+
+@pytest.fixture
+async def pages(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pages]:
+    client = StoreClient(lone_server.url)
+    one = Pages(client)
+    exchange = StorePool.exchange
+
+    async def counting(self: StorePool, connection: Any, commands: Any, *, writes: bool) -> list[Any]:
+        one.commands.append(len(commands))
+        return await exchange(self, connection, commands, writes=writes)
+
+    monkeypatch.setattr(StorePool, "exchange", counting)
+    yield one
+    redis = admin_of(client)
+    for key in [key async for key in redis.scan_iter("*paged*")]:
+        await redis.delete(key)
+    await client.close()
+
+
+async def test_each_shard_is_written_with_its_own_keys_and_arguments(pages: Pages) -> None:
+    await pages.client.run_shards(pages.beats())
+    # The first call has loaded the script.
+    pages.commands.clear()
+    before = pages.client.script_calls["beat_master"]
+    replies = await pages.client.run_shards(pages.beats())
+    assert pages.commands == [1]
+    assert pages.client.script_calls["beat_master"] == before + SHARDS
+    assert all(not isinstance(reply, Exception) and reply[0] == "ok" for reply in replies)
+    assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
+
+
+async def test_an_error_concerns_one_shard_and_the_others_are_written(pages: Pages) -> None:
+    await admin_of(pages.client).set(pages.shards[2].keys.masters, "damaged")
+    replies = await pages.client.run_shards(pages.beats())
+    assert [type(reply) for reply in replies] == [tuple, tuple, DamagedError, tuple, tuple]
+    await admin_of(pages.client).delete(pages.shards[2].keys.masters)
+    assert [bool(found) for found in await pages.masters()] == [True, True, False, True, True]
+
+
+async def test_each_leader_is_fenced_by_its_own_epoch(pages: Pages) -> None:
+    leads = [await LeadershipStore(shard).elect("m1", "n", ttl_ms=60_000) for shard in pages.shards]
+    epochs = [lead.epoch for lead in leads if lead]
+    epochs[3] = "1:other"
+    looks = [LookStore(shard).call(epoch) for shard, epoch in zip(pages.shards, epochs, strict=True)]
+    replies = await pages.client.run_shards(looks)
+    assert [type(reply) for reply in replies] == [tuple, tuple, tuple, StaleEpochError, tuple]
+    await admin_of(pages.client).set(pages.shards[1].keys.leader, "9:other:m2")
+    renewals = [
+        LeadershipStore(shard).renewal(lead, ttl_ms=90_000)
+        for shard, lead in zip(pages.shards, leads, strict=True)
+        if lead
+    ]
+    assert [reply[0] for reply in await pages.client.run_shards(renewals)] == ["ok", "lost", "ok", "ok", "ok"]  # type: ignore[index]
+    lives_ms = [await admin_of(pages.client).pttl(shard.keys.leader) for shard in pages.shards]
+    assert [ms > 60_000 for ms in lives_ms] == [True, False, True, True, True]
+
+
+async def test_a_page_that_is_refused_for_one_shard_goes_on_for_the_others(
+    pages: Pages, lone_server: StoreServer
+) -> None:
+    """As by an access list that lacks the keys of one namespace."""
+    redis = admin_of(pages.client)
+    allowed = [f"%RW~{{{pages.tag}-{number}}}:*" for number in range(SHARDS) if number != 2]
+    await redis.execute_command("ACL", "SETUSER", "some", "on", ">secret", "+@all", *allowed)
+    some = StoreClient(f"unix://some:secret@{lone_server.socket}")
+    try:
+        replies = await some.run_shards(pages.beats())
+        assert [type(reply) for reply in replies] == [tuple, tuple, StoreUnavailableError, tuple, tuple]
+        assert "NOPERM" in str(replies[2])
+    finally:
+        await some.close()
+        await redis.execute_command("ACL", "DELUSER", "some")
+
+
+async def test_calls_of_different_scripts_keep_their_order(pages: Pages) -> None:
+    looks = [LookStore(shard).call("1:n") for shard in pages.shards]
+    beats = pages.beats()
+    calls = [beats[0], beats[1], looks[0], beats[2], looks[1], looks[2]]
+    assert [[call.script.name for call in page] for page in in_pages(calls)] == [
+        ["beat_master", "beat_master"],
+        ["look_at_shard"],
+        ["beat_master"],
+        ["look_at_shard", "look_at_shard"],
+    ]
+    replies = await pages.client.run_shards(calls)
+    assert [type(reply) for reply in replies] == [
+        tuple,
+        tuple,
+        StaleEpochError,
+        tuple,
+        StaleEpochError,
+        StaleEpochError,
+    ]
+
+
+async def test_a_script_that_takes_groups_of_arguments_runs_in_a_page(pages: Pages) -> None:
+    """The history of each shard gets the counts of some names."""
+    counts = [("mail", NameCounts(pushed=2)), ("shop", NameCounts(pushed=3))]
+    stores = [HistoryStore(shard, master_id="m1") for shard in pages.shards]
+    pages.client.together.shards = SHARDS
+    assert await asyncio.gather(*(store.add_counts(1, counts) for store in stores)) == [True] * SHARDS
+    assert pages.commands[0] == 1
+    assert await asyncio.gather(*(store.add_counts(1, counts) for store in stores)) == [False] * SHARDS
+    call = replace(pages.beats()[0], keys=["one"])
+    with pytest.raises(ScriptHeaderError):
+        await pages.client.run_shards([call, call])
+
+
+async def test_the_store_accepts_each_script_for_a_page(pages: Pages) -> None:
+    redis = admin_of(pages.client)
+    for name in scripts.names():
+        script = scripts.load(name)
+        call = ScriptCall(script, [""] * len(script.keys), [""] * len(script.args))
+        text = page_call([call, call]).script.text(is_guarded=False)
+        assert await redis.script_load(text) == page_call([call, call]).script.sha, name
