@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 # Without these a master cannot do its work. All others are side loops.
 VITAL = {
     "ConstraintKeeper", "FailureDetector", "Heartbeats", "Promoter", "Quarantine", "Reaper", "ShardLook",
-    "StoreHealth", "SubLeader", "Watchdog",
+    "SharedLooks", "StoreHealth", "SubLeader", "Watchdog",
 }  # fmt: skip
 VITAL_FILES = {
     "jqmaster/embedded/supervisor.py", "jqmaster/runtime/duties/dispatcher.py",

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from jqmaster.domain.namespaces.namespace import Namespace
@@ -110,18 +111,16 @@ class Pulse:
 
 async def push_everywhere(url: str, namespaces: Namespaces) -> dict[str, str]:
     """Enqueue a job in each namespace, and return their IDs by namespace."""
-    api, turns = Api(url), asyncio.Semaphore(8)
+    turns = asyncio.Semaphore(8)
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
 
-    async def push(name: str) -> str:
-        async with turns:
-            status, answer = await api.call("POST", f"/ns/{name}/api/jobs", {"name": "kept"})
-            assert status == 201, answer
-            return str(answer["id"])
+        async def push(name: str) -> str:
+            async with turns:
+                answer = await http.post(f"{url}/ns/{name}/api/jobs", json={"name": "kept"})
+                assert answer.status_code == 201, answer.text
+                return str(answer.json()["id"])
 
-    try:
         ids = await asyncio.gather(*map(push, namespaces.names))
-    finally:
-        await api.http.aclose()
     return dict(zip(namespaces.names, ids, strict=True))
 
 

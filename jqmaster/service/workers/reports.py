@@ -76,7 +76,7 @@ class ReportService:
         self._settlements = settlements
         self._challenges = challenges
         self._records = records
-        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._random = rng.random if rng else random.random  # spreads retries, guards nothing
         # Reports of different workers that arrive while the store is busy with earlier ones are settled together.
         self._successes: Coalescer[Successes, Settled | Exception] = Coalescer(
             settlements.settle_successes, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_REPORTS
@@ -194,7 +194,7 @@ class ReportService:
             if job is None:
                 continue
             if outcome.not_ready is None:
-                decision = decide(job, outcome, jitter=self._rng.random())
+                decision = decide(job, outcome, jitter=self._random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
                 # None: the token is stale. The decision does not matter, because the settling script refuses

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 # Maximum number of addresses and users with a count of failed logins. Beyond it, all counts restart.
@@ -54,4 +55,5 @@ class LoginStore:
     async def close_folds(self) -> None:
         """Write one entry for the repeats of each access event whose hour is over."""
         k = self._keys
-        await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))
+        call = ScriptCall(load("close_access_folds"), (k.access, k.access_folds), (self._shard.now_arg,))
+        await self._client.together.run(call)
