@@ -152,7 +152,7 @@ class LeaderLoop(PeriodicLoop):
         self._began_pause_s = 0.0
         self._pausing: asyncio.Timeout | None = None
         self._resting: asyncio.TimerHandle | None = None
-        # The context of the start. Whoever begins a round later may have another one.
+        # The context of the start. A message that begins a round later comes from a task with another one.
         self._context: contextvars.Context | None = None
 
     async def start(self) -> None:

@@ -344,7 +344,7 @@ async def test_an_idle_master_asks_the_store_little(
 
 # For each quiet namespace of a process that has twenty: tasks, and in a second commands of its store, round trips, and
 # calls of the event loop.
-QUIET_COSTS = {"commands": 23.0, "round trips": 0.25, "calls of the loop": 3.0, "tasks": 33.0}
+QUIET_COSTS = {"commands": 18.0, "round trips": 0.1, "calls of the loop": 0.9, "tasks": 18.0}
 QUIET_NAMESPACES = 20
 
 
@@ -398,7 +398,7 @@ async def test_a_quiet_namespace_costs_its_process_and_its_store_little(
 
             monkeypatch.setattr(asyncio.Handle, "_run", counted)
             names = [f"quiet-{number}" for number in range(QUIET_NAMESPACES)]
-            duties = master.shard.duties
+            duties, shared = master.shard.duties, master.store.looks
             assert duties
             await wait_until(lambda: duties.look.is_quiet, what="nothing happens")
             await count(-1)
@@ -408,11 +408,13 @@ async def test_a_quiet_namespace_costs_its_process_and_its_store_little(
             def are_quiet() -> bool:
                 shards = [one._open.shard for one in master.namespaces._served.values() if one._open]
                 led = [shard.duties for shard in shards if shard.duties]
-                return len(led) == QUIET_NAMESPACES and all(one.look.is_quiet for one in led)
+                # All but the default one share their looks: its pauses were quiet before there were others.
+                return len(led) == QUIET_NAMESPACES and all(one.look in shared._due_s for one in led)
 
             await wait_until(are_quiet, timeout_s=60, what="nothing happens in any namespace")
             await count(+1)
     each = {what: count / IDLE_FOR_S / QUIET_NAMESPACES for what, count in found.items()}
+    print({what: round(count, 3) for what, count in each.items()})
     for what, most in QUIET_COSTS.items():
         assert_at_most(f"{what} for a quiet namespace", each[what], most)
 

@@ -174,7 +174,8 @@ class StoreClient:
         pages = in_pages(calls)
         replies: list[Any] = []
         for page, reply in zip(pages, await self._replies([*map(page_call, pages)], None), strict=True):
-            self._count_calls(page[1:])
+            # The first of them is counted where it is sent.
+            self.script_calls[page[0].script.name] += len(page) - 1
             found = page_replies(page, reply)
             # A refusal, such as that of the keys of one shard, may not concern the others.
             replies += await self._replies(page, None) if found is None else found
@@ -278,7 +279,8 @@ class StoreClient:
                 await self._await_replicas(connection, replicas_needed)
             return replies
 
-        self._count_calls(calls)
+        for call in calls:
+            self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
         # If a round trip has several scripts, the first stands for all.
         name, began_s = calls[0].script.name, perf_counter()
         try:
@@ -300,10 +302,6 @@ class StoreClient:
             raise
         self.round_trips[name].add(perf_counter() - began_s)
         return _Overtaken(replies) if is_overtaken else replies
-
-    def _count_calls(self, calls: Sequence[ScriptCall]) -> None:
-        for call in calls:
-            self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
