@@ -167,7 +167,7 @@ async def test_a_move_that_failed_is_told_and_a_damaged_one_is_ended(
         await expect(page.locator("tbody").first.locator("tr").first).to_contain_text("shop")
         await fault.get_by_role("link", name="shop").click()
         await expect(page.get_by_role("button", name="Move…", exact=True)).to_have_count(0)
-        await page.get_by_role("button", name="End the move", exact=True).click()
+        await page.get_by_role("button", name="End the move…", exact=True).click()
         await accessible(page)
         await page.get_by_role("dialog").get_by_role("button", name="End the move", exact=True).click()
         await expect(page.get_by_role("dialog")).to_have_count(0)
