@@ -48,7 +48,7 @@ from jqmaster.runtime.outbound.mail_client import mail_client
 from jqmaster.runtime.outbound.target_client import TargetClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.service.identity.identity import Identity
+from jqmaster.service.identity.identity import Identity, OwnLogins
 from jqmaster.service.identity.namespace_identity import NamespaceIdentity
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -315,6 +315,7 @@ class Master:
             is_exposed=self.settings.public_url is not None,
             rests=self._rests,
             stale_tokens_s=self.shared.policies.stale_tokens_s,
+            policy=self.shared.policies.logins,
         )
         shared = self.shared.for_namespace(namespace.name, f"{NAMESPACES}{namespace.name}", versions)
         shard = ServedShard(
@@ -339,17 +340,20 @@ class Master:
             shard,
             make_requests,
             follows=[versions, identity.directory],
-            policy=self._make_policy(identity.credentials, namespace.name),
+            policy=self._make_policy(identity.credentials, namespace.name, identity.services.own),
             limits=self._limits,
             metrics=metrics,
         )
 
-    def _make_policy(self, credentials: Credentials, namespace: str = DEFAULT) -> AccessPolicy:
+    def _make_policy(
+        self, credentials: Credentials, namespace: str = DEFAULT, own: OwnLogins | None = None
+    ) -> AccessPolicy:
         return AccessPolicy.from_settings(
             self.settings,
             configured=self._configured,
             credentials=credentials,
             sessions=self.identity.sessions,
+            own_sessions=own.sessions if own else None,
             proxy_login=self._proxy_login,
             namespace=namespace,
         )

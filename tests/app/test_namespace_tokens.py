@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from jqmaster.api.http.endpoint import Operation
@@ -396,3 +397,64 @@ async def test_a_bound_caller_does_not_learn_which_other_namespaces_are_not_serv
         answer = (await of_default.http.get(path)).text
         assert "blog" not in answer, path
         assert "stores.c" not in answer, path
+
+
+async def test_a_namespaces_own_token_logs_a_browser_in_there_and_nowhere_else(
+    installation: Installation,
+) -> None:
+    of_shop = (await create(installation.api("shop"), "operate"))["token"]
+    async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as browser:
+        # Only its own namespace takes the token.
+        for path in ("/ns/mail", ""):
+            refused = await browser.post(f"{path}/api/session", json={"token": of_shop})
+            assert (refused.status_code, refused.json()["code"]) == (401, "login_failed")
+        opened = await browser.post("/ns/shop/api/session", json={"token": of_shop})
+        assert (opened.status_code, opened.json()["role"], opened.json()["has_namespaces"]) == (
+            201, "operator", False,
+        )  # fmt: skip
+        assert "Path=/ns/shop;" in opened.headers["set-cookie"]
+        seen = {
+            path: (await browser.get(f"{path}/api/jobs")).status_code for path in ("/ns/shop", "/ns/mail", "")
+        }
+        assert seen == {"/ns/shop": 200, "/ns/mail": 401, "": 401}
+        # Another path cannot make the browser show the cookie to another namespace; whoever copies it gains nothing.
+        value = browser.cookies["jqmaster_namespace"]
+        secret = {"cookie": f"jqmaster_session={value}; jqmaster_namespace={value}"}
+        for path in ("/ns/mail", ""):
+            assert (await browser.get(f"{path}/api/jobs", headers=secret)).status_code == 401
+        unsafe = await browser.post("/ns/shop/api/jobs", json=JOB)
+        assert (unsafe.status_code, unsafe.json()["code"]) == (403, "csrf")
+        shown = {"X-CSRF-Token": opened.json()["csrf_token"]}
+        pushed = await browser.post("/ns/shop/api/constraints/preview", json={}, headers=shown)
+        assert pushed.status_code == 422
+        logins = (await browser.get("/ns/shop/api/sessions")).json()["sessions"]
+        assert [one["is_current"] for one in logins] == [True]
+        # The login is in the access log of the namespace, and not in that of the installation.
+        logs = [
+            (await installation.api(name).call("GET", "/api/audit?log=access"))[1]["entries"]
+            for name in ("shop", None)
+        ]
+        assert ["session.login" in [entry["action"] for entry in log] for log in logs] == [True, False]
+        assert (await browser.delete("/ns/shop/api/session", headers=shown)).status_code == 204
+        assert (await browser.get("/ns/shop/api/jobs")).status_code == 401
+
+
+async def test_a_login_by_a_namespaces_token_ends_with_the_token_and_with_another_login(
+    installation: Installation,
+) -> None:
+    made = await create(installation.api("shop"), "read")
+    async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as browser:
+        await browser.post("/api/session", json={"token": "token-of-admin"})
+        opened = await browser.post("/ns/shop/api/session", json={"token": made["token"]})
+        who = [(await browser.get(f"{path}/api/session")).json()["role"] for path in ("/ns/shop", "/ns/mail")]
+        assert who == ["viewer", "admin"]
+        # A login by a token of the installation counts again.
+        again = await browser.post("/ns/shop/api/session", json={"token": "token-of-admin"})
+        assert again.status_code == 201
+        assert (await browser.get("/ns/shop/api/session")).json()["role"] == "admin"
+        await browser.post("/ns/shop/api/session", json={"token": made["token"]})
+        assert (await browser.get("/ns/shop/api/session")).json()["role"] == "viewer"
+        assert opened.json()["csrf_token"]
+        assert (await installation.api("shop").call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
+        # Without it, the login of the installation is left.
+        assert (await browser.get("/ns/shop/api/session")).json()["role"] == "admin"

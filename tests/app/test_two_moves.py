@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.service.namespaces.moves import LEAST_LEASE_MS
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -97,7 +98,7 @@ async def test_two_moves_in_opposite_directions_end_as_if_each_were_alone(
 
 @pytest.mark.sized
 @pytest.mark.timeout(600)
-async def test_many_jobs_are_moved_within_the_stop_that_was_announced(
+async def test_many_jobs_are_moved_before_running_jobs_lose_their_leases(
     installation: Installation, lone_server: StoreServer, other: StoreServer
 ) -> None:
     await installation.put("shop")
@@ -127,6 +128,7 @@ async def test_many_jobs_are_moved_within_the_stop_that_was_announced(
     assert (found["store"], found["move"]["step"]) == ("b", "done")
     stop_s = opened_s - stopped_s
     print(f"\n{len(ids):,} jobs: stopped for {stop_s:.1f} s, announced {found['move']['stop_s']:.1f} s")
+    assert stop_s < LEAST_LEASE_MS / 1000
     shard = installation.master.settings.shard
     await assert_only_there(other.url, lone_server.url, f"{shard}-shop", ids)
     assert (await shop.counts())["ready"] == len(ids)

@@ -300,6 +300,27 @@ async def test_one_login_is_good_for_all_namespaces(
             await expect(page.locator(".job-head")).to_contain_text("closed")
 
 
+async def test_a_token_of_a_namespace_logs_in_there_and_sees_nothing_else(
+    browser: Browser, store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    admin = "the-admins-token-0123456789"
+    async with installed(store_server, other, tmp_path, tokens=[f"admin:{admin}"], token=admin) as one:
+        await one.put("shop")
+        await one.until_served("shop")
+        made = await one.api("shop").call("POST", "/api/tokens", {"label": "ada", "scopes": ["operate"]})
+        async with Screens(browser, one.url).open("ns/shop/#/jobs") as page:
+            await page.get_by_label("Token", exact=True).fill(made[1]["token"])
+            await page.keyboard.press("Enter")
+            await heading(page, "Jobs")
+            await expect(page.get_by_role("button", name="Namespace shop")).to_have_count(0)
+            await page.goto(f"{one.url}/#/jobs")
+            await heading(page, "Log in")
+            await page.goto(f"{one.url}/ns/shop/#/jobs")
+            await heading(page, "Jobs")
+            await page.get_by_role("button", name="Log out").click()
+            await heading(page, "Log in")
+
+
 @pytest.mark.sized
 async def test_pages_of_namespaces_are_accessible_and_fit_a_phone(
     browser: Browser, one: Installation

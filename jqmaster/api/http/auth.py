@@ -67,22 +67,27 @@ class AccessPolicy:
         has_tls: bool = False,
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
+        own_sessions: Sessions | None = None,
         trusted_proxies: Iterable[str] = (),
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the one that
         callers want to use. Below its path, the holder of a token that is valid only elsewhere does not learn that
-        this namespace exists."""
+        this namespace exists. `own_sessions`: logins by its own tokens, which come before those of the installation."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
+        self._own_sessions = own_sessions
         self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
         # Consulted only if people log in through a proxy.
         self.proxy_login: Final = proxy_login
         self._namespace = namespace
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
+        self.own_cookie = (
+            SessionCookie(public_url, has_tls=has_tls, namespace=namespace) if own_sessions else None
+        )
         self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
         self._any_host = not self._configured.is_empty and not listed
@@ -99,6 +104,7 @@ class AccessPolicy:
         configured: ConfiguredTokens | None = None,
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
+        own_sessions: Sessions | None = None,
         proxy_login: ProxyLogin | None = None,
         namespace: str = DEFAULT,
     ) -> "AccessPolicy":
@@ -112,6 +118,7 @@ class AccessPolicy:
             has_tls=settings.tls_certfile is not None,
             credentials=credentials,
             sessions=sessions,
+            own_sessions=own_sessions,
             trusted_proxies=settings.trusted_proxies,
             proxy_login=proxy_login,
             namespace=namespace,
@@ -133,9 +140,16 @@ class AccessPolicy:
         without cookies there is none."""
         if self._sessions is None or self.is_open:
             return None
-        found = [await self._sessions.find(secret) for secret in self.cookie.candidates(fields)]
-        valid = [session for session in found if session is not None]
-        return valid[0] if len(valid) == 1 else None
+        if self._own_sessions and self.own_cookie:
+            own = await _the_one(self._own_sessions, self.own_cookie.candidates(fields))
+            if own is not None:
+                return own
+        return await _the_one(self._sessions, self.cookie.candidates(fields))
+
+    def secrets(self, fields: Fields) -> list[str]:
+        """Return the values of the browser's cookies that could be the secret of a session."""
+        own = self.own_cookie.candidates(fields) if self.own_cookie else []
+        return own + self.cookie.candidates(fields)
 
     def authorize(
         self,
@@ -285,6 +299,12 @@ class AccessPolicy:
         is_plain = bool(theirs and public and public[0] == "https" and theirs[:2] == ("http", public[1]))
         if not is_ours or is_plain:
             raise ForbiddenError("requests from other sites are refused", code="cross_site")
+
+
+async def _the_one(sessions: Sessions, secrets: Iterable[str]) -> Session | None:
+    found = [await sessions.find(secret) for secret in secrets]
+    valid = [session for session in found if session is not None]
+    return valid[0] if len(valid) == 1 else None
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from jqmaster.api.encoding.negotiation import Fields
+from jqmaster.domain.namespaces.namespace import PATHS
 
 # Each candidate that is not a session costs a round trip to the store. `max_header_bytes` limits the header's length.
 MAX_CANDIDATES: Final = 4
@@ -18,14 +19,19 @@ class SessionCookie:
 
     Scripts cannot read it, other sites cannot make the browser send it, and plain HTTP does not carry it if there is
     TLS. Its own path keeps it from neighbours on the same host.
+
+    `namespace`: the one whose own token opened the session. The browser sends the cookie to that namespace only, beside
+    that of the installation.
     """
 
-    def __init__(self, public_url: str | None, *, has_tls: bool) -> None:
+    def __init__(self, public_url: str | None, *, has_tls: bool, namespace: str | None = None) -> None:
         parts = urlsplit(public_url or "")
         path = parts.path.rstrip("/") or "/"
+        if namespace is not None:
+            path = f"{path.rstrip('/')}{PATHS}{namespace}"
         is_secure = parts.scheme == "https" if public_url else has_tls
         prefix = "" if not is_secure else "__Host-" if path == "/" else "__Secure-"
-        self.name: Final = f"{prefix}jqmaster_session"
+        self.name: Final = f"{prefix}jqmaster_{'session' if namespace is None else 'namespace'}"
         self.device_name: Final = f"{prefix}jqmaster_device"
         self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")

@@ -461,7 +461,7 @@ class Endpoint:
             return self._policy.proxy_login.person(scope["headers"], fields, host)
         except ForbiddenError:
             # The proxy has cookies of its own.
-            has_own = b"authorization" in fields or self._policy.cookie.candidates(fields)
+            has_own = b"authorization" in fields or self._policy.secrets(fields)
             if operation.access is not None and not has_own:
                 raise
             return None

@@ -14,7 +14,7 @@ from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.domain.identity.access import Scope as AccessScope
-from jqmaster.domain.namespaces.namespace import DEFAULT
+from jqmaster.domain.namespaces.namespace import DEFAULT, PATHS
 from jqmaster.errors import (
     JqmasterError,
     NamespaceUnavailableError,
@@ -23,7 +23,7 @@ from jqmaster.errors import (
     unknown_namespace,
 )
 
-NAMESPACES: Final = "/ns/"
+NAMESPACES: Final = PATHS
 # Namespaces have no namespaces below them, not even the default one.
 _NESTED: Final = NAMESPACES.lstrip("/")
 # An application that serves the requests of one namespace.

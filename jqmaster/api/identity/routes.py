@@ -9,7 +9,9 @@ from jqmaster.domain.identity.access import Scope
 _STORE: Final = (503,)
 _LOGIN_TEXT: Final = (
     "Sets a cookie that holds the session. Requests that change something with this cookie must send the answer's "
-    "`csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429."
+    "`csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429. Below the path of a "
+    "namespace, a token that belongs to this namespace opens a session there and nowhere else. It comes before a "
+    "session of the installation, and ends with a login by another token or user."
 )
 _CREATE_TEXT: Final = "This answer is the only one that contains the token. Only its SHA-256 is kept."
 _ROTATE_TEXT: Final = "Returns a new token with the same rights. The old token stays valid for `overlap_s`."

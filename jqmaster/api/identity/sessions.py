@@ -9,6 +9,7 @@ from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
 from jqmaster.domain.identity.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.errors import ConflictError, UnauthorizedError
+from jqmaster.service.identity.identity import OwnLogins
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.sessions import ListedSession
 
@@ -29,6 +30,11 @@ async def login(call: Call) -> Reply:
     identity, cookie = call.services.identity, call.policy.cookie
     replaces = secret_of(call)
     cookies: tuple[tuple[bytes, bytes], ...] = ()
+    if request.token is not None and identity.own and identity.own.knows(request.token):
+        return await _log_in_here(call, identity.own, request.token)
+    if call.session is not None and call.session.is_of_namespace:
+        # This login is meant to count, and not the one by a token of the namespace.
+        cookies, replaces = await _end_own(call, call.session), None
     if request.token is not None:
         secret = await identity.logins.by_token(request.token, address=call.address, replaces=replaces)
     else:
@@ -39,7 +45,7 @@ async def login(call: Call) -> Reply:
             replaces=replaces,
             device=cookie.device(call.fields),
         )
-        cookies = (cookie.set_device(device),)
+        cookies = (*cookies, cookie.set_device(device))
     session = await identity.sessions.find(secret)
     if session is None:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
@@ -51,10 +57,36 @@ async def login(call: Call) -> Reply:
     )
 
 
+async def _log_in_here(call: Call, own: OwnLogins, token: str) -> Reply:
+    """Log in by a token of the namespace. The session opens this namespace alone."""
+    cookie = call.policy.own_cookie
+    assert cookie is not None, "a namespace with tokens of its own has a cookie of its own"
+    present = call.session if call.session and call.session.is_of_namespace else None
+    replaces = secret_of(call) if present else None
+    secret = await own.logins.by_token(token, address=call.address, replaces=replaces)
+    session = await own.sessions.find(secret)
+    if session is None:
+        raise UnauthorizedError("the token has just been revoked", code="login_failed")
+    max_age_s = int(call.services.settings.session_life_s)
+    return Reply(201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s),))
+
+
+async def _end_own(call: Call, session: Session) -> tuple[tuple[bytes, bytes], ...]:
+    """End a session that a token of the namespace opened. Return the header that removes its cookie."""
+    own, cookie = call.services.identity.own, call.policy.own_cookie
+    if own is None or cookie is None:
+        return ()
+    if secret := secret_of(call):
+        await own.sessions.logout(secret, session.principal.name)
+    return (cookie.clear(),)
+
+
 async def logout(call: Call) -> Reply:
     cookie = call.policy.cookie
     if call.session is not None:
         check_csrf("DELETE", call.fields, call.session)
+        if call.session.is_of_namespace:
+            return Reply(204, headers=await _end_own(call, call.session))
         if secret := secret_of(call):
             sessions, by_provider = call.services.identity.sessions, call.services.identity.provider_logins
             id_token = await sessions.id_token(call.session)
@@ -72,23 +104,25 @@ def secret_of(call: Call) -> str | None:
     """Return the secret in the cookie that belongs to the caller's session."""
     if call.session is None:
         return None
-    secrets = call.policy.cookie.candidates(call.fields)
+    secrets = call.policy.secrets(call.fields)
     return next((one for one in secrets if csrf_token_of(one) == call.session.csrf_token), None)
 
 
 async def list_own(call: Call) -> Reply:
     session = _logged_in(call)
-    found = await call.services.identity.sessions.own(session)
+    found = await call.services.identity.sessions_of(session).own(session)
     return Reply(200, {"sessions": [_own_view(one, session) for one in found]})
 
 
 async def end_others(call: Call) -> Reply:
-    await call.services.identity.sessions.end_own(_logged_in(call), None)
+    session = _logged_in(call)
+    await call.services.identity.sessions_of(session).end_own(session, None)
     return Reply(204)
 
 
 async def end_one(call: Call) -> Reply:
-    await call.services.identity.sessions.end_own(_logged_in(call), call.path["session_id"])
+    session = _logged_in(call)
+    await call.services.identity.sessions_of(session).end_own(session, call.path["session_id"])
     return Reply(204)
 
 
@@ -140,7 +174,9 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
         "who": principal.name if principal else None,
         "role": role_of(scopes),
         "scopes": sorted(scopes),
-        "has_namespaces": principal is not None and _has_namespaces(call),
+        "has_namespaces": principal is not None
+        and not (session and session.is_of_namespace)
+        and _has_namespaces(call),
         "namespaces": sorted(_namespaces_of(principal)) if principal and principal.by_namespace else None,
         "method": method,
         "csrf_token": session.csrf_token if session else CSRF_TOKEN if method == "proxy" else None,

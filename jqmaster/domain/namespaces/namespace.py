@@ -14,6 +14,8 @@ STATES: Final[tuple[NamespaceState, ...]] = get_args(NamespaceState)
 DEFAULT: Final = "default"
 # The name of the store that `redis_url` sets.
 DEFAULT_STORE: Final = "default"
+# The paths of a namespace begin with this and its name.
+PATHS: Final = "/ns/"
 # The name of the fault that other namespaces are not served, for callers who may not know which.
 OTHER_NAMESPACES: Final = "other_namespaces"
 NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"

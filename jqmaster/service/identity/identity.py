@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jqmaster.clock import Clock, SharedRests
-from jqmaster.domain.identity.access import ConfiguredTokens
+from jqmaster.domain.identity.access import ConfiguredTokens, token_id_of
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.admins import AdminGuard
@@ -12,7 +12,7 @@ from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.logins import LoginService
 from jqmaster.service.identity.passwords import Passwords
 from jqmaster.service.identity.provider_logins import ProviderLogins, ProviderPolicy
-from jqmaster.service.identity.sessions import LoginPolicy, SessionService
+from jqmaster.service.identity.sessions import LoginPolicy, Session, SessionService
 from jqmaster.service.identity.tokens import TokenService
 from jqmaster.service.identity.users import UserService
 from jqmaster.store.identity.credentials import CredentialStore
@@ -25,8 +25,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnLogins:
+    """Logins by the own tokens of a namespace. Their sessions are in its store, and open it alone."""
+
+    directory: IdentityDirectory
+    logins: LoginService
+    sessions: SessionService
+
+    def knows(self, token: str) -> bool:
+        """Return whether the namespace has a token with this ID; whether it is valid, the login decides."""
+        token_id = token_id_of(token)
+        return token_id is not None and token_id in self.directory.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
-    """The services for the identity of callers."""
+    """The services for the identity of callers. `own`: None in the default namespace."""
 
     directory: IdentityDirectory
     passwords: Passwords
@@ -35,6 +49,11 @@ class Identity:
     sessions: SessionService
     logins: LoginService
     provider_logins: ProviderLogins | None = None
+    own: OwnLogins | None = None
+
+    def sessions_of(self, session: Session) -> SessionService:
+        """Return the sessions among which this one is."""
+        return self.own.sessions if self.own and session.is_of_namespace else self.sessions
 
     @classmethod
     def on(

@@ -8,10 +8,13 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
-from jqmaster.service.identity.identity import Identity
+from jqmaster.service.identity.identity import Identity, OwnLogins
+from jqmaster.service.identity.logins import LoginService
+from jqmaster.service.identity.sessions import LoginPolicy, SessionService
 from jqmaster.service.identity.tokens import TokenService
 from jqmaster.store.identity.credentials import CredentialStore, StoredUser
 from jqmaster.store.identity.logins import LoginStore
+from jqmaster.store.identity.sessions import SessionStore
 from jqmaster.store.link.shard import Shard
 
 
@@ -98,16 +101,37 @@ class NamespaceIdentity:
         is_exposed: bool,
         rests: SharedRests | None = None,
         stale_tokens_s: LiveValue[float],
+        policy: LiveValue[LoginPolicy],
     ) -> "NamespaceIdentity":
         """`configured`: the tokens of the settings, which are among those of the installation. `stale_tokens_s`: see
         `NamespaceCredentials`."""
-        store = CredentialStore(shard)
-        directory = IdentityDirectory(store, LoginStore(shard), clock, ConfiguredTokens(), rests=rests)
+        store, logins, sessions = CredentialStore(shard), LoginStore(shard), SessionStore(shard)
+        directory = IdentityDirectory(store, logins, clock, ConfiguredTokens(), rests=rests)
+        own = OwnLogins(
+            directory,
+            LoginService(
+                logins,
+                sessions,
+                directory=directory,
+                users=installation.users,
+                passwords=installation.passwords,
+                policy=policy,
+            ),
+            SessionService(
+                sessions,
+                directory,
+                installation.users,
+                ConfiguredTokens(),
+                policy,
+                group_roles=None,
+                is_of_namespace=True,
+            ),
+        )
         admins = NamespaceAdminGuard(
             store, directory, configured, installation=installation.directory, is_exposed=is_exposed
         )
         return cls(
             directory,
-            replace(installation, tokens=TokenService(store, directory, admins)),
+            replace(installation, tokens=TokenService(store, directory, admins), own=own),
             NamespaceCredentials(directory, installation.directory, stale_tokens_s),
         )

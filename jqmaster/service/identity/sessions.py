@@ -31,7 +31,8 @@ class LoginPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login that holds. `csrf_token` must come with whatever it changes."""
+    """A login that holds. `csrf_token` must come with whatever it changes. `is_of_namespace`: a namespace's own token
+    opened it, so it is good for that namespace only."""
 
     principal: Principal
     role: Role | None
@@ -39,6 +40,7 @@ class Session:
     csrf_token: str
     subject: str = ""
     digest: str = ""
+    is_of_namespace: bool = False
 
     @property
     def is_by_provider(self) -> bool:
@@ -58,8 +60,11 @@ class SessionService:
         policy: LiveValue[LoginPolicy],
         *,
         group_roles: GroupRoles | None,
+        is_of_namespace: bool = False,
     ) -> None:
-        """`group_roles`: the roles of people whom a login provider has named; None: there is no provider."""
+        """`group_roles`: the roles of people whom a login provider has named; None: there is no provider.
+        `is_of_namespace`: see `Session`."""
+        self._is_of_namespace = is_of_namespace
         self._store = store
         self._directory = directory
         self._users = users
@@ -101,6 +106,7 @@ class SessionService:
             csrf_token_of(secret),
             found.subject,
             session_digest(secret),
+            self._is_of_namespace,
         )
 
     async def own(self, session: Session) -> list[ListedSession]:
