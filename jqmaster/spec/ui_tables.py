@@ -39,10 +39,14 @@ def files() -> dict[Path, str]:
 
 
 def _states() -> str:
+    # In the order in which they first occur.
+    named = dict.fromkeys(action for facts in STATES.values() for action in facts.actions)
+    actions = " | ".join(json.dumps(action) for action in named)
     lines = [
         f"/** The states of a job, in the order in which they are shown. {_STATES_FROM} */",
         "",
-        "/** @typedef {{label: string, phase: string, actions: string[]}} StateFacts */",
+        f"/** @typedef {{{actions}}} Action An action of operators on jobs. */",
+        "/** @typedef {{label: string, phase: string, actions: Action[]}} StateFacts */",
         "",
         "/** @type {Record<string, StateFacts>} */",
         "export const STATES = {",
@@ -59,13 +63,13 @@ def _states() -> str:
         "};",
         "",
         "/** The ways in which a job can end, in the order of charts. */",
-        f"export const OUTCOMES = {json.dumps(OUTCOMES)};",
+        f"export const OUTCOMES = /** @type {{const}} */ ({json.dumps(OUTCOMES)});",
         "",
         "/** @param {string | undefined} state @param {string} phase `waiting`, `running` or `finished`. */",
         'export const isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;',
         "",
         "/** @param {string} state @param {string} action Whether a job in this state admits the action. */",
-        "export const admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;",
+        "export const admits = (state, action) => STATES[state]?.actions.some((one) => one === action) ?? false;",
     ]
     return "\n".join(lines) + "\n"
 
@@ -111,7 +115,10 @@ def _limit_kinds() -> str:
     lines = [
         f"/** The kinds of limits of a constraint. {_LIMITS_FROM} */",
         "",
-        '/** @typedef {{name: string, path: string[], min: number, unit: "count" | "seconds" | "instant" | "number" | "text"}} Figure A part of a limit that a form asks for. */',
+        "/**",
+        ' * @typedef {{name: string, path: string[], min: number, unit: "count" | "seconds" | "instant" | "number" | "text"}}',
+        " *   Figure A part of a limit that a form asks for.",
+        " */",
         "/** @typedef {{name: string, isPerValue: boolean, figures: Figure[], isOn: boolean}} LimitKind A kind without figures is a switch, on or off by default. */",
         "",
         "/** @type {LimitKind[]} */",

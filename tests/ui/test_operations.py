@@ -269,6 +269,25 @@ async def test_the_jobs_of_a_constraint_and_its_changes_are_told_in_words(screen
     assert (await api.call("DELETE", "/api/constraints/told"))[0] == 204
 
 
+async def test_a_matcher_without_a_list_of_conditions_has_no_rows(screens: Screens) -> None:
+    async with screens.open() as page:
+        found = await page.evaluate(
+            """async (texts) => {
+              const { ruleOf } = await import("./matching/rule_builder.js");
+              return texts.map(ruleOf);
+            }""",
+            [
+                '{"all": 5}',
+                '{"any": {"field": "name"}}',
+                "null",
+                "7",
+                '{"all": [{"field": "name", "op": "eq", "value": "a"}]}',
+            ],
+        )
+    row = {"field": "name", "op": "eq", "value": "a", "isNot": False}
+    assert found == [None, None, None, None, {"kind": "all", "rows": [row]}]
+
+
 async def test_the_audit_log_tells_filters_and_limits_in_words(screens: Screens, api: Api) -> None:
     mark = tag()
     document = {

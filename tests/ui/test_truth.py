@@ -65,13 +65,15 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
             ];
             const rising = Array.from({ length: 12 }, (_, n) => ({ backlog: 100 + 50 * n }));
             const steady = Array.from({ length: 12 }, (_, n) => ({ backlog: 500 + 40 * (n % 2) }));
+            // A minute without figures is no rise, neither to it nor from it.
+            const gap = [5, 1, 2, 3, 4, 5, 6, null, 3, 200].map((backlog) => ({ backlog }));
             const known = { workers: [], masters: [], constraints: [], points: [] };
             const masters = [
               { id: "m1", node_id: "vm-1", role: "leader", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
               { id: "m2", node_id: "vm-2", role: "follower", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
             ];
             return [lastingFaults({ ...known, workers, masters, points: rising }),
-                    lastingFaults({ ...known, points: steady })];
+                    [steady, gap].flatMap((points) => lastingFaults({ ...known, points }))];
         }""")
     (late, dead, replaced, gone, growing), none = found
     assert re.match(r"The leader vm-1 is late: last heard .* ago\.", late["text"])

@@ -1,9 +1,10 @@
-// Type-check the web UI against openapi/jqmaster.yaml: its files stand beside the types of the API's answers, and the
-// types of its libraries replace the vendored builds, which have none.
+// Type-check the web UI against openapi/jqmaster.yaml: its files stand beside the types of the API's answers, their
+// templates are JSX, and the types of its libraries replace the vendored builds, which have none.
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { withMarkup } from "./markup.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const build = join(here, "build");
@@ -19,8 +20,12 @@ const TYPES = {
   "hooks.d.ts": 'export * from "preact/hooks";\n',
   "htm.d.ts": 'export { default } from "htm";\n',
   "d3-dag.d.ts": 'export * from "d3-dag";\n',
-  "uplot.d.ts": "declare const uPlot: any;\nexport default uPlot;\n",
+  "uplot.d.ts": 'export { default } from "uplot";\n',
 };
+for (const name of readdirSync(join(build, "web"), { recursive: true })) {
+  const path = join(build, "web", name);
+  if (name.endsWith(".js")) writeFileSync(path, withMarkup(readFileSync(path, "utf8")));
+}
 for (const [name, text] of Object.entries(TYPES)) writeFileSync(join(vendor, name), text);
 const run = (tool, ...args) =>
   spawnSync(join(here, "node_modules/.bin", tool), args, { stdio: "inherit" }).status ?? 1;

@@ -12,6 +12,7 @@ from jqmaster.api.schemas import (
     AnyValue,
     Instant,
     JobId,
+    MatcherDocument,
     Request,
     Seconds,
     Timestamp,
@@ -40,15 +41,25 @@ from jqmaster.domain.matching.checks import MAX_TEXT
 _CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
 
 
-def _form(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+def _form(required: list[str], **properties: object) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
 
 
+_SCHEDULES: Final = [
+    _form(
+        ["every_minutes"],
+        every_minutes={"type": "integer", "minimum": 1, "maximum": MAX_EVERY_MINUTES},
+        offset={"type": "integer", "minimum": 0},
+    ),
+    _form(["hourly_at"], hourly_at={"type": "integer", "minimum": 0, "maximum": 59}),
+    _form(["daily_at"], daily_at=_CLOCK),
+    _form(
+        ["weekly_on", "at"],
+        weekly_on={"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(DAYS)}},
+        at=_CLOCK,
+    ),
+    _form(["cron"], cron={"type": "string", "minLength": 1, "maxLength": MAX_CRON}),
+]
 Schedule = Annotated[
     Any,
     WithJsonSchema(
@@ -57,28 +68,11 @@ Schedule = Annotated[
             "later. All other forms are local times of `time_zone`. A time that a clock change skips fires at the "
             "first instant after the gap; one that occurs twice fires once, the first time. `cron` has five fields, "
             "with names, `L` and `#`, or is `@daily` and the like.",
-            "oneOf": [
-                _form(
-                    ["every_minutes"],
-                    every_minutes={"type": "integer", "minimum": 1, "maximum": MAX_EVERY_MINUTES},
-                    offset={"type": "integer", "minimum": 0},
-                ),
-                _form(["hourly_at"], hourly_at={"type": "integer", "minimum": 0, "maximum": 59}),
-                _form(["daily_at"], daily_at=_CLOCK),
-                _form(
-                    ["weekly_on", "at"],
-                    weekly_on={
-                        "type": "array",
-                        "minItems": 1,
-                        "items": {"type": "string", "enum": list(DAYS)},
-                    },
-                    at=_CLOCK,
-                ),
-                _form(["cron"], cron={"type": "string", "minLength": 1, "maxLength": MAX_CRON}),
-            ],
+            "oneOf": [{**form, "additionalProperties": False} for form in _SCHEDULES],
         }
     ),
 ]
+ScheduleView = Annotated[Any, WithJsonSchema({"oneOf": _SCHEDULES})]
 AnyArgument = Annotated[
     Any, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
 ]
@@ -141,11 +135,14 @@ EventMatcher = Annotated[
 ]
 
 
+DaysRule = Literal["skip_holidays", "only_holidays", "next_workday", "previous_workday"]
+
+
 class DaysRequest(Request):
     """The rule of a definition for days off: the holidays and weekends of a calendar."""
 
     calendar: str = Field(max_length=100, description="Name of the calendar.", examples=["japan"])
-    rule: Literal["skip_holidays", "only_holidays", "next_workday", "previous_workday"] = Field(
+    rule: DaysRule = Field(
         description="skip_holidays: an instant on a day off is recorded as skipped. only_holidays: so is an instant on "
         "any other day. next_workday, previous_workday: an instant on a day off fires at the same local time of that "
         "workday, at most 92 days away; the schedule may be due 24 times a day at most.",
@@ -330,6 +327,29 @@ class RunView(Answer):
     )
 
 
+class DaysView(Answer):
+    """The rule of a definition for days off."""
+
+    calendar: str
+    rule: DaysRule
+
+
+class EventDebounceView(Answer):
+    """When the job of a debounced event starts."""
+
+    wait_s: float
+    max_s: float | None
+    key: str | None
+
+
+class CollectView(Answer):
+    """When the job of collected events starts."""
+
+    max: int
+    within_s: float
+    key: str | None
+
+
 class DefinitionView(Answer):
     """A definition."""
 
@@ -339,7 +359,7 @@ class DefinitionView(Answer):
     description: str
     reason: str = Field(description="Why it is paused.", json_schema_extra=SINCE)
     overlap: Overlap
-    schedule: dict[str, Any] | None = Field(description="Null for kind event.")
+    schedule: ScheduleView | None = Field(description="Null for kind event.")
     time_zone: str
     starts_at: Timestamp | None
     ends_at: Timestamp | None
@@ -347,12 +367,12 @@ class DefinitionView(Answer):
     skip_late_after_s: float
     catch_up: CatchUp
     max_catch_up: int
-    days: dict[str, Any] | None = Field(
+    days: DaysView | None = Field(
         description="Its calendar and the rule for days off. Null: all days are alike.",
         json_schema_extra=SINCE,
     )
     event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
-    matcher: dict[str, Any] | None = Field(
+    matcher: MatcherDocument | None = Field(
         description="If the caller may not see the content with which a constant is compared, the constant is hidden.",
         json_schema_extra=SINCE,
     )
@@ -360,8 +380,8 @@ class DefinitionView(Answer):
         description="The argument that events make. Null, too, if the caller may not see it (`argument_hidden`).",
         json_schema_extra=SINCE,
     )
-    debounce: dict[str, Any] | None = Field(json_schema_extra=SINCE)
-    collect: dict[str, Any] | None = Field(json_schema_extra=SINCE)
+    debounce: EventDebounceView | None = Field(json_schema_extra=SINCE)
+    collect: CollectView | None = Field(json_schema_extra=SINCE)
     job: DefinitionJobView
     next_due_at: Timestamp | None = Field(
         description="The next instant that starts a job, without those that its calendar leaves out. Null: it is never "

@@ -190,6 +190,15 @@ class JobTermsRequest(Request):
         }
 
 
+class RetryView(Answer):
+    """Backoff: the wait before the n-th retry is min(max_s, base_s · factor^(n−1)), with full jitter."""
+
+    base_s: float
+    factor: float
+    max_s: float
+    jitter: bool
+
+
 class JobTermsView(Answer):
     """The terms of a job that is enqueued later."""
 
@@ -197,7 +206,7 @@ class JobTermsView(Answer):
     max_retry: int
     keep_result: bool
     timeout: float
-    retry: dict[str, Any]
+    retry: RetryView
     rerun_lost: bool
     tags: list[str]
     headers: dict[str, str]

@@ -1,10 +1,10 @@
 """HTTP models of incidents and of marks for charts."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from jqmaster.api.schemas import SINCE, Answer, Count, Milliseconds, Request, Timestamp
+from jqmaster.api.schemas import SINCE, Answer, Count, MatcherDocument, Milliseconds, Request, Timestamp
 from jqmaster.domain.operations.timeline import LeaderCause, TimelineKind
 
 MAX_NOTE = 500
@@ -71,7 +71,7 @@ class MarkView(Answer):
     reason: str = Field(
         description="Reason of the pause or constraint. Empty if none was given, or the caller may not see it."
     )
-    matcher: Any = Field(
+    matcher: MatcherDocument | None = Field(
         description="The jobs that a pause is about, as a matcher. Null for other marks, and if the caller may not "
         "see it."
     )

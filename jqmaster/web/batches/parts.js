@@ -9,6 +9,8 @@ import { visible } from "../core/text.js";
 import { BacklogWhy } from "../jobs/backlog_why.js";
 import { Badge, Num, State, Text, nowMs } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["BatchWhy"]} Why */
+
 /** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
 /** @typedef {import("../../answers").Schemas["BatchReason"]} BatchReason */
 
@@ -27,7 +29,7 @@ export function useBatch(id) {
   useEffect(() => {
     if (!id) return undefined;
     const aborter = new AbortController();
-    const path = /** @type {"api/batches/{batch_id}"} */ (`api/batches/${encodeURIComponent(id)}`);
+    const path = /** @type {const} */ (`api/batches/${encodeURIComponent(id)}`);
     get(path, {}, aborter.signal).then(setBatch, () => {});
     return () => {
       aborter.abort();
@@ -56,9 +58,11 @@ export function BatchState({ batch }) {
  * @returns {[string, number][]} Its jobs by state; unfinished jobs are one entry if they are not counted by state.
  */
 export function countsOf({ counts }) {
-  const all = Object.keys(STATES).map((state) => [state, /** @type {any} */ (counts)[state]]);
-  const known = /** @type {[string, number][]} */ (all.filter(([, count]) => count > 0));
-  const isCounted = all.every(([, count]) => count !== null && count !== undefined);
+  const byState = /** @type {Record<string, number | null | undefined>} */ ({ ...counts });
+  const known = Object.keys(STATES).flatMap((state) =>
+    byState[state] ? [/** @type {[string, number]} */ ([state, byState[state]])] : [],
+  );
+  const isCounted = Object.keys(STATES).every((state) => typeof byState[state] === "number");
   return isCounted || !counts.unfinished ? known : [["unfinished", counts.unfinished], ...known];
 }
 
@@ -73,13 +77,21 @@ export function BatchStrip({ batch }) {
   const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
   const label = t("batches.over_of", { over: total - unfinished, total });
   // Jobs that wait or run are the track; finished jobs fill it.
-  return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>${ended.map(([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${(count / Math.max(1, total)) * 100}%` }}></i>`)}</span>`;
+  return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>
+      ${ended.map(
+        ([state, count]) =>
+          html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${(count / Math.max(1, total)) * 100}%` }}></i>`,
+      )}
+    </span>`;
 }
 
 /** @param {{batch: Batch}} props The share, for a row of a list. */
 export function BatchProgress({ batch }) {
   const { total, unfinished } = batch.counts;
-  return html`<span class="batch-progress"><${BatchStrip} batch=${batch} /><span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span></span>`;
+  return html`<span class="batch-progress">
+      <${BatchStrip} batch=${batch} />
+      <span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span>
+    </span>`;
 }
 
 /** @param {Batch} batch @param {BatchReason} reason Of `GET /api/batches/{id}/why`. @returns {string} */
@@ -120,11 +132,28 @@ export function Callbacks({ batch }) {
     const one = batch.callbacks[callback];
     return one ? [{ ...one, callback }] : [];
   });
-  return html`<section class="card" aria-labelledby="callbacks"><h2 id="callbacks">${t("batches.callbacks")}</h2>${
-    some.length === 0
-      ? html`<p class="muted">${t("batches.callbacks.none")}</p>`
-      : html`<dl class="facts">${some.map((one) => html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt><dd>${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge} kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>${tOr(`batches.callback.${one.state}`, visible(one.state))}<//></dd>`)}</dl>`
-  }</section>`;
+  return html`<section class="card" aria-labelledby="callbacks">
+      <h2 id="callbacks">${t("batches.callbacks")}</h2>${
+        some.length === 0
+          ? html`<p class="muted">${t("batches.callbacks.none")}</p>`
+          : html`<dl class="facts">
+              ${some.map(
+                (one) =>
+                  html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt>
+                    <dd>
+                      ${
+                        one.state === "enqueued"
+                          ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>`
+                          : html`<${Text} value=${one.name} max=${80} />`
+                      } <${Badge}
+                        kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>
+                        ${tOr(`batches.callback.${one.state}`, visible(one.state))}
+                      <//>
+                    </dd>`,
+              )}
+            </dl>`
+      }
+    </section>`;
 }
 
 /** @param {{batch: Batch}} props With which errors its jobs failed, the most usual first. */
@@ -143,20 +172,42 @@ function FailedWith({ batch }) {
     if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
   const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
-  return html`<ul class="plain">${most.map(([kind, count]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text} value=${kind} max=${300} /></li>`)}</ul>`;
+  return html`<ul class="plain">
+      ${most.map(
+        ([kind, count]) =>
+          html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text} value=${kind} max=${300} /></li>`,
+      )}
+    </ul>`;
 }
 
-/** @param {{batch: Batch, why: any}} props Why it is not complete, or why its on_success was not started. */
+/** @param {{batch: Batch, why: Why | null}} props Why it is not complete, or why its on_success was not started. */
 export function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 3_600_000;
-  return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
-    <ol class="verdicts">${why.reasons.map((/** @type {BatchReason} */ reason, /** @type {number} */ at) => html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
-    ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
-    ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
-    ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
-    ${
-      why.jobs.length > 0 &&
-      html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((/** @type {JobSummary} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`
-    }</section>`;
+  return html`<section class="card why" aria-labelledby="why">
+      <h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
+      <ol class="verdicts">
+        ${why.reasons.map(
+          (reason, at) =>
+            html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`,
+        )}
+      </ol>
+      ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
+      ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
+      ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
+      ${
+        why.jobs.length > 0 &&
+        html`<h3>${t("batches.why.oldest")}</h3>
+          <ul class="plain">
+            ${why.jobs.map(
+              (job) =>
+                html`<li key=${job.id}>
+                    <${State} state=${job.state} /> <a href=${href("job", { id: job.id })}>
+                      <${Text} value=${job.name} max=${60} />
+                    </a> <span class="id muted">…${job.id.slice(-10)}</span>
+                  </li>`,
+            )}
+          </ul>`
+      }
+    </section>`;
 }

@@ -454,7 +454,7 @@ var html = htm_default.bind(G);
 var Problem = class extends Error {
   /**
    * @param {number} status
-   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} body
+   * @param {ProblemBody} body
    */
   constructor(status2, body) {
     super(body.detail || body.title || `HTTP ${status2}`);
@@ -513,12 +513,19 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
     }
   }
   if (!response.ok) {
-    const problem = new Problem(response.status, parsed2 ?? {});
+    const problem = new Problem(
+      response.status,
+      /** @type {ProblemBody | null} */
+      parsed2 ?? {}
+    );
     if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
   heard2?.(response);
-  return parsed2;
+  return (
+    /** @type {Answer<Path, Lowercase<Verb>>} */
+    parsed2
+  );
 }
 var get = (path, query, signal) => call("GET", path, { ...query && { query }, ...signal && { signal } });
 var post = (path, body) => call("POST", path, body === void 0 ? {} : { body });
@@ -526,33 +533,28 @@ var patch = (path, body) => call("PATCH", path, { body });
 var put = (path, body, headers) => call("PUT", path, { body, ...headers && { headers } });
 var del = (path) => call("DELETE", path);
 function begunCall() {
-  const begun2 = (
-    /** @type {any} */
-    globalThis.jqmasterSession
+  const page = (
+    /** @type {{jqmasterSession?: Promise<Response>}} */
+    globalThis
   );
-  delete /** @type {any} */
-  globalThis.jqmasterSession;
+  const begun2 = page.jqmasterSession;
+  delete page.jqmasterSession;
   return begun2?.then(
     async (response) => {
       if (!response.ok) throw new Problem(response.status, {});
-      return parseExact(await response.text());
+      return (
+        /** @type {Session} */
+        parseExact(await response.text())
+      );
     },
     () => Promise.reject(new Problem(0, { title: "No answer", code: "no_answer" }))
   );
 }
 async function fetchSession() {
-  session = await (begunCall() ?? call("GET", "api/session"));
-  return (
-    /** @type {Session} */
-    session
-  );
+  return session = await (begunCall() ?? call("GET", "api/session"));
 }
 async function logIn(credentials) {
-  session = await call("POST", "api/session", { body: credentials });
-  return (
-    /** @type {Session} */
-    session
-  );
+  return session = await call("POST", "api/session", { body: credentials });
 }
 async function logOut() {
   const answer = await call("DELETE", "api/session");
@@ -614,7 +616,10 @@ function pref(name, fallback) {
     }
     values.set(name, value);
   }
-  return values.get(name) ?? fallback;
+  return (
+    /** @type {Preference<Of> | null} */
+    values.get(name) ?? fallback
+  );
 }
 function setPref(name, value) {
   values.set(name, value);
@@ -623,7 +628,7 @@ function setPref(name, value) {
     else localStorage.setItem(PREFIX + name, typeof value === "string" ? value : JSON.stringify(value));
   } catch {
   }
-  for (const listener of listeners.get(name) ?? []) listener(value);
+  for (const listener of listeners.get(name) ?? []) listener();
 }
 function usePref(name, fallback) {
   const [, redraw] = E2(0);
@@ -638,10 +643,11 @@ function usePref(name, fallback) {
 
 // core/i18n.js
 var LANGUAGES = { en: "English", ja: "日本語" };
+var isLanguage = (code) => code !== null && Object.hasOwn(LANGUAGES, code);
 var loaded = {};
 function language() {
   const chosen = pref("language", null);
-  if (chosen in LANGUAGES) return chosen;
+  if (isLanguage(chosen)) return chosen;
   return (navigator.languages ?? [navigator.language]).some((tag) => tag.startsWith("ja")) ? "ja" : "en";
 }
 async function load(code) {
@@ -771,7 +777,7 @@ var RETRY_MS = [500, 1e3, 2e3, 4e3];
 var PING_MS = 15e3;
 var SILENCE_MS = 2 * PING_MS + 5e3;
 var listeners3 = /* @__PURE__ */ new Map();
-var latest = /* @__PURE__ */ new Map();
+var latest = {};
 var source = null;
 var status = "off";
 var failures = 0;
@@ -789,7 +795,7 @@ function stop() {
   isStarted = false;
   wasStopped = true;
   close();
-  latest.clear();
+  latest = {};
   forget();
   setStatus("off");
 }
@@ -805,12 +811,16 @@ function useLiveStatus() {
   return value;
 }
 function useLatest(event) {
-  const [value, setValue] = E2(latest.get(event) ?? null);
-  W2(() => listen(event, setValue), [event]);
+  const [value, setValue] = E2(
+    /** @type {LiveData[Event] | null} */
+    latest[event] ?? null
+  );
+  W2(() => listen(event, (data) => setValue(() => data)), [event]);
   return value;
 }
 function pushedOr(event, load4) {
-  if (latest.has(event)) return Promise.resolve(latest.get(event));
+  const known2 = latest[event];
+  if (known2 !== void 0) return Promise.resolve(known2);
   return new Promise((resolve, reject) => {
     const end = listen(event, (data) => {
       clearTimeout(late);
@@ -825,7 +835,7 @@ function pushedOr(event, load4) {
 }
 function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
   const [state, setState] = E2(
-    /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */
+    /** @type {{data: T | null, problem: Problem | null, isLoading: boolean}} */
     {
       data: null,
       problem: null,
@@ -907,11 +917,7 @@ function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     };
     setState((old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();
-    const ends = events.map((event) => listen(
-      /** @type {string} */
-      event,
-      soon
-    ));
+    const ends = events.map((event) => listen(event, soon));
     ends.push(
       listen("resumed", () => {
         lastMs = 0;
@@ -973,7 +979,7 @@ function connect() {
       } catch {
         return;
       }
-      latest.set(event, data);
+      latest = { ...latest, [event]: data };
       tell(event, data);
     });
   }
@@ -1008,7 +1014,11 @@ function setStatus(value) {
   tell("status", value);
 }
 function tell(event, data) {
-  for (const listener of [...listeners3.get(event) ?? []]) listener(data);
+  const all = (
+    /** @type {Set<(data: Told[Event]) => void> | undefined} */
+    listeners3.get(event)
+  );
+  for (const listener of [...all ?? []]) listener(data);
 }
 document.addEventListener("visibilitychange", () => {
   if (!isStarted) return;
@@ -1148,7 +1158,9 @@ function localText(ms4) {
   if (Number.isNaN(date.getTime())) return "?";
   const two2 = (part) => String(part).padStart(2, "0");
   const zone = zoneFormat.formatToParts(date).find((part) => part.type === "timeZoneName");
-  return `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())} ${two2(date.getHours())}:${two2(date.getMinutes())}:${two2(date.getSeconds())} ${zone?.value ?? ""}`;
+  const day = `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())}`;
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two2).join(":");
+  return `${day} ${clock} ${zone?.value ?? ""}`;
 }
 var instantText = (ms4, mode) => mode === "utc" ? utcText(ms4) : localText(ms4);
 function instantParts(ms4, mode) {
@@ -1178,7 +1190,9 @@ function Time({ at: at2, isNext = false, isPast = false }) {
   if (Number.isNaN(ms4)) return html`<${Text} value=${at2} />`;
   const relative = isNext && ms4 < nowMs() ? t("time.now") : relativeText(ms4);
   const shown2 = mode === "relative" ? relative : instantText(ms4, mode);
-  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms4), utcText(ms4)].join(" · ")}>${shown2}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms4)}</span>`}</time>`;
+  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms4), utcText(ms4)].join(" · ")}>
+      ${shown2}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms4)}</span>`}
+    </time>`;
 }
 function Id({ id, href: href2 }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
@@ -1193,7 +1207,11 @@ function Badge({ kind = "info", children }) {
 
 // ui/controls.js
 function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
-  return html`<button type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : void 0} ...${rest}>${children}${opensDialog && "…"}</button>`;
+  return html`<button
+      type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : void 0}
+      ...${rest}>
+      ${children}${opensDialog && "…"}
+    </button>`;
 }
 function Copy({ text, label, kind = "" }) {
   const [state, setState] = E2("");
@@ -1208,7 +1226,9 @@ function Copy({ text, label, kind = "" }) {
     setTimeout(() => setState(""), 1500);
   };
   const said = state === "done" ? t("copy.done") : state === "failed" ? t("copy.failed") : "";
-  return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span></button>`;
+  return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>
+      ${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span>
+    </button>`;
 }
 function CopyMenu({ children }) {
   return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
@@ -1237,12 +1257,15 @@ function ErrorBox({ problem, onRetry }) {
   const others = untold(problem);
   const { shownAsOfMs } = problem;
   return html`<div class=${`error-box ${shownAsOfMs === null ? "" : "over-old"}`} role="alert">
-    <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
-    ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
-    ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
-    ${shownAsOfMs !== null && html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`}
-    ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
-  </div>`;
+      <p>
+        <strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>
+        ${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}
+      </p>
+      ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
+      ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
+      ${shownAsOfMs !== null && html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`}
+      ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
+    </div>`;
 }
 function Empty({ title: title2, children, curl: curl2 }) {
   return html`<div class="empty"><p class="empty-title">${title2}</p>${children && html`<div>${children}</div>`}
@@ -1260,10 +1283,20 @@ function Loading({ isLoading = true }) {
   return isLoading ? html`<p class="loading" role="status">${t("loading")}</p>` : null;
 }
 function Tabs({ label, tabs, current }) {
-  return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map(
+  return html`<nav class="tabs" aria-label=${label}>
+      <ul>
+        ${tabs.map(
     (tab) => html`<li key=${tab.key}>
-    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : void 0}>${tab.label}${tab.count !== void 0 && html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`}</a></li>`
-  )}</ul></nav>`;
+              <a
+                href=${tab.href} class=${tab.kind ?? ""}
+                aria-current=${tab.key === current ? "page" : void 0}>
+                ${tab.label}
+                ${tab.count !== void 0 && html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`}
+              </a>
+            </li>`
+  )}
+      </ul>
+    </nav>`;
 }
 function Pager({ hasNext, hasBefore = false, onNext, onFirst, isLoading = false }) {
   if (!hasNext && !hasBefore) return null;
@@ -1273,8 +1306,11 @@ function Pager({ hasNext, hasBefore = false, onNext, onFirst, isLoading = false 
 }
 function Bar({ value, of: of2, label, kind = "info" }) {
   const share = of2 > 0 ? Math.min(1, value / of2) : 0;
-  return html`<span class=${`bar bar-${kind}`} role="img" aria-label=${`${label}: ${number(value)} / ${number(of2)}`} title=${`${number(value)} / ${number(of2)}`}>
-    <span style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>`;
+  return html`<span
+      class=${`bar bar-${kind}`} role="img" aria-label=${`${label}: ${number(value)} / ${number(of2)}`}
+      title=${`${number(value)} / ${number(of2)}`}>
+      <span style=${{ width: `${(share * 100).toFixed(1)}%` }}></span>
+    </span>`;
 }
 
 // ui/icons.js
@@ -1317,7 +1353,11 @@ function Icon({ name }) {
   if (!path) return null;
   return html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false"><path d=${path} /></svg>`;
 }
-var Logo = () => html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false"><rect width="32" height="32" rx="7" fill="#1d5fd0" /><path d="M8 10h16M8 16h11M8 22h6" stroke="#fff" stroke-width="3" stroke-linecap="round" /><circle cx="23" cy="20" r="4" fill="#7ee0a6" /></svg>`;
+var Logo = () => html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="7" fill="#1d5fd0" />
+      <path d="M8 10h16M8 16h11M8 22h6" stroke="#fff" stroke-width="3" stroke-linecap="round" />
+      <circle cx="23" cy="20" r="4" fill="#7ee0a6" />
+    </svg>`;
 
 // ui/dialogs.js
 function Dialog({ title: title2, onClose, children, isWide = false }) {
@@ -1333,16 +1373,23 @@ function Dialog({ title: title2, onClose, children, isWide = false }) {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
-  return html`<dialog ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id}
-      onCancel=${(e2) => {
+  return html`<dialog
+      ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id} onCancel=${(e2) => {
     e2.preventDefault();
     onClose();
-  }}
-      onMouseDown=${(e2) => {
+  }} onMouseDown=${(e2) => {
     if (e2.target === ref.current) onClose();
   }}>
-    <div class="dialog"><header><h2 id=${id}>${title2}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}><${Icon} name="close" /></button></header>
-    ${children}</div></dialog>`;
+      <div class="dialog">
+        <header>
+          <h2 id=${id}>${title2}</h2>
+          <button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}>
+            <${Icon} name="close" />
+          </button>
+        </header>
+        ${children}
+      </div>
+    </dialog>`;
 }
 var TOAST_MS = 6e3;
 var UNDO_MS = 15e3;
@@ -1366,12 +1413,22 @@ function ConfirmCount({
   const isPossible = isReady && isTyped && !isBusy && (count2 > 0 || isAlways);
   const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title2} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
-    ${children}
-    ${count2 > TYPED_FROM && html`<label class="field">${t("confirm.type", { count: count2 })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
-    <${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}<//></footer>
-  <//>`;
+      <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
+      ${children}
+      ${count2 > TYPED_FROM && html`<label class="field">
+            ${t("confirm.type", { count: count2 })}
+            <input
+              name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed}
+              onInput=${(e2) => setTyped(e2.target.value)} />
+          </label>`}
+      <${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//>
+        <${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>
+          ${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}
+        <//>
+      </footer>
+    <//>`;
 }
 function useConfirmation(onConfirm, onClose) {
   const [problem, setProblem] = E2(
@@ -1395,7 +1452,13 @@ function useConfirmation(onConfirm, onClose) {
 }
 function Sure({ title: title2, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
-  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//></footer><//>`;
+  return html`<${Dialog} title=${title2} onClose=${onClose}>
+      ${children}<${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//>
+      </footer>
+    <//>`;
 }
 var toasters = /* @__PURE__ */ new Set();
 var toastId = 0;
@@ -1554,7 +1617,11 @@ function FormMore({ form, names, problem, label, children }) {
   W2(() => {
     if (hasValue || hasProblem) setOpen(true);
   }, [hasValue, hasProblem]);
-  return html`<details class="more" open=${isOpen2} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
+  return html`<details
+      class="more" open=${isOpen2}
+      onToggle=${(event) => setOpen(event.currentTarget.open)}>
+      <summary>${label}</summary><div class="stack">${children}</div>
+    </details>`;
 }
 function FormField({
   form,
@@ -1582,7 +1649,7 @@ var WATCHED_MS = 6e4;
 var POLL_MS = 2e3;
 function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
   const [dry, setDry] = E2(
-    /** @type {any} */
+    /** @type {JobActionPreview & {of: string} | null} */
     null
   );
   const [problem, setProblem] = E2(
@@ -1603,12 +1670,15 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 },
     ...atMost !== null && { at_most: atMost }
   });
-  const ask3 = () => post("api/jobs/actions", {
-    action,
-    ...target,
-    ...hasPriority && { priority: Number(priority) },
-    dry_run: true
-  });
+  const ask3 = () => (
+    /** @type {Promise<JobActionPreview>} */
+    post("api/jobs/actions", {
+      action,
+      ...target,
+      ...hasPriority && { priority: Number(priority) },
+      dry_run: true
+    })
+  );
   W2(() => {
     if (hasPriority && !isPriority) return void 0;
     let isOver = false;
@@ -1629,10 +1699,15 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     };
   }, [counted2]);
   if (!dry) {
-    return html`<${Dialog} title=${title2} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+    return html`<${Dialog} title=${title2} onClose=${onClose}>
+        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
+        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
+      <//>`;
   }
-  return html`<${ConfirmCount} title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted2} onClose=${onClose}
-      onConfirm=${async () => {
+  return html`<${ConfirmCount}
+      title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
+      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted2}
+      onClose=${onClose} onConfirm=${async () => {
     const again = isRecounted ? await ask3() : dry;
     if (again.count !== dry.count) {
       setDry({ ...again, of: counted2 });
@@ -1644,14 +1719,35 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
     onBegun();
   }}>
-    <p>${t(`action.${action}.text`)}</p>
-    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
-    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
-    <div class="form-grid">
-      ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
-      ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
-      ${action === "retry" && dry.count > 1 && html`<${FormField} form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")} hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
-    </div><//>`;
+      <p>${t(`action.${action}.text`)}</p>
+      ${"filter" in target && html`<p class="muted">
+            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
+    ([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `
+  )}
+          </p>`}
+      ${dry.examples?.length > 0 && html`<ul class="plain examples">
+            ${dry.examples.slice(0, 5).map(
+    (job) => html`<li key=${job.id}>
+                      <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
+                        class="muted">
+                        <${Time} at=${job.created_at} />
+                      </span>
+                    </li>`
+  )}
+            ${dry.count > dry.examples.length && html`<li class="muted">…</li>`}
+          </ul>`}
+      <div class="form-grid">
+        ${hasPriority && html`<${FormField}
+              form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+              hint=${t("job.priority.hint")} type="number" step="1" />`}
+        ${dry.count > 100 && html`<${FormField}
+              form=${form} name="rate" path="rate_per_s" label=${t("action.rate")}
+              hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
+        ${action === "retry" && dry.count > 1 && html`<${FormField}
+              form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
+              hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
+      </div>
+    <//>`;
 }
 var begun = /* @__PURE__ */ new Set();
 function useActionEnds(onEnd) {
@@ -1666,7 +1762,7 @@ function useActionEnds(onEnd) {
 }
 function ActionsUnderWay({ mayOperate }) {
   const [all, setAll] = E2(
-    /** @type {Record<string, any>} */
+    /** @type {Record<string, JobAction>} */
     {}
   );
   const [hidden, setHidden] = E2(
@@ -1701,17 +1797,34 @@ function ActionsUnderWay({ mayOperate }) {
   const shown2 = Object.values(all).filter(
     (action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS)
   ).sort((a2, b2) => b2.created_at.localeCompare(a2.created_at));
-  return html`<div class="under-way" role="status" aria-live="polite">${shown2.map((action) => {
+  return html`<div class="under-way" role="status" aria-live="polite">
+      ${shown2.map((action) => {
     const isRunning = action.state === "running";
     const most = action.matched ?? action.ids_count ?? action.looked_at;
     return html`<div key=${action.id} class="card action">
-      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>${tOr(`action.state.${action.state}`, visible(action.state))}<//>
-      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
-      <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
-      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
-      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
-      ${isRunning && mayOperate ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>` : !isRunning && html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(/* @__PURE__ */ new Set([...hidden, action.id]))}>✕</button>`}</div>`;
-  })}</div>`;
+            <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
+              ${tOr(`action.state.${action.state}`, visible(action.state))}
+            <//>
+            <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+            <span>
+              ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
+              ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
+              ${action.failed_again !== null && action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}
+            </span>
+            ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
+            ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+            ${isRunning && mayOperate ? html`<${Button}
+                    class="small"
+                    onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
+                    ${t("action.stop")}
+                  <//>` : !isRunning && html`<button
+                      type="button" class="icon-button" aria-label=${t("close")}
+                      onClick=${() => setHidden(/* @__PURE__ */ new Set([...hidden, action.id]))}>
+                      ✕
+                    </button>`}
+          </div>`;
+  })}
+    </div>`;
 }
 
 // operations/runbooks.js
@@ -1744,7 +1857,9 @@ var RUNBOOKS = {
 
 // operations/runbook_link.js
 function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
+  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer">
+      <span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span>
+    </a>`;
 }
 
 // shell/freshness_line.js
@@ -1772,7 +1887,13 @@ function FreshnessLine() {
   const isLost = useLasting(useLiveStatus() === "lost");
   const [mode] = usePref("times", "relative");
   const since = asOf2 ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf2), mode) })}` : "";
-  return html`<div role="status" aria-live="polite">${fault2 ? html`<p class="banner bad"><${Badge} kind="bad">${t("fault.bad")}<//> <span>${t("fresh.store")}${since} <span class="muted">${visible(fault2.detail)}</span></span> <${RunbookLink} code=${STORE_AWAY.code} /></p>` : isLost ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>` : isOld && (ageMs ?? 0) > SILENT_MS && liveStatus() === "live" && html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`}</div>`;
+  return html`<div role="status" aria-live="polite">
+      ${fault2 ? html`<p class="banner bad">
+              <${Badge} kind="bad">${t("fault.bad")}<//> <span>
+                ${t("fresh.store")}${since} <span class="muted">${visible(fault2.detail)}</span>
+              </span> <${RunbookLink} code=${STORE_AWAY.code} />
+            </p>` : isLost ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>` : isOld && (ageMs ?? 0) > SILENT_MS && liveStatus() === "live" && html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`}
+    </div>`;
 }
 function useLasting(is2) {
   const [isLasting, setLasting] = E2(false);
@@ -1912,7 +2033,11 @@ function Switcher({ onOpen }) {
   const name = visible(namespace || DEFAULT);
   if (!hasOthers)
     return namespace ? html`<span class="namespace" title=${t("namespaces.one")}>${name}</span>` : null;
-  return html`<button type="button" class="button small namespace" aria-haspopup="dialog" aria-label=${t("namespaces.switch.now", { name })} title=${t("namespaces.switch")} onClick=${open}>${name} ▾</button>`;
+  return html`<button
+      type="button" class="button small namespace" aria-haspopup="dialog"
+      aria-label=${t("namespaces.switch.now", { name })} title=${t("namespaces.switch")} onClick=${open}>
+      ${name} ▾
+    </button>`;
 }
 var pageElsewhere = (page) => page === null || page === "login" || isOfInstallation(page) ? "#/overview" : `#/${page === "job" ? "jobs" : page}`;
 function NamespaceChoice({ page, onClose }) {
@@ -1927,13 +2052,28 @@ ${title2}`.toLowerCase().includes(wanted));
     event.preventDefault();
     if (first) location.assign(addressIn(first.name));
   };
-  return html`<${Dialog} title=${t("namespaces.switch")} onClose=${onClose}><form class="stack" onSubmit=${submit}>
-    <input type="search" name="namespace" autofocus aria-label=${t("namespaces.find")} placeholder=${t("namespaces.find")} maxlength="100" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)} />
-    <ul class="switcher" aria-label=${t("nav.namespaces")}>${found.map(
-    ({ name, title: title2, state }) => html`<li key=${name}><a href=${addressIn(name)} aria-current=${name === (namespace || DEFAULT) ? "true" : void 0} onClick=${onClose}>${visible(name)}</a> <span class="muted">${visible(title2)}</span> ${state !== "open" && html`<${Badge} kind="off">${t(`namespaces.state.${state}`)}<//>`}</li>`
-  )}</ul>
-    ${found.length === 0 && html`<p class="muted" role="status">${t("namespaces.find.none")}</p>`}
-    <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p></form><//>`;
+  return html`<${Dialog} title=${t("namespaces.switch")} onClose=${onClose}>
+      <form class="stack" onSubmit=${submit}>
+        <input
+          type="search" name="namespace" autofocus aria-label=${t("namespaces.find")}
+          placeholder=${t("namespaces.find")} maxlength="100" autocomplete="off" autocapitalize="none"
+          spellcheck=${false} value=${text}
+          onInput=${(event) => setText(event.target.value)} />
+        <ul class="switcher" aria-label=${t("nav.namespaces")}>
+          ${found.map(
+    ({ name, title: title2, state }) => html`<li key=${name}>
+                  <a
+                    href=${addressIn(name)}
+                    aria-current=${name === (namespace || DEFAULT) ? "true" : void 0} onClick=${onClose}>
+                    ${visible(name)}
+                  </a> <span class="muted">${visible(title2)}</span> ${state !== "open" && html`<${Badge} kind="off">${t(`namespaces.state.${state}`)}<//>`}
+                </li>`
+  )}
+        </ul>
+        ${found.length === 0 && html`<p class="muted" role="status">${t("namespaces.find.none")}</p>`}
+        <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p>
+      </form>
+    <//>`;
 }
 
 // core/states.js
@@ -1994,9 +2134,12 @@ var STATES = {
     actions: ["retry", "delete"]
   }
 };
-var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
+var OUTCOMES = (
+  /** @type {const} */
+  ["succeeded", "discarded", "failed", "canceled", "skipped"]
+);
 var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
-var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
+var admits = (state, action) => STATES[state]?.actions.some((one) => one === action) ?? false;
 
 // definitions/schedules.js
 var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
@@ -2031,7 +2174,7 @@ function valuesOfSchedule(schedule) {
   if ("hourly_at" in schedule) return { ...BLANK, way: "hourly", minute: String(schedule.hourly_at) };
   if ("daily_at" in schedule) return { ...BLANK, way: "daily", time: schedule.daily_at };
   if ("weekly_on" in schedule) {
-    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
+    const days = DAYS.map((day) => [day, schedule.weekly_on.some((one) => one === day) ? "yes" : ""]);
     return { ...BLANK, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
   }
   const monthly = monthlyOf(schedule.cron);
@@ -2223,7 +2366,10 @@ var editedInstant = (text, opened2) => opened2 && text === inputOf(opened2) ? op
 // constraints/limits.js
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
-var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
+var at = (document2, path) => path.reduce((part, step) => (
+  /** @type {Limits | null | undefined} */
+  part?.[step]
+), document2);
 var inputFor = ({ unit, min }) => {
   if (unit === "instant") return { type: "datetime-local", step: "1", max: LATEST };
   if (unit === "text") return { type: "text", maxlength: "256", spellcheck: false };
@@ -2231,7 +2377,7 @@ var inputFor = ({ unit, min }) => {
 };
 var figureText = ({ unit, path }, document2) => {
   const value = at(document2, path);
-  return unit === "instant" ? inputOf(value) : String(value ?? "");
+  return unit === "instant" ? inputOf(String(value ?? "")) : String(value ?? "");
 };
 var figureValue = ({ unit }, text) => {
   if (unit === "text") return text.trim();
@@ -2254,7 +2400,12 @@ function limitsIn(form, kinds) {
         if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
         const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
-        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+        else
+          limits[name] = {
+            .../** @type {Limits | undefined} */
+            limits[name],
+            [figure.path[1] ?? ""]: value
+          };
       }
     }
   }
@@ -2262,22 +2413,22 @@ function limitsIn(form, kinds) {
 }
 function limitsOf(document2, kinds) {
   const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
-  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
+  return Object.fromEntries(given.map(({ name }) => [name, document2?.[name]]));
 }
 var IN_UNITS = ["concurrency", "rate"];
 function limitTexts(document2, unit = document2.weight?.unit) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
   ).map(({ name, figures }) => {
-    if (name === "weight") return weightText(document2.weight);
+    if (document2.weight && name === "weight") return weightText(document2.weight);
     const { count: count2, seconds, instant } = Object.fromEntries(
       figures.map(({ unit: unit2, path }) => [unit2, at(document2, path)])
     );
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
-      count: count2,
-      unit,
-      ...seconds && { duration: durationText(seconds * 1e3) },
-      ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
+      ...typeof count2 === "number" && { count: count2 },
+      ...unit && { unit },
+      ...typeof seconds === "number" && { duration: durationText(seconds * 1e3) },
+      ...typeof instant === "string" && { at: instantText(Date.parse(instant), pref("times", "relative")) }
     });
   });
 }
@@ -2292,19 +2443,23 @@ var MOST_VALUES = 20;
 function ruleOf(text) {
   let matcher;
   try {
-    matcher = parseExact(text);
+    matcher = /** @type {typeof matcher} */
+    parseExact(text);
   } catch {
     return null;
   }
   const kind = Array.isArray(matcher?.any) ? "any" : "all";
-  const members = matcher?.[kind] ?? [matcher];
-  const rows = members.map(rowOf);
+  const members = matcher?.[kind];
+  const rows = (Array.isArray(members) ? members : [matcher]).map(rowOf);
   return rows.every((row) => row !== null) ? { kind, rows } : null;
 }
 function rowOf(condition) {
   const isNot = Boolean(condition?.not);
-  const leaf = isNot ? condition.not : condition;
-  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  const leaf = (
+    /** @type {{field?: unknown, op?: unknown, value?: unknown} | null} */
+    isNot ? condition?.not : condition
+  );
+  if (typeof leaf?.field !== "string" || typeof leaf.op !== "string" || !OPS.includes(leaf.op)) return null;
   return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
 }
 var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
@@ -2334,7 +2489,12 @@ function RuleText({ matcher }) {
   const rule = ruleOf(toJson(matcher));
   const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
   if (rule === null) return json;
-  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}
+    <ul class="plain rule-text">
+      ${rule.rows.map(
+    (row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`
+  )}
+    </ul>
     <details><summary>JSON</summary>${json}</details>`;
 }
 function conditionRow(text) {
@@ -2367,26 +2527,77 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
   };
   const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
-    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
-    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
-    ${rule.rows.map((row, at2) => {
+      <datalist id=${`${id}-fields`}>
+        ${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}
+      </datalist>
+      ${rule.rows.length > 1 && html`<select
+            aria-label=${t("rule.kind")} value=${rule.kind}
+            onChange=${(e2) => change2({ ...rule, kind: e2.target.value === "any" ? "any" : "all" })}>
+            <option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option>
+          </select>`}
+      ${rule.rows.map((row, at2) => {
     const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
-        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place2) => place2 !== at2) })}>✕</button>`}</div>`;
+    return html`<div key=${at2} class="rule-row">
+            <input
+              aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.field}
+              onInput=${(e2) => put2(at2, { field: e2.target.value })} />
+            <select
+              aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`}
+              onChange=${(e2) => put2(at2, {
+      op: e2.target.value.replace("not ", ""),
+      isNot: e2.target.value.startsWith("not ")
+    })}>
+              ${["", "not "].flatMap(
+      (not) => OPS.map(
+        (op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`
+      )
+    )}
+            </select>
+            <input
+              aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.value}
+              onInput=${(e2) => put2(at2, { value: e2.target.value })} />
+            <datalist id=${`${id}-values-${at2}`}>
+              ${(suggestions.values.get(row.field) ?? []).map(
+      (value) => html`<option key=${value} value=${value} />`
+    )}
+            </datalist>
+            ${rule.rows.length > 1 && html`<button
+                  type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
+                  onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place2) => place2 !== at2) })}>
+                  ✕
+                </button>`}
+          </div>`;
   })}
-    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${hint}</p></div>`;
+      <div>
+        <${Button}
+          class="small" onClick=${() => change2({
+    ...rule,
+    rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }]
+  })}>
+          ${t("rule.add")}
+        <//>
+      </div>
+      <p class="muted small">${hint}</p>
+    </div>`;
 }
 function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
   const text = form.values["matcher"] ?? "";
   const [isJson, setJson] = E2(() => ruleOf(text) === null);
   const shown2 = problem ?? form.problem;
   const errors = fieldErrors(shown2, "matcher");
-  return html`<div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
-    ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown2} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${hint} text=${text} onText=${(next) => form.set({ matcher: next })} />${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`}</div>`;
+  return html`<div class="stack">
+      <div class="row" role="group" aria-label=${t("rule.mode")}>
+        <${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>
+          ${t("rule.builder")}
+        <//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//>
+      </div>
+      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown2} />` : html`<${RuleBuilder}
+              suggestions=${suggestions} hint=${hint} text=${text}
+              onText=${(next) => form.set({ matcher: next })} />
+            ${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`}
+    </div>`;
 }
 function useSuggestions(fields, read, deps) {
   const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
@@ -2491,14 +2702,17 @@ function wordsOf(key, value) {
   if (DATA.includes(key)) return toJson(value);
   if (typeof value === "number") return figureWords(key, value);
   if (Array.isArray(value)) {
-    if (key === "overrides") return value.map(overrideWords).join("; ") || t("none");
+    if (key === "overrides") return value.filter(isMap).map(overrideWords).join("; ") || t("none");
     return value.map((one) => wordsOf(key, one)).join(value.some(isMap) ? "; " : ", ") || t("none");
   }
   if (!isMap(value)) return toJson(value);
   if (key === "filter") return filterWords(value);
   if (key === "rate" && "limit" in value) return limitTexts({ rate: value }).join(", ");
   if (key === "matcher" || key === "when_matches") return ruleText(value) ?? toJson(value);
-  if (key === "schedule") return scheduleText(value);
+  if (key === "schedule") return scheduleText(
+    /** @type {Parameters<typeof scheduleText>[0]} */
+    value
+  );
   const members = Object.entries(value).filter(([, part]) => !isDefault(part));
   return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
 }
@@ -2519,7 +2733,12 @@ function BacklogWhy({ whose, class: more = "" }) {
     return html`<p class=${`backlog-why ${more}`} aria-hidden="true">${" "}</p>`;
   const head = t(data.is_exact ? "backlog.waits" : "backlog.waits.at_least", { count: data.ready });
   const part = data.examined < data.ready ? ` ${t("backlog.part", { count: data.examined })}` : "";
-  return html`<p class=${`backlog-why ${more}`}>${head}${part} ${causes.map((cause, at2) => html`<span key=${keyOf(cause)}>${at2 > 0 && t("backlog.and")}<a href=${addressOf2(cause)}>${causeText(cause)}</a></span>`)}</p>`;
+  return html`<p class=${`backlog-why ${more}`}>
+      ${head}
+      ${part} ${causes.map(
+    (cause, at2) => html`<span key=${keyOf(cause)}>${at2 > 0 && t("backlog.and")}<a href=${addressOf2(cause)}>${causeText(cause)}</a></span>`
+  )}
+    </p>`;
 }
 var keyOf = ({ code, constraint, key_value, kind }) => JSON.stringify([code, constraint, key_value, kind]);
 var addressOf2 = ({ constraint, job_id }) => constraint ? href("constraints", { name: constraint }) : href("job", { id: job_id });
@@ -2562,7 +2781,7 @@ function useBatch(id) {
     if (!id) return void 0;
     const aborter = new AbortController();
     const path = (
-      /** @type {"api/batches/{batch_id}"} */
+      /** @type {const} */
       `api/batches/${encodeURIComponent(id)}`
     );
     get(path, {}, aborter.signal).then(setBatch, () => {
@@ -2583,16 +2802,17 @@ function BatchState({ batch }) {
   return html`<${Badge} kind=${kind}>${t(`batches.state.${word}`)}<//>`;
 }
 function countsOf({ counts }) {
-  const all = Object.keys(STATES).map((state) => [
-    state,
-    /** @type {any} */
-    counts[state]
-  ]);
-  const known2 = (
-    /** @type {[string, number][]} */
-    all.filter(([, count2]) => count2 > 0)
+  const byState = (
+    /** @type {Record<string, number | null | undefined>} */
+    { ...counts }
   );
-  const isCounted = all.every(([, count2]) => count2 !== null && count2 !== void 0);
+  const known2 = Object.keys(STATES).flatMap(
+    (state) => byState[state] ? [
+      /** @type {[string, number]} */
+      [state, byState[state]]
+    ] : []
+  );
+  const isCounted = Object.keys(STATES).every((state) => typeof byState[state] === "number");
   return isCounted || !counts.unfinished ? known2 : [["unfinished", counts.unfinished], ...known2];
 }
 var shareOf = ({ counts }) => counts.total ? Math.floor((counts.total - counts.unfinished) / counts.total * 100) : 0;
@@ -2601,11 +2821,18 @@ function BatchStrip({ batch }) {
   const { total, unfinished } = batch.counts;
   const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
   const label = t("batches.over_of", { over: total - unfinished, total });
-  return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>${ended.map(([state, count2]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count2 / Math.max(1, total) * 100}%` }}></i>`)}</span>`;
+  return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>
+      ${ended.map(
+    ([state, count2]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count2 / Math.max(1, total) * 100}%` }}></i>`
+  )}
+    </span>`;
 }
 function BatchProgress({ batch }) {
   const { total, unfinished } = batch.counts;
-  return html`<span class="batch-progress"><${BatchStrip} batch=${batch} /><span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span></span>`;
+  return html`<span class="batch-progress">
+      <${BatchStrip} batch=${batch} />
+      <span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span>
+    </span>`;
 }
 function reasonText(batch, reason) {
   const { counts, batches } = batch;
@@ -2643,7 +2870,19 @@ function Callbacks({ batch }) {
     const one = batch.callbacks[callback];
     return one ? [{ ...one, callback }] : [];
   });
-  return html`<section class="card" aria-labelledby="callbacks"><h2 id="callbacks">${t("batches.callbacks")}</h2>${some.length === 0 ? html`<p class="muted">${t("batches.callbacks.none")}</p>` : html`<dl class="facts">${some.map((one) => html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt><dd>${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge} kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>${tOr(`batches.callback.${one.state}`, visible(one.state))}<//></dd>`)}</dl>`}</section>`;
+  return html`<section class="card" aria-labelledby="callbacks">
+      <h2 id="callbacks">${t("batches.callbacks")}</h2>${some.length === 0 ? html`<p class="muted">${t("batches.callbacks.none")}</p>` : html`<dl class="facts">
+              ${some.map(
+    (one) => html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt>
+                    <dd>
+                      ${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge}
+                        kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>
+                        ${tOr(`batches.callback.${one.state}`, visible(one.state))}
+                      <//>
+                    </dd>`
+  )}
+            </dl>`}
+    </section>`;
 }
 function FailedWith({ batch }) {
   const { data } = useResource(
@@ -2657,17 +2896,36 @@ function FailedWith({ batch }) {
     if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
   const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
-  return html`<ul class="plain">${most.map(([kind, count2]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text} value=${kind} max=${300} /></li>`)}</ul>`;
+  return html`<ul class="plain">
+      ${most.map(
+    ([kind, count2]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text} value=${kind} max=${300} /></li>`
+  )}
+    </ul>`;
 }
 function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 36e5;
-  return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
-    <ol class="verdicts">${why.reasons.map((reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
-    ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
-    ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
-    ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
-    ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
+  return html`<section class="card why" aria-labelledby="why">
+      <h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
+      <ol class="verdicts">
+        ${why.reasons.map(
+    (reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`
+  )}
+      </ol>
+      ${batch.counts.failed > 0 && html`<${FailedWith} batch=${batch} />`}
+      ${batch.counts.unfinished > 0 && html`<${BacklogWhy} whose=${{ batch: batch.id }} />`}
+      ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
+      ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3>
+          <ul class="plain">
+            ${why.jobs.map(
+    (job) => html`<li key=${job.id}>
+                    <${State} state=${job.state} /> <a href=${href("job", { id: job.id })}>
+                      <${Text} value=${job.name} max=${60} />
+                    </a> <span class="id muted">…${job.id.slice(-10)}</span>
+                  </li>`
+  )}
+          </ul>`}
+    </section>`;
 }
 
 // core/durations.js
@@ -2781,8 +3039,18 @@ function DurationField({ form, name, label, empty, path }) {
     time: clockText(end, pref("times", "relative")),
     duration: durationText(Math.round((end - nowMs()) / 1e3) * 1e3)
   });
-  return html`<${Field} label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem} path=${path ?? name}>${(attributes) => html`<input autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")} ...${attributes} ...${form.input(name)} />
-      <div class="suggested">${SUGGESTED_MS.map((ms4) => html`<button type="button" key=${ms4} class="button small" onClick=${() => form.set({ [name]: durationText(ms4) })}>${durationText(ms4)}</button>`)}</div>`}<//>`;
+  return html`<${Field}
+      label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem}
+      path=${path ?? name}>
+      ${(attributes) => html`<input
+            autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")}
+            ...${attributes} ...${form.input(name)} />
+          <div class="suggested">
+            ${SUGGESTED_MS.map(
+    (ms4) => html`<button type="button" key=${ms4} class="button small" onClick=${() => form.set({ [name]: durationText(ms4) })}>${durationText(ms4)}</button>`
+  )}
+          </div>`}
+    <//>`;
 }
 
 // ui/form_dialog.js
@@ -2857,18 +3125,53 @@ function FormDialog({
     unsaved.current = false;
     if (!staysOpen) onClose();
   };
-  return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
-    ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf7} />`}
-    <${ErrorBox} problem=${form.problem} />
-    ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
+  return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}>
+      <form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
+        ${children}
+        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf7} />`}
+        <${ErrorBox} problem=${form.problem} />
+        ${isAsking ? html`<footer role="alert">
+                <p>${t("form.discard.ask")}</p>
+                <${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//>
+                <${Button} kind="danger" onClick=${end}>${t("form.discard")}<//>
+              </footer>` : html`<footer>
+                ${more}<${Button} onClick=${close2}>${t("cancel")}<//>
+                <button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button>
+              </footer>`}
+      </form>
+    <//>`;
 }
 function Differences({ form, labelOf: labelOf7 }) {
   const id = J2();
-  const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
-  return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
-    <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf7(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+  const cell = (one, choice) => html`<td>
+        <label class="check">
+          <input
+            type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice}
+            onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} />
+        </label>
+      </td>`;
+  return html`<section class="conflict" role="alert" aria-labelledby=${id}>
+      <h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
+      <div class="table-box">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th>
+              <th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${form.differences.map(
+    (one) => html`<tr key=${one.name}>
+                    <th scope="row">${labelOf7(one.name)}</th>
+                    <td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}
+                    ${cell(one, "theirs")}
+                  </tr>`
+  )}
+          </tbody>
+        </table>
+      </div>
+    </section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -2880,7 +3183,11 @@ var endPause = (name, onDone) => attempt(() => del(`api/constraints/${encodeURIC
 function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
   const name = `${t("constraints.pause")}: ${what}`;
   const open = () => ask({ target, what, ...onDone && { onDone } });
-  return isIcon ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name} onClick=${open}><${Icon} name="pause" /></button>` : html`<${Button} opensDialog class=${more} aria-label=${name} onClick=${open}>${label ?? t("constraints.pause")}<//>`;
+  return isIcon ? html`<button
+        type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name}
+        onClick=${open}>
+        <${Icon} name="pause" />
+      </button>` : html`<${Button} opensDialog class=${more} aria-label=${name} onClick=${open}>${label ?? t("constraints.pause")}<//>`;
 }
 var ask = () => {
 };
@@ -2921,13 +3228,14 @@ function PauseDialog({ target, what, onClose, onDone }) {
 
 // definitions/dialogs.js
 var DAY_MS = 864e5;
-var pathOf = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
-var resumeDefinition = (name, onDone) => attempt(() => post(pathOf(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
-  onDone
+var pathOf = (name, act) => (
+  /** @type {const} */
+  `api/definitions/${encodeURIComponent(name)}/${act}`
 );
+var resumeDefinition = (name, onDone) => attempt(() => post(pathOf(name, "resume")), t("definitions.resumed", { name: visible(name) })).then(onDone);
 async function runDefinition(name, onDone) {
   let id = "";
-  const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "/run"))), "");
+  const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "run"))), "");
   if (!isDone) return;
   toast(
     t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
@@ -2962,12 +3270,26 @@ function RowActions({ one, onDone }) {
   const pause2 = `${t("constraints.pause")}: ${visible(name)}`;
   const resume = `${t("constraints.unpause")}: ${visible(name)}`;
   const run = `${t("definitions.run")}: ${visible(name)}`;
-  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause2} title=${pause2} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
+  return html`<span class="row-actions">
+      ${one.enabled ? html`<button
+              type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause2}
+              title=${pause2} onClick=${() => askAbout({ what: "pause", name, onDone })}>
+              <${Icon} name="pause" />
+            </button>` : html`<button
+              type="button" class="icon-button row-action" aria-label=${resume} title=${resume}
+              onClick=${() => resumeDefinition(name, onDone)}>
+              <${Icon} name="resume" />
+            </button>`}${one.kind === "time" && html`<button
+            type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run}
+            onClick=${() => askAbout({ what: "run", name, onDone })}>
+            <${Icon} name="run" />
+          </button>`}
+    </span>`;
 }
 function PauseDefinition({ name, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "" }));
   const save = async ({ reason }) => {
-    await post(pathOf(name, "/pause"), { reason });
+    await post(pathOf(name, "pause"), { reason });
     await onDone();
     const text = t("definitions.paused", { name: visible(name) });
     return { text, undo: () => resumeDefinition(name, onDone) };
@@ -2977,8 +3299,11 @@ function PauseDefinition({ name, onClose, onDone }) {
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" /><//>`;
 }
 function RunDefinition({ name, onClose, onDone }) {
-  return html`<${ConfirmCount} title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary" onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p><//>`;
+  return html`<${ConfirmCount}
+      title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary"
+      onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
+      <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p>
+    <//>`;
 }
 function DeleteDefinition({ name, onClose }) {
   const [problem, setProblem] = E2(
@@ -2987,7 +3312,7 @@ function DeleteDefinition({ name, onClose }) {
   );
   const act = async () => {
     try {
-      await del(pathOf(name));
+      await del(`api/definitions/${encodeURIComponent(name)}`);
       toast(t("definitions.deleted", { name: visible(name) }));
       onClose();
       go("definitions");
@@ -2996,8 +3321,13 @@ function DeleteDefinition({ name, onClose }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}><p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}>
+      <p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+      </footer>
+    <//>`;
 }
 function Backfill({ name, onClose, onDone }) {
   useZone();
@@ -3013,13 +3343,17 @@ function Backfill({ name, onClose, onDone }) {
   };
   const asked = JSON.stringify(range);
   const [counted2, setCounted] = E2(
-    /** @type {{of: string, found: any, problem: Problem | null}} */
-    { of: "", found: null, problem: null }
+    /** @type {{of: string, found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} */
+    {
+      of: "",
+      found: null,
+      problem: null
+    }
   );
   W2(() => {
     let isOver = false;
     const timer2 = setTimeout(() => {
-      post(pathOf(name, "/backfill"), { ...range, dry_run: true }).then(
+      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
         (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
         (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
       );
@@ -3038,20 +3372,40 @@ function Backfill({ name, onClose, onDone }) {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
     if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
-    const done = await post(pathOf(name, "/backfill"), {
+    const done = await post(pathOf(name, "backfill"), {
       ...range,
       ...forgotten > 0 && { also_forgotten: true }
     });
     await onDone();
-    return t("definitions.backfill.done", { count: done.started });
+    return t("definitions.backfill.done", { count: done.started ?? 0 });
   };
   const problem = form.problem ?? (isKnown ? counted2.problem : null);
-  return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
-    <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
-    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}</p>
-    ${forgotten > 0 && html`<p class="warning" role="note">${t("definitions.backfill.forgotten", { count: forgotten, until: instantText(Date.parse(found.forgotten_until), times) })}</p>
-      <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`}<//>`;
+  return html`<${FormDialog}
+      title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
+      <p><strong><${Text} value=${name} max=${100} /></strong></p>
+      <p class="muted">${t("definitions.backfill.text")}</p>
+      <div class="form-grid">
+        ${["from", "to"].map(
+    (part) => html`<${FormField}
+                key=${part} form=${form} name=${part} problem=${problem}
+                label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1"
+                max=${LATEST} />`
+  )}
+      </div>
+      <p role="status" class="confirm-count">
+        ${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}
+      </p>
+      ${forgotten > 0 && html`<p class="warning" role="note">
+            ${t("definitions.backfill.forgotten", {
+    count: forgotten,
+    until: instantText(Date.parse(found?.forgotten_until ?? ""), times)
+  })}
+          </p>
+          <${FormCheck} form=${form} name="also_forgotten">
+            <span>${t("definitions.backfill.also_forgotten")}</span>
+          <//>`}
+    <//>`;
 }
 
 // shell/palette_acts.js
@@ -3149,7 +3503,7 @@ async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
   const mayOperate = may(session2, "operate");
   if (page === "job") {
     const path = (
-      /** @type {"api/jobs/{job_id}"} */
+      /** @type {const} */
       `api/jobs/${encodeURIComponent(id)}`
     );
     const job = await get(path, {}, signal);
@@ -3172,7 +3526,7 @@ async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
   if (!mayOperate) return [];
   if (page === "batches") {
     const path = (
-      /** @type {"api/batches/{batch_id}"} */
+      /** @type {const} */
       `api/batches/${encodeURIComponent(id)}`
     );
     const { failed } = (await get(path, {}, signal)).counts;
@@ -3190,7 +3544,7 @@ async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
   }
   if (page === "workers") {
     const path = (
-      /** @type {"api/workers/{worker_id}"} */
+      /** @type {const} */
       `api/workers/${encodeURIComponent(id)}`
     );
     const worker = await get(path, {}, signal);
@@ -3199,7 +3553,7 @@ async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
   }
   if (page === "definitions") {
     const path = (
-      /** @type {"api/definitions/{definition_name}"} */
+      /** @type {const} */
       `api/definitions/${encodeURIComponent(id)}`
     );
     const definition = await get(path, {}, signal);
@@ -3416,14 +3770,27 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
     setAt(place2);
   };
   const title2 = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
-  return html`<${Dialog} title=${title2} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
-    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
-      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
-    <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
-    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
-    (command, place2) => html`<li key=${command.key} id=${`${id}-${place2}`} role="option" aria-selected=${String(place2 === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place2)}>
-        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`
-  )}</ul></div><//>`;
+  return html`<${Dialog} title=${title2} onClose=${onClose}>
+      <div class="palette" aria-busy=${String(isWaiting)}>
+        <input
+          type="search" name="command" autofocus role="combobox" aria-expanded="true"
+          aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`}
+          aria-label=${t("palette.hint")} placeholder=${t("palette.hint")} maxlength="200" autocomplete="off"
+          autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
+        <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
+        <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
+          ${commands.map(
+    (command, place2) => html`<li
+                key=${command.key} id=${`${id}-${place2}`} role="option"
+                aria-selected=${String(place2 === chosen)} onClick=${() => run(command)}
+                onPointerMove=${() => point(place2)}>
+                <span class="palette-kind">${command.kind}</span><span>${command.label}</span>
+                ${command.hint && html`<span class="muted small">${command.hint}</span>`}
+              </li>`
+  )}
+        </ul>
+      </div>
+    <//>`;
 }
 function useIndex(who) {
   const [index2, setIndex] = E2(() => knownIndex(who));
@@ -3540,7 +3907,7 @@ async function ask2(text, subject, signal) {
   };
 }
 var isName = (name, signal) => get(
-  /** @type {"api/names/{job_name}"} */
+  /** @type {const} */
   `api/names/${encodeURIComponent(name)}`,
   {},
   signal
@@ -3590,7 +3957,10 @@ function commandsOf(one, session2, onPause) {
   return commands;
 }
 async function drain(id) {
-  const path = `api/workers/${encodeURIComponent(id)}`;
+  const path = (
+    /** @type {const} */
+    `api/workers/${encodeURIComponent(id)}`
+  );
   if (await attempt(() => post(`${path}/drain`), ""))
     toast(t("workers.drained"), "ok", () => attempt(() => post(`${path}/resume`), t("workers.resumed")));
 }
@@ -5488,8 +5858,8 @@ var LAST_ALPHA = 0.14;
 var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 function drawMarks(plot, marks) {
   const { ctx, bbox, scales } = plot;
-  const { min, max } = scales.x;
-  if (min === null || max === null) return;
+  const { min, max } = scales["x"] ?? {};
+  if (typeof min !== "number" || typeof max !== "number") return;
   const styles = getComputedStyle(plot.root);
   ctx.save();
   ctx.setLineDash([4, 4]);
@@ -5519,9 +5889,14 @@ var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : m
 function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
   const hidden = marks.length - MOST_LISTED2;
-  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>${marks.slice(-MOST_LISTED2).reverse().map(
-    (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}><i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i><span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}</li>`
-  )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}</ul>`;
+  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
+      ${marks.slice(-MOST_LISTED2).reverse().map(
+    (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}>
+                <i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i>
+                <span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}
+              </li>`
+  )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}
+    </ul>`;
 }
 
 // ui/charts.js
@@ -5530,7 +5905,7 @@ var LEAST_POINTS = 5;
 var NO_MARKS = [];
 var clockIn = (textOf4) => (
   /**
-   * @param {any} _plot
+   * @param {UPlot} _plot
    * @param {number[]} ticks Unix seconds.
    * @param {number} _axis
    * @param {number} _space
@@ -5594,7 +5969,7 @@ function Chart({
     null
   );
   const plot = j(
-    /** @type {any} */
+    /** @type {UPlot | null} */
     null
   );
   const [theme] = usePref("theme", "auto");
@@ -5605,15 +5980,19 @@ function Chart({
     query.addEventListener("change", change2);
     return () => query.removeEventListener("change", change2);
   }, []);
-  const data = y(() => {
-    const earlier = before ? [before.values] : [];
-    if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-    const sums2 = xs.map(() => 0);
-    const stacked = series.map(
-      (one) => one.values.map((value2, i2) => sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0))
-    );
-    return [xs, ...stacked.reverse(), ...earlier];
-  }, [xs, series, isStacked, before]);
+  const data = y(
+    /** @returns {import("../vendor/uplot.js").default.AlignedData} */
+    () => {
+      const earlier = before ? [before.values] : [];
+      if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
+      const sums2 = xs.map(() => 0);
+      const stacked = series.map(
+        (one) => one.values.map((value2, i2) => sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0))
+      );
+      return [xs, ...stacked.reverse(), ...earlier];
+    },
+    [xs, series, isStacked, before]
+  );
   const latest2 = j(data);
   latest2.current = data;
   const drawn = j(marks);
@@ -5700,7 +6079,6 @@ function Chart({
           ]
         }
       },
-      /** @type {any} */
       latest2.current,
       element
     );
@@ -5751,11 +6129,33 @@ function Chart({
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index2], xs[index2 + 1] ?? (xs[index2] ?? 0) + 60);
-  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index2] === void 0 ? "" : instantText((xs[index2] ?? 0) * 1e3, times)}</span>
-      ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at2 !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
-    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index2] ?? 0) * 1e3, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
+  const figures = series.map((one) => `${one.label}: ${value(one)}`).join(", ");
+  const events = here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : "";
+  const inWords = `${label}. ${instantText((xs[index2] ?? 0) * 1e3, times)} ${figures}${events}`;
+  return html`<figure class="chart">
+      <figcaption class="legend">
+        <span class="legend-at">
+          ${xs[index2] === void 0 ? "" : instantText((xs[index2] ?? 0) * 1e3, times)}
+        </span>
+        ${all.map(
+    (one) => html`<button
+                type="button" key=${one.label} class="legend-item"
+                aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}>
+                <i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>
+                ${one.label} <b class="num">${value(one)}</b>
+              </button>`
+  )}
+        ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
+        ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}
+        ${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}
+        ${at2 !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}
+        ${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}
+      </figcaption>
+      <div
+        class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press}
+        aria-label=${inWords}></div>
+      ${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}
+    </figure>`;
 }
 function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, onRange }) {
   const last = xs.length - 1;
@@ -5836,7 +6236,15 @@ function comparedWith(history2, word, xs, valueOf3) {
   });
   return { label: t(`chart.before.${word}`), values: values2 };
 }
-var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : html`<nav class="spans" aria-label=${t("chart.compare")}>${["", ...Object.keys(PERIODS_S)].map((one) => html`<a key=${one} class="chip-link" href=${link(one)} aria-current=${one === word ? "true" : void 0}>${t(one ? `chart.before.${one}` : "chart.before.none")}</a>`)}</nav>`;
+var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : html`<nav class="spans" aria-label=${t("chart.compare")}>
+        ${["", ...Object.keys(PERIODS_S)].map(
+  (one) => html`<a
+                key=${one} class="chip-link" href=${link(one)}
+                aria-current=${one === word ? "true" : void 0}>
+                ${t(one ? `chart.before.${one}` : "chart.before.none")}
+              </a>`
+)}
+      </nav>`;
 
 // ui/sparkline.js
 var WIDTH = 5;
@@ -5845,12 +6253,14 @@ var HEIGHT = 28;
 function Sparkline({ values: values2, label }) {
   const most = Math.max(1, ...values2);
   const width = values2.length * (WIDTH + GAP) - GAP;
-  return html`<svg class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}><title>${label}</title>${values2.map(
-    (value, at2) => {
-      const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
-      return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
-    }
-  )}</svg>`;
+  return html`<svg
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      viewBox=${`0 0 ${width} ${HEIGHT}`}>
+      <title>${label}</title>${values2.map((value, at2) => {
+    const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
+    return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
+  })}
+    </svg>`;
 }
 
 // ui/filters.js
@@ -5870,7 +6280,7 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const told4 = j(value);
   const typed = j(value);
   const timer2 = j(
-    /** @type {any} */
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
     void 0
   );
   const change2 = j(onChange);
@@ -5917,7 +6327,9 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
 }
 function FilterInput({ label, value, onChange, hint, ...attributes }) {
   const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+  return html`<${Field} label=${label} hint=${hint}>
+      ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
+    <//>`;
 }
 function FilterInstant({ label, value, onChange }) {
   useZone();
@@ -5926,18 +6338,26 @@ function FilterInstant({ label, value, onChange }) {
     (text) => onChange(instantIn(text)),
     (text) => inputOf(instantIn(text))
   );
-  return html`<${Field} label=${inZone(label, value)}>${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+  return html`<${Field} label=${inZone(label, value)}>
+      ${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
+    <//>`;
 }
 
 // jobs/failure_dialogs.js
 var MOST_OTHERS = 500;
 var CUT_AT = 200;
-var pathOf2 = (group, call2) => `api/failures/${encodeURIComponent(group.id)}/${call2}`;
+var pathOf2 = (group, call2) => (
+  /** @type {const} */
+  `api/failures/${encodeURIComponent(group.id)}/${call2}`
+);
 function FailureDialog({ question, ...props }) {
   const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
   return html`<${dialogs[question]} ...${props} />`;
 }
-var What = ({ group }) => html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
+var What = ({ group }) => html`<p>
+      <strong><${Text} value=${group.name} max=${100} /></strong>
+      ${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}
+    </p>`;
 function Ignore({ group, onClose, onDone }) {
   const form = useForm(null, () => ({ ignored: "", reason: "" }));
   const save = async ({ reason = "", ignored = "" }) => {
@@ -5949,10 +6369,15 @@ function Ignore({ group, onClose, onDone }) {
     const undo = () => attempt(() => del(pathOf2(group, "ignore")), t("failures.unignored")).then(onDone);
     return { text: t("failures.ignoring"), undo };
   };
-  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
-    <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-    <${DurationField} form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.ignore")}>
+      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+      <${DurationField}
+        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
+        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
+    <//>`;
 }
 function Assign({ group, who, onClose, onDone }) {
   const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
@@ -5973,9 +6398,14 @@ function Resolve({ group, onClose, onDone }) {
     const undo = () => attempt(() => del(pathOf2(group, "resolve")), t("failures.reopened")).then(onDone);
     return { text: t("failures.resolving"), undo };
   };
-  return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
-    <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
-    <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+  return html`<${FormDialog}
+      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.resolve")}>
+      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+      <${FormField}
+        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
+        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
+    <//>`;
 }
 function Merge({ group, onClose, onDone }) {
   const form = useForm(null, () => ({ into: "" }));
@@ -6000,10 +6430,21 @@ function Merge({ group, onClose, onDone }) {
     return { text: t("failures.merge.done"), undo };
   };
   if (others?.length === 0)
-    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}><${What} group=${group} /><p>${t("failures.merge.none")}</p><footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
-  return html`<${FormDialog} title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.merge")}>
-    <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
-    <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}><option value="">${t("failures.merge.choose")}</option>${(others ?? []).map((one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`)}<//><//>`;
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
+        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
+        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+      <//>`;
+  return html`<${FormDialog}
+      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.merge")}>
+      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
+        <option value="">${t("failures.merge.choose")}</option>
+        ${(others ?? []).map(
+    (one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`
+  )}
+      <//>
+    <//>`;
 }
 function Affected({ group, onClose }) {
   const [path, setPath] = usePref("failures.path", "argument");
@@ -6018,7 +6459,7 @@ function Affected({ group, onClose }) {
   W2(() => {
     const aborter = new AbortController();
     const url = (
-      /** @type {"api/failures/{group_id}/values"} */
+      /** @type {const} */
       `api/failures/${encodeURIComponent(group.id)}/values`
     );
     get(url, { path }, aborter.signal).then(
@@ -6034,12 +6475,18 @@ function Affected({ group, onClose }) {
     );
     return () => aborter.abort();
   }, [group.id, path]);
-  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} list="failure-paths" onChange=${(text) => text && setPath(text)} />
-    <datalist id="failure-paths">${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}</datalist>
-    <${ErrorBox} problem=${problem} />
-    ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
-    <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
+      <${What} group=${group} />
+      <${FilterInput}
+        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
+        list="failure-paths" onChange=${(text) => text && setPath(text)} />
+      <datalist id="failure-paths">
+        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
+      </datalist>
+      <${ErrorBox} problem=${problem} />
+      ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
+      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
 }
 function Values({ found, path, group }) {
   const most = Math.max(1, ...found.values.map((one) => one.count));
@@ -6051,9 +6498,33 @@ function Values({ found, path, group }) {
   ].filter(Boolean);
   if (found.values.length === 0)
     return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
-  return html`<p><strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">${notes.join(" · ")}</span></p>
-    <table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th><th scope="col" class="num">${t("failures.values.share")}</th></tr></thead>
-    <tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th><td class="num"><i class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td><td class="num">${share(one.count)}</td></tr>`)}</tbody></table>`;
+  return html`<p>
+      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
+        ${notes.join(" · ")}
+      </span>
+    </p>
+    <table class="affected">
+      <thead>
+        <tr>
+          <th scope="col">${t("failures.values.value")}</th>
+          <th scope="col" class="num">${t("failures.values.jobs")}</th>
+          <th scope="col" class="num">${t("failures.values.share")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${found.values.map(
+    (one) => html`<tr key=${one.value}>
+                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
+                <td class="num">
+                  <i
+                    class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i>
+                  <${Num} value=${one.count} />
+                </td>
+                <td class="num">${share(one.count)}</td>
+              </tr>`
+  )}
+      </tbody>
+    </table>`;
 }
 function ValueLink({ value, path, group }) {
   const text = html`<code><${Text} value=${value} max=${220} /></code>`;
@@ -6068,7 +6539,8 @@ var KEPT = 500;
 var MARKS = { new: "info", regressed: "warn" };
 var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
 async function withIgnored(answer, signal) {
-  if (!answer.names.some((name) => name.failed > 0)) return answer;
+  if (!answer.names.some((name) => name.failed > 0))
+    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
   const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
   const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
@@ -6085,22 +6557,73 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
   const isCovered = group.message_hidden && !mayOperate;
   const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
   const message = group.message || t("failures.silent");
-  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}><div class="group-count"><p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p><${Trend} group=${group} /></div>
-    <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
-      ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
-      <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
-      <${Ignored} group=${group} /><${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} /></div>
-    <p class="group-acts"><a class="button small as-link" href=${href("jobs", isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>${t("failures.values")}<//>
-        <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
-        ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
-        <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>${t("failures.assign")}<//>
-        <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>${t("failures.merge.open")}<//>
-        ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
-        <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`}</p></li>`;
+  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
+      <div class="group-count">
+        <p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p>
+        <${Trend} group=${group} />
+      </div>
+      <div class="group-body">
+        <p class="group-head">
+          <a href=${href("names", { name: group.name })}>
+            <strong><${Text} value=${group.name} max=${100} /></strong>
+          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
+          ${(group.marks ?? []).map(
+    (mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
+                  <${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
+                </span>`
+  )}
+          <${Decisions} group=${group} />
+          ${group.example_job_id && html`<span class="group-example muted">
+                ${t("failures.example")} <${Id}
+                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
+              </span>`}
+        </p>
+        ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
+        <p class="group-more muted">
+          ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
+                <${Text} value=${group.raised_at.file} max=${60} />
+              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
+          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
+            at=${group.first_seen_at} />
+          <${Versions} group=${group} />
+        </p>
+        <${Ignored} group=${group} />
+        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
+      </div>
+      <p class="group-acts">
+        <a
+          class="button small as-link" href=${href(
+    "jobs",
+    isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id }
+  )}>
+          ${t("failures.jobs")}
+        </a>
+        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
+              ${t("failures.values")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+              ${t("action.retry")}
+            <//>
+            ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
+            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
+              ${t("failures.assign")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
+              ${t("failures.merge.open")}
+            <//>
+            ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
+            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+              ${t("action.delete")}
+            <//>`}
+      </p>
+    </li>`;
 }
 function Decisions({ group }) {
   const { assigned, resolved: resolved2 } = group;
-  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}><${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//></span>`}${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
+  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
+        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
+      </span>`}
+    ${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
 }
 function Trend({ group }) {
   const trend = group.trend ?? [];
@@ -6112,7 +6635,10 @@ function Trend({ group }) {
 function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
-  return html`<span> · ${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
+  return html`<span> · ${t("failures.versions")} ${versions.map(
+    (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
+  )}
+    </span>`;
 }
 function Merged({ group, mayOperate, onChange }) {
   const merged = group.merged ?? [];
@@ -6120,14 +6646,26 @@ function Merged({ group, mayOperate, onChange }) {
   const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
     onChange
   );
-  return html`<ul class="plain" aria-label=${t("failures.merged")}>${merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}</li>`)}</ul>`;
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>
+      ${merged.map(
+    (one) => html`<li key=${one.id} class="muted">
+              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
+                value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}
+            </li>`
+  )}
+    </ul>`;
 }
 function Ignored({ group }) {
   const { ignored } = group;
   if (!ignored) return null;
   if (ignored.ended_by !== null)
     return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
-  return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
+  return html`<p>
+      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
+        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}
+        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
+      </span>
+    </p>`;
 }
 
 // operations/health_line.js
@@ -6141,22 +6679,36 @@ var useHealth = () => useResource((signal) => get("api/health", {}, signal), [],
 function HealthLine({ verdict }) {
   if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
   const { status: status2, findings, command } = verdict;
-  const text = findings.length ? findingText(findings[0]) : t("health.none");
+  const text = findings[0] ? findingText(findings[0]) : t("health.none");
   const isWell = status2 === "ok" || status2 === "waiting";
-  return html`<p class="health" role="status"><${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
+  return html`<p class="health" role="status">
+      <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
+        ${text}${isWell && ` ${t("health.nothing_broken")}`}
+      </span>
+      ${command && html` <code>${visible(command)}</code>`}
+    </p>`;
 }
 function findingText({ code, text, figures }) {
   switch (code) {
     case "full":
-      return limitText(figures);
+      return limitText(
+        /** @type {LimitFigures} */
+        figures
+      );
     case "pause":
     case "paused":
     case "paused_values":
-      return pauseText(figures);
+      return pauseText(
+        /** @type {PauseFigures} */
+        figures
+      );
     case "drains":
-      return t("health.drains", { ...shown(figures), eta: durationText(figures["eta_ms"], true) });
+      return t("health.drains", { ...shown(figures), eta: durationText(Number(figures["eta_ms"]), true) });
     case "wait":
-      return t("health.wait", { ...shown(figures), duration: durationText(steadyMs(figures["wait_ms"])) });
+      return t("health.wait", {
+        ...shown(figures),
+        duration: durationText(steadyMs(Number(figures["wait_ms"])))
+      });
     default: {
       const key = `health.${code}`;
       return tOr(key, "") ? t(key, shown(figures)) : visible(text);
@@ -6167,28 +6719,26 @@ function shown(figures) {
   const found = {};
   for (const [key, value] of Object.entries(figures)) {
     if (value === null) continue;
-    if (key === "share") found[key] = number(value, { style: "percent", maximumFractionDigits: 0 });
-    else if (key === "latency_ms") found["duration"] = durationText(value);
-    else if (key === "used" || key === "most") found[key] = bytesText(value);
-    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(value));
+    if (key === "share") found[key] = number(Number(value), { style: "percent", maximumFractionDigits: 0 });
+    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
+    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
     else found[key] = typeof value === "string" ? visible(value) : value;
   }
   return found;
 }
-function limitText(figures) {
-  const { value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used } = figures;
-  const name = visible(figures["name"]);
-  const unit = visible(figures["unit"] ?? "");
+function limitText({ value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used, ...figures }) {
+  const name = visible(figures.name);
+  const unit = visible(figures.unit ?? "");
   const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
   const limits = [
-    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
+    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
     slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
     held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
   ].filter(Boolean);
   return first + (limits.length ? ` ${limits.join(" ")}` : "");
 }
-function pauseText(figures) {
-  const { of: of2, subject, key, by, reason, count: count2, until_at } = figures;
+function pauseText({ of: of2, subject, key, by, reason, count: count2, until_at }) {
   const what = t(`pause.what.${of2}`, {
     name: visible(subject),
     tag: visible(subject),
@@ -6241,13 +6791,15 @@ function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
 
 // constraints/pauses.js
 var isPause = (name) => name.startsWith("pause-");
-var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
+var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
 function pausedText(matcher) {
-  const { field, op, value } = matcher;
-  if (op === "eq" && field === "name") return t("pause.what.name", { name: visible(String(value)) });
-  if (op === "eq" && field === "tags") return t("pause.what.tag", { tag: visible(String(value)) });
-  const last = Array.isArray(matcher.all) ? matcher.all.at(-1) : null;
-  return last?.field ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
+  if ("field" in matcher && matcher.op === "eq") {
+    const subject = visible(String(matcher.value));
+    if (matcher.field === "name") return t("pause.what.name", { name: subject });
+    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
+  }
+  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
+  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
 }
 function Pauses({ mayOperate, isOf = () => true }) {
   const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
@@ -6257,13 +6809,25 @@ function Pauses({ mayOperate, isOf = () => true }) {
   });
   const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
   if (pauses.length === 0) return null;
-  return html`<section class="card paused-now" aria-labelledby="paused"><h2 id="paused">${t("pause.now")}</h2><ul class="plain">${pauses.map(
-    (one) => html`<li key=${one.name} class="row"><a href=${href("constraints", { name: one.name })}><strong>${pausedText(one.matcher)}</strong></a>
-      ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-      <span class="muted">${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
-      <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
-      ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}</li>`
-  )}</ul></section>`;
+  return html`<section class="card paused-now" aria-labelledby="paused">
+      <h2 id="paused">${t("pause.now")}</h2>
+      <ul class="plain">
+        ${pauses.map(
+    (one) => html`<li key=${one.name} class="row">
+              <a href=${href("constraints", { name: one.name })}>
+                <strong>${pausedText(one.matcher)}</strong>
+              </a>
+              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+              <span class="muted">
+                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
+                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
+              </span>
+              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
 }
 
 // definitions/runs.js
@@ -6272,7 +6836,7 @@ var LATE_MS = 1e3;
 var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
 function kindOf(run) {
   if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
-  if (run.job_state === null) return "fired";
+  if (!run.job_state) return "fired";
   return isIn(run.job_state, "finished") ? run.job_state : "going";
 }
 function reasonText2(reason) {
@@ -6292,12 +6856,18 @@ function stripText(runs) {
 function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown2 = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown2.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>
+      ${shown2.map(
+    (run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`
+  )}
+    </span>`;
 }
 var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 function Outcome({ run }) {
   const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>
+    ${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}
+    ${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
 }
 function Lateness({ run }) {
   const ms4 = run ? latenessMs(run) : null;
@@ -6341,11 +6911,11 @@ function lateLeader(masters) {
 }
 function fullOf(constraints, atMs) {
   if (constraints !== counted) count(constraints, atMs);
-  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => b2.last.usage.held - a2.last.usage.held).slice(0, MOST3).map(({ last: one, sinceMs }) => {
-    const { held: jobs, keys, closed_keys } = one.usage;
-    const name = visible(one.name);
+  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST3).map(({ last: one, sinceMs }) => {
+    const { usage } = one;
+    const [name, jobs] = [visible(one.name), usage.held ?? 0];
     const lastsMs = atMs - sinceMs;
-    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys }) : t("fault.full", { name, count: jobs });
+    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: usage.closed_keys ?? 0, all: usage.keys ?? 0 }) : t("fault.full", { name, count: jobs });
     const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
     return {
       kind: "warn",
@@ -6363,11 +6933,11 @@ function count(constraints, atMs) {
   for (const [name, one] of held) {
     const present = known2.get(name);
     if (!present || !canBeFull(present)) held.delete(name);
-    else if (present.usage.held > 0) continue;
+    else if (isHolding(present)) continue;
     else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
   }
   for (const one of constraints) {
-    if (!canBeFull(one) || !(one.usage.held > 0)) continue;
+    if (!canBeFull(one) || !isHolding(one)) continue;
     const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
     const looks = before.looks + 1;
     held.set(one.name, {
@@ -6379,26 +6949,29 @@ function count(constraints, atMs) {
     });
   }
 }
+var isHolding = (one) => (one.usage.held ?? 0) > 0;
 var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 function troubledOf(definitions) {
-  return definitions.slice(0, MOST3).map((one) => {
+  return definitions.slice(0, MOST3).flatMap((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
-    if (isSkipping(one.runs ?? [])) {
-      const cause = reasonText2(one.runs[0].reason);
+    const [newest] = one.runs ?? [];
+    if (newest && isSkipping(one.runs ?? [])) {
+      const cause = reasonText2(newest.reason ?? "");
       const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
       return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
     }
     const isMissed = run?.outcome === "missed";
     const at2 = isMissed ? run.due_at : one.next_due_at;
+    if (at2 === null) return [];
     const code = isMissed ? "missed_instant" : "late_definition";
     const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at2)) });
     return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at2}`, text, ...link };
   });
 }
 var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
-var successorOf = (dead, workers) => dead.busy === 0 && workers.find(
-  (worker) => worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
+var successorOf = (dead, workers) => workers.find(
+  (worker) => dead.busy === 0 && worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
 );
 function deadOf(workers) {
   return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST3).map((worker) => {
@@ -6415,7 +6988,7 @@ function deadOf(workers) {
 }
 function pausedOf(constraints) {
   return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap(
-    /** @param {any} one @returns {Fault[]} */
+    /** @param {ListedConstraint} one @returns {Fault[]} */
     (one) => {
       const since = relativeText(Date.parse(one.changed_at));
       const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
@@ -6440,10 +7013,7 @@ function pausedOf(constraints) {
             ...link
           }
         ];
-      const values2 = (
-        /** @type {any[]} */
-        (one.overrides ?? []).filter((override) => override.paused)
-      );
+      const values2 = (one.overrides ?? []).filter((override) => override.paused);
       if (values2.length === 0) return [];
       const shown2 = values2.slice(0, 3).map(
         (override) => visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60))
@@ -6478,7 +7048,10 @@ function growthOf(points) {
   const backlog = points.slice(-STEPS).map((point) => point.backlog);
   const [first, last] = [backlog[0], backlog.at(-1)];
   if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
-  const rises = backlog.filter((value, at2) => at2 > 0 && value > backlog[at2 - 1]).length;
+  const rises = backlog.filter((value, at2) => {
+    const before = backlog[at2 - 1];
+    return typeof value === "number" && typeof before === "number" && value > before;
+  }).length;
   if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
   return [
     {
@@ -6659,8 +7232,14 @@ function Table({
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
   const hasLines = columns3.some((column) => column.phone);
-  return html`<div class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
-    <thead><tr>${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+  return html`<div
+      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
+      aria-label=${caption}>
+      <table>
+        <caption class="sr">${caption}</caption>
+        <thead>
+          <tr>
+            ${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
         onChange=${() => {
     const next = new Set(selected);
     for (const key of keys) {
@@ -6669,34 +7248,62 @@ function Table({
     }
     onSelect(next);
   }} /></label></th>`}
-      ${columns3.map(
-    (column) => html`<th key=${column.key} scope="col" class=${columnClass(column)} style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
-        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(
+            ${columns3.map(
+    (column) => html`<th
+                  key=${column.key} scope="col" class=${columnClass(column)}
+                  style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
+                  ${column.sort && onSort ? html`<button
+                          type="button" class="sort"
+                          onClick=${() => onSort(
       /** @type {string} */
       column.sort
-    )}>${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}</button>` : column.label}</th>`
-  )}</tr></thead>
-    <tbody ref=${body}>${rows.map((row, at2) => {
+    )}>
+                          ${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}
+                        </button>` : column.label}
+                </th>`
+  )}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, at2) => {
     const key = keys[at2] ?? "";
     const isPicked = selected?.has(key) ?? false;
-    return html`<tr key=${isFixed ? at2 : key} data-key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : void 0}
-          onKeyDown=${(e2) => {
+    return html`<tr
+                key=${isFixed ? at2 : key} data-key=${key} tabindex="-1"
+                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
+                aria-selected=${onSelect ? String(isPicked) : void 0}
+                onKeyDown=${(e2) => {
       if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
         leaveFor(key);
         onOpen(row);
       }
-    }}
-          onClick=${(e2) => {
+    }} onClick=${(e2) => {
       if (onOpen) leaveFor(key);
       if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
     }}>
-        ${onSelect && html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
-          onClick=${(e2) => {
+                ${onSelect && html`<td class="pick">
+                      <label class="pick-box">
+                        <input
+                          type="checkbox"
+                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
+                          checked=${isPicked} onClick=${(e2) => {
       e2.stopPropagation();
       toggle(key, e2.shiftKey);
-    }} /></label></td>`}
-        ${columns3.map((column) => html`<td key=${column.key} class=${columnClass(column)} data-label=${typeof column.label === "string" ? column.label : void 0}>${column.render(row)}</td>`)}</tr>`;
-  })}</tbody></table></div>`;
+    }} />
+                      </label>
+                    </td>`}
+                ${columns3.map(
+      (column) => html`<td
+                        key=${column.key} class=${columnClass(column)}
+                        data-label=${typeof column.label === "string" ? column.label : void 0}>
+                        ${column.render(row)}
+                      </td>`
+    )}
+              </tr>`;
+  })}
+        </tbody>
+      </table>
+    </div>`;
 }
 function columnClass(column) {
   return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
@@ -6764,6 +7371,10 @@ var PATIENCE_MS2 = 1500;
 var NONE = [];
 var ALL = {};
 var KINDS3 = ["bad", "warn", "info"];
+var UNUSUAL = (
+  /** @type {const} */
+  ["stale", "draining", "detached"]
+);
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing2, orphans) {
   const faults = [];
@@ -6792,9 +7403,10 @@ function faultsOf(stats, failing2, orphans) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
       add("bad", "orphan", text, "jobs", { state: "ready", name: name.name }, t("fault.wait.act"), name.name);
     }
-  const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  const mostBytes = store.max_memory_bytes ?? 0;
+  const memory = mostBytes > 0 ? store.used_memory_bytes / mostBytes : 0;
   if (memory >= MEMORY_WARN) {
-    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(store.max_memory_bytes)];
+    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(mostBytes)];
     const text = t("fault.memory", { share: percent(memory), used, most });
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
@@ -6805,7 +7417,7 @@ function faultsOf(stats, failing2, orphans) {
     add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
   }
   for (const name of failing2) {
-    const figures = { count: name.failed, share: percent(1 - name.success_share) };
+    const figures = { count: name.failed, share: percent(1 - (name.success_share ?? 1)) };
     const text = t("fault.failing", { name: visible(name.name), ...figures });
     add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
   }
@@ -6815,14 +7427,15 @@ function faultsOf(stats, failing2, orphans) {
   }
   if (masters.stale > 0)
     add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
-  if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS)
-    add("warn", "latency", t("fault.latency", { duration: durationText(store.latency_ms) }));
+  const latencyMs = store.latency_ms ?? 0;
+  if (latencyMs >= LATENCY_WARN_MS)
+    add("warn", "latency", t("fault.latency", { duration: durationText(latencyMs) }));
   return faults;
 }
 var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
 var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
 function Page({ query, session: session2 }) {
-  const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
+  const span = SPANS.find((one) => one === query["span"]) ?? "1h";
   const asked = useResource((signal) => pushedOr("stats", () => get("api/stats", {}, signal)), []);
   const pushed = useLatest("stats");
   const stats = newer(pushed, asked.data);
@@ -6907,14 +7520,31 @@ function Page({ query, session: session2 }) {
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${HealthLine} verdict=${health.data} />
-    <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
+    <${Faults}
+      faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)}
+      problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} />
-    ${stats.counts.ready > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
-    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
-      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav><${CompareWith} word=${compared} span=${span} link=${(word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} /></div>
+    ${(stats.counts["ready"] ?? 0) > 0 ? html`<${BacklogWhy} whose=${ALL} />` : html`<p class="backlog-why" aria-hidden="true">${" "}</p>`}
+    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}>
+      <div class="page-head">
+        <h2 id="throughput">${t("overview.throughput")}</h2>
+        <nav class="spans" aria-label=${t("overview.span")}>
+          ${SPANS.map(
+    (one) => html`<a
+                  key=${one} class="chip-link"
+                  href=${href("overview", { span: one === "1h" ? "" : one, compare: compared })}
+                  aria-current=${one === span ? "true" : void 0}>
+                  ${one}
+                </a>`
+  )}
+        </nav>
+        <${CompareWith}
+          word=${compared} span=${span} link=${(word) => href("overview", { span: span === "1h" ? "" : span, compare: word })} />
+      </div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
-      ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
+      ${history2.data ? html`<${Course} history=${history2.data} earlier=${earlier} compared=${compared} />` : !history2.problem && html`<div class="charts-room"></div>`}
+    </section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -6935,10 +7565,7 @@ function newer(a2, b2) {
 }
 function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known2, setKnown] = usePref("acknowledged", []);
-  const acknowledged = (
-    /** @type {string[]} */
-    Array.isArray(known2) ? known2 : []
-  );
+  const acknowledged = Array.isArray(known2) ? known2 : [];
   const keys = found.map((fault2) => fault2.key);
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   W2(() => {
@@ -6957,13 +7584,43 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const asleep = shown2.length - faults.length;
   const rows = j(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
-  return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
-    <${ErrorBox} problem=${problem} />
-    ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
-    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}><${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//><span class="fault-text">${fault2.text}</span>
-        ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault2.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//><${Button} opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}><span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" /><//></li>`
-  )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}${asleep > 0 && html`<p class="muted">${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button type="button" class="link" onClick=${snoozed.wake}>${t("fault.show")}</button></p>`}
-    ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}</section>`;
+  return html`<section
+      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
+      aria-busy=${String(!isAnswered)}>
+      <${ErrorBox} problem=${problem} />
+      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
+              ${faults.map(
+    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
+                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
+                    <span class="fault-text">${fault2.text}</span>
+                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
+                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
+                    <${Button}
+                      class="small" title=${t("fault.acknowledge")}
+                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
+                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+                    <//>
+                    <${Button}
+                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
+                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+                    <//>
+                  </li>`
+  )}
+            </ul>`}${hidden > 0 && html`<p class="muted">
+            ${t("fault.acknowledged", { count: hidden })} <button
+              type="button" class="link" onClick=${() => setKnown([])}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${asleep > 0 && html`<p class="muted">
+            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
+              type="button" class="link" onClick=${snoozed.wake}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
+    </section>`;
 }
 var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
 function Tiles({ stats }) {
@@ -6971,22 +7628,33 @@ function Tiles({ stats }) {
   const wait = stats.oldest_wait_ms;
   const startableMs = startableOf(stats).wait_ms;
   const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
-  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
+  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
+        <span class="tile-label"><${State} state=${state} /></span>
+        <b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span>
+      </a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : "")}
-    ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
-    ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
-    ${tile("scheduled")}
-    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
-    ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
-    ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
-    <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
+      ${tile(
+    "ready",
+    wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
+    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
+  )}
+      ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
+      ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
+      ${tile("scheduled")}
+      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
+      ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+      ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
+      <div class="tile">
+        <span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b>
+        <span class="tile-more">${t("tile.last_minute")}</span>
+      </div>
+    </div>`;
 }
 function Course({ history: history2, earlier, compared }) {
   const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = y(() => {
     const points = completePoints(history2);
-    const perS = (key) => points.map((point) => point[key] / history2.step_s);
+    const perS = (key) => points.map((point) => (point[key] ?? 0) / history2.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1e3),
       outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
@@ -7020,35 +7688,95 @@ function Course({ history: history2, earlier, compared }) {
       waits: by((point) => point.wait?.p95_ms ?? null)
     };
   }, [earlier, compared, xs]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })} height=${210} format=${perSText} />
-    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />
-    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks} height=${140} /></div>
-    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks} height=${140} format=${durationText} /></div></div>`;
+  return html`<${Chart}
+      label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks}
+      listsMarks isStacked
+      onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })}
+      height=${210} format=${perSText} />
+    <h3>${t("overview.failures")}</h3>
+    <${Chart}
+      label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110}
+      onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })}
+      format=${perSText} />
+    <div class="charts">
+      <div>
+        <h3>${t("overview.backlog")}</h3>
+        <${Chart}
+          label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks}
+          height=${140} />
+      </div>
+      <div>
+        <h3>${t("overview.times")}</h3>
+        <${Chart}
+          label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks}
+          height=${140} format=${durationText} />
+      </div>
+    </div>`;
 }
 function Workers({ stats }) {
   const { workers } = stats;
-  return html`<section class="card" aria-labelledby="workers"><h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
-    <p class="glance"><b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
-      ${["stale", "draining", "detached"].filter((state) => workers[state] > 0).map((state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`)}</p>
-    <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
-    <${Bar} value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")} kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
-    ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}</section>`;
+  return html`<section class="card" aria-labelledby="workers">
+      <h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
+      <p class="glance">
+        <b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
+        ${UNUSUAL.filter((state) => workers[state] > 0).map(
+    (state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`
+  )}
+      </p>
+      <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
+      <${Bar}
+        value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")}
+        kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
+      ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}
+    </section>`;
 }
 function Masters({ stats, masters }) {
-  return html`<section class="card" aria-labelledby="masters"><h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
-    <p class="glance"><b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
-      ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}</p>
-    <ul class="plain">${masters.slice(0, 6).map((master) => html`<li key=${master.id}><${Badge} kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}<//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}</span></li>`)}</ul></section>`;
+  return html`<section class="card" aria-labelledby="masters">
+      <h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
+      <p class="glance">
+        <b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
+        ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}
+      </p>
+      <ul class="plain">
+        ${masters.slice(0, 6).map(
+    (master) => html`<li key=${master.id}>
+                  <${Badge}
+                    kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>
+                    ${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}
+                  <//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">
+                    ${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}
+                  </span>
+                </li>`
+  )}
+      </ul>
+    </section>`;
 }
 function Store({ store }) {
   const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
   const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
-  return html`<section class="card" aria-labelledby="store"><h2 id="store">${t("overview.store")}</h2><dl class="facts">
-    <dt>${t("store.health")}</dt><dd>${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}</dd>
-    <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
-    <dt>${t("store.durability")}</dt><dd>${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}<span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span></dd>
-    <dt>${t("store.memory")}</dt><dd><${Bytes} value=${store.used_memory_bytes} />${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar} value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")} kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}</dd>
-    <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd></dl></section>`;
+  return html`<section class="card" aria-labelledby="store">
+      <h2 id="store">${t("overview.store")}</h2>
+      <dl class="facts">
+        <dt>${t("store.health")}</dt>
+        <dd>
+          ${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}
+        </dd>
+        <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
+        <dt>${t("store.durability")}</dt>
+        <dd>
+          ${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}
+          <span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span>
+        </dd>
+        <dt>${t("store.memory")}</dt>
+        <dd>
+          <${Bytes} value=${store.used_memory_bytes} />
+          ${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar}
+                  value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")}
+                  kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}
+        </dd>
+        <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd>
+      </dl>
+    </section>`;
 }
 function Failing({ names }) {
   const failed = names.filter((name) => name.failed > 0);
@@ -7097,7 +7825,11 @@ function First({ session: session2 }) {
   const call2 = curl(session2, "POST", "api/jobs", {
     body: { name: "hello", argument: { to: "world" } }
   });
-  return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call2}>${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
+  return html`<div class="card">
+      <${Empty} title=${t("jobs.empty.first")} curl=${call2}>
+        ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}
+      <//>
+    </div>`;
 }
 
 // ui/progress.js
@@ -7106,7 +7838,10 @@ function Progress({ progress }) {
   const { fraction, message } = progress;
   const text = message ? visible(message) : "";
   const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
-  return html`<span class="progress">${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `}${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}</span>`;
+  return html`<span class="progress">
+      ${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `}
+      ${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}
+    </span>`;
 }
 function useProgress(jobs, isHeld, reload) {
   const isMoving = !isHeld && jobs.some((job) => job.state === "running");
@@ -7161,7 +7896,10 @@ var ALL2 = [
     key: "name",
     label: "job.name",
     by: (job) => job.name,
-    render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>${job.tags.slice(0, 4).map((tag) => html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`)}`
+    render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>
+        ${job.tags.slice(0, 4).map(
+      (tag) => html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`
+    )}`
   },
   {
     key: "error",
@@ -7344,35 +8082,57 @@ function ColumnsDialog({ columns: columns3, onClose }) {
     const next = KEYS.filter((one) => one === key ? !chosen.includes(key) : chosen.includes(one));
     if (next.length) setPref("columns", next);
   };
-  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${ALL2.map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${t(
-    /** @type {string} */
-    column.label
-  )}</label></li>`)}</ul>
-    <label class="check"><input type="checkbox" checked=${density === "compact"} onChange=${() => setDensity(density === "compact" ? null : "compact")} /> ${t("columns.compact")}</label>
-    <footer><${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("columns")} onClose=${onClose}>
+      <ul class="plain">
+        ${ALL2.map(
+    (column) => html`<li key=${column.key}>
+                <label class="check">
+                  <input
+                    type="checkbox" checked=${chosen.includes(column.key)}
+                    onChange=${() => toggle(column.key)} /> ${t(
+      /** @type {string} */
+      column.label
+    )}
+                </label>
+              </li>`
+  )}
+      </ul>
+      <label class="check">
+        <input
+          type="checkbox" checked=${density === "compact"}
+          onChange=${() => setDensity(density === "compact" ? null : "compact")} /> ${t("columns.compact")}
+      </label>
+      <footer>
+        <${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//>
+        <${Button} kind="primary" onClick=${onClose}>${t("close")}<//>
+      </footer>
+    <//>`;
 }
 
 // jobs/export.js
 var MOST4 = 1e4;
 var PAGE = 500;
-var FIELDS2 = [
-  "id",
-  "name",
-  "state",
-  "priority",
-  "attempt",
-  "failures",
-  "created_at",
-  "run_at",
-  "started_at",
-  "finished_at",
-  "cause",
-  "error",
-  "argument_excerpt",
-  "worker_id",
-  "worker_name",
-  "tags"
-];
+var FIELDS2 = (
+  /** @type {const} */
+  [
+    "id",
+    "name",
+    "state",
+    "priority",
+    "attempt",
+    "failures",
+    "created_at",
+    "run_at",
+    "started_at",
+    "finished_at",
+    "cause",
+    "error",
+    "argument_excerpt",
+    "worker_id",
+    "worker_name",
+    "tags"
+  ]
+);
 function csvCell(value) {
   const text = value === null || value === void 0 ? "" : Array.isArray(value) ? value.join(" ") : String(value);
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
@@ -7517,27 +8277,89 @@ function Filters({ query, batch, change: change2 }) {
   const [isMore, setMore] = E2(isMoreWanted);
   const names = useNames(query["name"] ?? "");
   const ended = isIn(query["state"] ?? "", "finished");
-  const typed = (key, more = {}) => html`<${FilterInput} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(text) => change2({ [key]: text }, true)} ...${more} />`;
+  const typed = (key, more = {}) => html`<${FilterInput}
+        key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+        onChange=${(text) => change2({ [key]: text }, true)} ...${more} />`;
   const matcher = matcherOf(query);
   const chipText = (key) => key === "batch" && batch ? titleOf(batch) : TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key];
-  return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-    ${typed("q")}
-    ${typed("name", { list: "names" })}
-    ${typed("tag")}
-    <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>${(a2) => html`<select ...${a2} value=${query["within"] ?? ""} onChange=${(e2) => change2({ within: e2.target.value })}><option value="">${t("filter.any")}</option>${[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`)}</select>`}<//>
-    <${Field} label=${t("filter.cause")}>${(a2) => html`<select ...${a2} value=${query["cause"] ?? ""} onChange=${(e2) => change2({ cause: e2.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
-    <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-    <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
-    ${isMore && html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-      <${Field} label=${t("filter.op")}>${(a2) => html`<select ...${a2} value=${query["op"] || "eq"} onChange=${(e2) => change2({ op: e2.target.value }, true)}>${OPS2.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
-      ${typed("value", { placeholder: "globex", maxlength: 1024 })}
-      ${typed("worker")}
-      ${typed("batch", { maxlength: 36, placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", pattern: ID.source, onChange: (id) => (id === "" || ID.test(id)) && change2({ batch: id }, true) })}
-      ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
-      ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(at2) => change2({ [key]: at2 }, true)} />`)}`}
-    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
-      <button type="button" class="link" onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`}
-  </form>`;
+  return html`<form
+      class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      ${typed("q")}
+      ${typed("name", { list: "names" })}
+      ${typed("tag")}
+      <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>
+        ${(a2) => html`<select
+              ...${a2} value=${query["within"] ?? ""}
+              onChange=${(e2) => change2({ within: e2.target.value })}>
+              <option value="">${t("filter.any")}</option>
+              ${[...Object.keys(WINDOWS_MS), DEPLOY].map(
+    (one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <${Field} label=${t("filter.cause")}>
+        ${(a2) => html`<select
+              ...${a2} value=${query["cause"] ?? ""}
+              onChange=${(e2) => change2({ cause: e2.target.value })}>
+              <option value="">${t("filter.any")}</option>
+              ${CAUSES.map(
+    (cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
+        ${t(isMore ? "filters.less" : "filters.more")}
+      <//>
+      ${isMore && html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
+          <${Field} label=${t("filter.op")}>
+            ${(a2) => html`<select
+                  ...${a2} value=${query["op"] || "eq"}
+                  onChange=${(e2) => change2({ op: e2.target.value }, true)}>
+                  ${OPS2.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}
+                </select>`}
+          <//>
+          ${typed("value", { placeholder: "globex", maxlength: 1024 })}
+          ${typed("worker")}
+          ${typed("batch", {
+    maxlength: 36,
+    placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e",
+    pattern: ID.source,
+    onChange: (id) => (id === "" || ID.test(id)) && change2({ batch: id }, true)
+  })}
+          ${NUMBER_FILTERS.map(
+    (key) => typed(key, {
+      type: "number",
+      min: key === "min_attempt" ? "1" : "0",
+      step: key === "min_attempt" ? "1" : "any"
+    })
+  )}
+          ${TIME_FILTERS.map(
+    (key) => html`<${FilterInstant}
+                  key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+                  onChange=${(at2) => change2({ [key]: at2 }, true)} />`
+  )}`}
+      ${active.length > 0 && html`<div class="chips">
+            ${active.map(
+    (key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
+                    ${key === "field" ? html`<${Text}
+                            value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]}
+                            max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}
+                    <button
+                      type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
+                      onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
+                      ✕
+                    </button>
+                  </span>`
+  )}
+            <button
+              type="button" class="link"
+              onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
+              ${t("filter.clear")}
+            </button>
+          </div>`}
+    </form>`;
 }
 function useNames(typed) {
   const [names, setNames] = E2(
@@ -7716,27 +8538,63 @@ function Page2({ query, go: go3, session: session2 }) {
   const sort = query["sort"] && isWhole ? query["sort"].replace(/^-/, "") : by;
   const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
   const link = () => new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
-  return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
+  return html`<div class="page-head">
+      <h1>${t("nav.jobs")}</h1>
       <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
       <${Export} filter=${filter} order=${order} />
       <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
-      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
-      ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
+      <${Copy}
+        kind="wide-only" label=${t("copy.curl")}
+        text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
+      ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}
+    </div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
     <${Filters} query=${query} batch=${batch} change=${change2} />
     <div class="list-head">
-      <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? matching.states[state]?.count ?? 0 : matching.count }) : ""}</p>
-      <label class="order">${t("filter.order")} <select value=${order} onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
-    ${mayOperate && html`<${Selection} count=${selected.size} isAllPossible=${sorted2.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(/* @__PURE__ */ new Set())}
-      onAct=${(action, isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`}
+      <p class="matches" aria-live="polite">
+        ${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
+    count: state ? matching.states[state]?.count ?? 0 : matching.count
+  }) : ""}
+      </p>
+      <label class="order">
+        ${t("filter.order")} <select
+          value=${order}
+          onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}>
+          <option value="newest">${t("filter.newest")}</option>
+          <option value="oldest">${t("filter.oldest")}</option>
+        </select>
+      </label>
+    </div>
+    ${mayOperate && html`<${Selection}
+          count=${selected.size} isAllPossible=${sorted2.length > 0 && !page.isLoading} state=${state}
+          onClear=${() => setSelected(/* @__PURE__ */ new Set())}
+          onAct=${(action, isAll) => setDialog({
+    action,
+    target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] }
+  })} />`}
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
+    <${Searching}
+      page=${page}
+      of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf2} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
-        sort=${sort} isAscending=${isAscending} onSort=${onSort}
-        onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session2} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`}</div>
-    <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
+    <div
+      ...${hold.bind} aria-busy=${String(page.isLoading)}
+      class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}>
+      <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+      ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table}
+              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf2}
+              label=${(job) => job.name} selected=${selected}
+              onSelect=${mayOperate ? setSelected : void 0} sort=${sort} isAscending=${isAscending}
+              onSort=${onSort} onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card">
+                      <${NoJobs}
+                        session=${session2} isFiltered=${isFiltered || state !== ""}
+                        hasMore=${page.data?.next_cursor !== null} />
+                    </div>`} />`}
+    </div>
+    <${Pager}
+      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })}
+      onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
     setSelected(/* @__PURE__ */ new Set());
     void page.reload();
@@ -7771,7 +8629,16 @@ function useSorted(rows, columns3, query) {
 function Searching({ page, of: of2 }) {
   const lookedAt = page.progress?.lookedAt ?? 0;
   if (page.progress)
-    return html`<p class="searching" role="status">${t("jobs.searched", { looked_at: lookedAt, of: Math.max(of2, lookedAt), count: page.progress.jobs.length })} <${Bar} value=${lookedAt} of=${of2} label=${t("jobs.search")} /> <${Button} class="small" onClick=${page.stop}>${t("jobs.search.stop")}<//></p>`;
+    return html`<p class="searching" role="status">
+        ${t("jobs.searched", {
+      looked_at: lookedAt,
+      of: Math.max(of2, lookedAt),
+      count: page.progress.jobs.length
+    })} <${Bar} value=${lookedAt} of=${of2} label=${t("jobs.search")} /> <${Button}
+          class="small" onClick=${page.stop}>
+          ${t("jobs.search.stop")}
+        <//>
+      </p>`;
   if (!page.isLong || !page.data) return null;
   const text = t(page.data.is_stopped ? "jobs.search.stopped" : "jobs.search.over", {
     looked_at: page.data.looked_at,
@@ -7805,16 +8672,30 @@ function Selection({ count: count2, isAllPossible, state, onClear, onAct }) {
   const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count2 > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
-    <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count2 > 0 ? html`<strong>${t("selection.count", { count: count2 })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>
-    ${!isAll && html`<button type="button" class="link" onClick=${() => {
+      <span aria-live="polite">
+        ${isAll ? html`<strong>${t("selection.all")}</strong>` : count2 > 0 ? html`<strong>${t("selection.count", { count: count2 })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}
+      </span>
+      ${!isAll && html`<button type="button" class="link" onClick=${() => {
     onClear();
     setAll(true);
   }}>${t("selection.take_all")}</button>`}
-    ${isOn && html`<span class="row">${fitting.map((action) => html`<${Button} opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""} onClick=${() => onAct(action, isAll)}>${t(`action.${action}`)}<//>`)}
-      <button type="button" class="link" onClick=${() => {
+      ${isOn && html`<span class="row">
+            ${fitting.map(
+    (action) => html`<${Button}
+                    opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""}
+                    onClick=${() => onAct(action, isAll)}>
+                    ${t(`action.${action}`)}
+                  <//>`
+  )}
+            <button
+              type="button" class="link" onClick=${() => {
     onClear();
     setAll(false);
-  }}>${t("selection.clear")}</button></span>`}</div>`;
+  }}>
+              ${t("selection.clear")}
+            </button>
+          </span>`}
+    </div>`;
 }
 function NoJobs({ session: session2, isFiltered, hasMore }) {
   if (hasMore) return html`<${Empty} title=${t("jobs.empty.so_far")}>${t("jobs.empty.so_far.text")}<//>`;
@@ -7827,9 +8708,22 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
 // challenges/parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
 var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var PHASES = (
+  /** @type {const} */
+  [
+    "opened_at",
+    "awaiting_since",
+    "remind_at",
+    "due_at",
+    "received_at",
+    "run_at",
+    "ended_at"
+  ]
+);
 function ChallengeState({ state }) {
   return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
+var isForPeople = (one) => Boolean(one.form);
 var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
 var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
 var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
@@ -7840,21 +8734,38 @@ function choiceText(one, value) {
 function Answers({ one }) {
   const given = one.answers ?? [];
   if (given.length === 0) return null;
-  return html`<ul class="plain">${given.map(
+  return html`<ul class="plain">
+      ${given.map(
     (answer, at2) => html`<li key=${at2}>
-    <p><strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span class="muted">${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time} at=${answer.at} /></span></p>
-    ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}</li>`
-  )}</ul>`;
+            <p>
+              <strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span
+                class="muted">
+                ${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time}
+                  at=${answer.at} />
+              </span>
+            </p>
+            ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}
+          </li>`
+  )}
+    </ul>`;
 }
 function AnswerButton({ one, onDone }) {
   const [isOpen2, setOpen] = E2(false);
-  const Dialog2 = one.form ? FormAnswer : SystemAnswer;
   const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
   if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
-  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen2 && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
+  const props = { onClose: () => setOpen(false), onDone };
+  const answering = isForPeople(one) ? html`<${FormAnswer} one=${one} ...${props} />` : html`<${SystemAnswer} one=${one} ...${props} />`;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>
+      ${t("challenges.answer")}
+    <//>
+    ${isOpen2 && answering}`;
 }
-var pathOf3 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
-var fieldsOf = (one) => Object.entries(one.form.fields?.properties ?? {});
+var pathOf3 = (one) => (
+  /** @type {const} */
+  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
+);
+var schemaOf = (one) => one.form.fields ?? {};
+var fieldsOf = (one) => Object.entries(schemaOf(one).properties ?? {});
 var emptyValues = (one) => ({
   choice: "",
   comment: "",
@@ -7888,13 +8799,17 @@ function FormAnswer({ one, onClose, onDone }) {
     onDone();
     return t("challenges.answered");
   };
-  const required = one.form.fields?.required ?? [];
-  return html`<${FormDialog} title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
-    ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
-    <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select"><option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+  const required = schemaOf(one).required ?? [];
+  return html`<${FormDialog}
+      title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("challenges.answer")}>
+      ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
+      <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
+        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
     (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
-  )}<//>
-    ${fieldsOf(one).map(([name, asked]) => {
+  )}
+      <//>
+      ${fieldsOf(one).map(([name, asked]) => {
     const label = visible(
       (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
     );
@@ -7903,11 +8818,20 @@ function FormAnswer({ one, onClose, onDone }) {
     if (asked.type === "boolean")
       return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
     if (asked.enum)
-      return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select"><option value="">${t("none")}</option>${asked.enum.map((value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`)}<//>`;
+      return html`<${FormField}
+              key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
+              <option value="">${t("none")}</option>
+              ${asked.enum.map(
+        (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
+      )}
+            <//>`;
     const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
-    return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type} step=${asked.type === "number" ? "any" : void 0} />`;
+    return html`<${FormField}
+            key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type}
+            step=${asked.type === "number" ? "any" : void 0} />`;
   })}
-    ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}<//>`;
+      ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}
+    <//>`;
 }
 function SystemAnswer({ one, onClose, onDone }) {
   const form = useForm(null, () => ({ body: "" }));
@@ -7927,14 +8851,20 @@ function SystemAnswer({ one, onClose, onDone }) {
     <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
 }
 function Phases({ one }) {
-  const phases = ["opened_at", "awaiting_since", "remind_at", "due_at", "received_at", "run_at", "ended_at"];
-  return html`<dl class="facts">${phases.filter((key) => one[key]).map(
+  return html`<dl class="facts">
+      ${PHASES.filter((key) => one[key]).map(
     (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
   )}
-    <dt>${t("challenges.callbacks")}</dt><dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
-    <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
-    <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures)}</dd>
-    ${one.progress && html`<dt>${t("challenges.progress")}</dt><dd>${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}<${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} /></dd>`}</dl>`;
+      <dt>${t("challenges.callbacks")}</dt>
+      <dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
+      <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
+      <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures ?? 0)}</dd>
+      ${one.progress && html`<dt>${t("challenges.progress")}</dt>
+          <dd>
+            ${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}
+            <${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} />
+          </dd>`}
+    </dl>`;
 }
 
 // jobs/flow_layout.js
@@ -8016,9 +8946,13 @@ function pictureOf(jobs, { current, isEach, failures: failures2 }) {
   const real = placesOf(jobs, current, isEach, failures2);
   const { pairs, junctions } = connected(real);
   const places = [...real, ...junctions];
+  if (library === null) throw new Error("The library that lays out graphs is not loaded.");
   const graph = library.graph();
   const nodes = new Map(places.map((place2) => [place2.key, graph.node(place2)]));
-  for (const [from, to2] of pairs) graph.link(nodes.get(from), nodes.get(to2));
+  for (const [from, to2] of pairs) {
+    const [start2, end] = [nodes.get(from), nodes.get(to2)];
+    if (start2 && end) graph.link(start2, end);
+  }
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library.sugiyama().nodeSize(({ data }) => [sizeOf(data).height, sizeOf(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
   const { width: across, height: along } = arrange(graph);
@@ -8075,10 +9009,11 @@ function useKeptNodes() {
   );
   return (key, facts, make) => {
     const old = kept.current.get(key);
-    if (old && old.facts.every((fact, place2) => fact === facts[place2])) return (
-      /** @type {any} */
-      old.node
-    );
+    if (old && old.facts.every((fact, place2) => fact === facts[place2]))
+      return (
+        /** @type {ReturnType<typeof make>} */
+        old.node
+      );
     const node = make();
     kept.current.set(key, { facts, node });
     return node;
@@ -8145,24 +9080,56 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   const node = (place2) => {
     const isCurrent = place2.key === current;
     const isEntry = place2.key === entry2;
-    const marks = `${place2.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place2.key === failure ? "is-failure" : ""}`;
+    const marks = [
+      place2.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
+      place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      place2.key === failure ? "is-failure" : ""
+    ].join(" ");
     return keptNode(
       place2.key,
       [place2, newest, isCurrent, isEntry, marks],
-      () => html`<${Node} key=${place2.key} place=${place2} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`
+      () => html`<${Node}
+            key=${place2.key} place=${place2} newest=${newest} marks=${marks} isCurrent=${isCurrent}
+            isEntry=${isEntry} onOpen=${() => setEach(true)} />`
     );
   };
-  return html`<div class="row flow-tools">${tools}
+  return html`<div class="row flow-tools">
+      ${tools}
       ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
-      <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
+      <span class="row" role="group" aria-label=${t("flow.zoom")}>
+        <${Button}
+          class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
+          onClick=${() => step(-1)}>
+          −
+        <//>
+        <${Button}
+          class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
+          +
+        <//>
+        <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
+      </span>
+    </div>
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
-      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map(line)}
-          ${picture.places.filter((place2) => place2.kind === "junction").map((place2) => html`<circle key=${place2.key} cx=${place2.x + 4} cy=${place2.y + 4} r="3" />`)}</svg>
-        ${nodes.map(node)}
-      </div></div></div>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}</p>`;
+    <div
+      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
+      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
+        <div
+          class="flow-canvas"
+          style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
+          <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
+            ${picture.lines.map(line)}
+            ${picture.places.filter((place2) => place2.kind === "junction").map((place2) => html`<circle key=${place2.key} cx=${place2.x + 4} cy=${place2.y + 4} r="3" />`)}
+          </svg>
+          ${nodes.map(node)}
+        </div>
+      </div>
+    </div>
+    <p class="muted small flow-legend">
+      <span class="legend-critical"></span> ${t("flow.critical")}
+      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+    </p>`;
 }
 function nextOf(key, place2, nodes, byKey2) {
   const nearest = (some) => some.reduce(
@@ -8216,9 +9183,18 @@ function Node({ place: place2, newest, marks, isCurrent, isEntry, onOpen }) {
   if (place2.kind === "group") {
     const counts = countsOf2(jobs);
     const told4 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
-    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place2.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`} title=${`${name} × ${number(jobs.length)}
+    return html`<button
+        type="button" class=${`flow-node is-group ${marks}`} data-key=${place2.key} style=${at2} tabindex=${tab}
+        aria-label=${`${name} × ${number(jobs.length)}, ${told4}, ${links}`}
+        title=${`${name} × ${number(jobs.length)}
 ${told4}`} onClick=${onOpen}>
-      <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`)}</span></button>`;
+        <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span>
+        <span class="strip">
+          ${counts.map(
+      ([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`
+    )}
+        </span>
+      </button>`;
   }
   const state = job.state ?? "";
   const lasted = job.started_at && job.finished_at ? durationText(Date.parse(job.finished_at) - Date.parse(job.started_at)) : "";
@@ -8229,7 +9205,15 @@ ${told4}`} onClick=${onOpen}>
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
   const error = job.error ? visible(job.error) : "";
   const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place2.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
+  const inside = html`<span class="flow-title">
+      <span class="flow-name">${name}</span>
+      ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
+    </span>
+    <span class="flow-more">
+      <span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span>
+      <span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span>
+    </span>
+    ${place2.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
   const common = {
     class: `flow-node ${isCurrent ? "is-current" : ""} ${marks} ${state ? `of-${state}` : "is-gone"}`,
     "data-key": place2.key,
@@ -8329,17 +9313,39 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
         title: told4,
         "aria-label": told4
       };
-      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span><span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
-      const marks = `${broken.has(job.id) ? "is-broken" : ""} ${isCritical ? "is-critical" : ""} ${job.id === current ? "is-current" : ""} ${job.id === failure ? "is-failure" : ""}`;
+      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
+        <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
+        ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
+      const marks = [
+        broken.has(job.id) ? "is-broken" : "",
+        isCritical ? "is-critical" : "",
+        job.id === current ? "is-current" : "",
+        job.id === failure ? "is-failure" : ""
+      ].join(" ");
       return html`<li key=${job.id} class=${marks}>
-        ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : void 0} ...${common}>${name}</a>`}
-        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}</span>
-        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}</li>`;
+          ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : void 0} ...${common}>${name}</a>`}
+          <span class="waterfall-track" aria-hidden="true">
+            ${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at2(from), width: `${100 * waited / span}%` }}></i>`}
+            ${start2 !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at2(start2), width: `${100 * ran / span}%` }}></i>`}
+          </span>
+          <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
+          ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
+        </li>`;
     });
   };
-  return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
-    <ol class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>${rows.map(line)}</ol>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
+  return html`<div class="row flow-tools">${tools}</div>
+    <p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
+    <ol
+      class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(e2) => setFocused(e2.target.dataset["key"] ?? focused)}>
+      ${rows.map(line)}
+    </ol>
+    <p class="muted small flow-legend">
+      <span class="legend-critical"></span> ${t("flow.critical")}
+      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+      ${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}
+    </p>`;
 }
 
 // jobs/flow.js
@@ -8387,7 +9393,12 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   useKeys({ n: () => step(1, true), N: () => step(-1, true) });
   const failure = newest.get(failures2[at2] ?? "");
   const counted2 = `${t("flow.jobs", { count: shown2.current.jobs.length })}${flow.is_complete ? "" : ` · ${t("flow.incomplete")}`}`;
-  const tools = html`<p class="muted small">${counted2}</p><span class="row" role="group" aria-label=${t("flow.view")}>${VIEWS.map((one) => html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`)}</span>`;
+  const tools = html`<p class="muted small">${counted2}</p>
+    <span class="row" role="group" aria-label=${t("flow.view")}>
+      ${VIEWS.map(
+    (one) => html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`
+  )}
+    </span>`;
   const drawn = { flow: shown2.current, newest, current, failure: failure?.id ?? "", tools };
   return html`<div class=${`flow ${failures2.length ? "has-failure" : ""}`} ref=${box} ...${hold.bind}>
     ${failure && html`<${Failure} job=${failure} place=${at2} count=${failures2.length} session=${session2} onStep=${step} onChange=${onChange} />`}
@@ -8404,11 +9415,20 @@ function Failure({ job, place: place2, count: count2, session: session2, onStep,
   ).then(onChange);
   const reason = job.error ?? (job.cause ? t(`cause.${job.cause}`) : "");
   return html`<section class="flow-failure" aria-label=${t("flow.failures")}>
-    <p><b>${t("flow.failure", { place: place2 + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>${titleOf2(job)}</a>${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}</p>
-    <div class="row">
-      ${count2 > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
-      <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>${t(count2 > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd><//>
-      ${may(session2, "operate") && job.state !== null && admits(job.state, "retry") && html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`}</div></section>`;
+      <p>
+        <b>${t("flow.failure", { place: place2 + 1, count: count2 })}</b> <a href=${href("job", { id: job.id })}>
+          ${titleOf2(job)}
+        </a>
+        ${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}
+      </p>
+      <div class="row">
+        ${count2 > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
+        <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>
+          ${t(count2 > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd>
+        <//>
+        ${may(session2, "operate") && job.state !== null && admits(job.state, "retry") && html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`}
+      </div>
+    </section>`;
 }
 
 // workers/labels.js
@@ -8515,26 +9535,46 @@ function JobLog({ path, isGone = false, mayErase = false }) {
     }
   };
   if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
-  return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
-      <label>${t("job.log.level")} <select value=${level} onChange=${(event) => setLevel(event.currentTarget.value)}>${LEVELS2.map(
-    (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`
-  )}</select></label>
-      <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /></label>
-      <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
-      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
-      ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
-    <${ErrorBox} problem=${problem} onRetry=${retry} />
-    ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
-    ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-    ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
-    ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
+  return html`<section class="card job-log" aria-labelledby="job-log">
+      <div class="row log-head">
+        <h2 id="job-log">${t("job.log")}</h2>
+        <label>
+          ${t("job.log.level")} <select
+            value=${level}
+            onChange=${(event) => setLevel(LEVELS2.find((one) => one === event.currentTarget.value) ?? level)}>
+            ${LEVELS2.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+          </select>
+        </label>
+        <label>
+          ${t("job.log.search")} <input
+            type="search" value=${wanted}
+            onInput=${(event) => setWanted(event.currentTarget.value)} />
+        </label>
+        <label class="check">
+          <input
+            type="checkbox" checked=${isFollowing}
+            onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
+    "job.log.follow"
+  )}
+        </label>
+        <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
+          ${t("job.log.download")}
+        <//>
+        ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}
+      </div>
+      <${ErrorBox} problem=${problem} onRetry=${retry} />
+      ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
+      ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+      ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
     (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
   )}</div>`}
-    ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+      ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
     await del(`${path}/logs`);
     toast(t("job.log.erased"));
     retry();
-  }}><p>${t("job.log.erase.text")}</p><//>`}</section>`;
+  }}><p>${t("job.log.erase.text")}</p><//>`}
+    </section>`;
 }
 function Line2({ entry: entry2, before, isWhole, mode }) {
   const lost = isWhole && before ? entry2.seq - before.seq - 1 : 0;
@@ -8542,11 +9582,18 @@ function Line2({ entry: entry2, before, isWhole, mode }) {
   const { day, clock, zone } = instantParts(ms4, mode);
   const above = before && instantParts(Date.parse(before.at), mode);
   const isNewDay = above?.day !== day || above.zone !== zone;
-  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}
+    ${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
     ${isWhole && before && before.attempt !== entry2.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry2.attempt} /></div>`}
-    <div class=${`log-line log-${entry2.level}`}><time datetime=${entry2.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>${clock}.${String(ms4 % 1e3).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry2.level}`)}</span> <span class="log-text">${entry2.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry2.text).map(
+    <div class=${`log-line log-${entry2.level}`}>
+      <time datetime=${entry2.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>
+        ${clock}.${String(ms4 % 1e3).padStart(3, "0")}
+      </time> <span class="log-level">${t(`job.log.level.${entry2.level}`)}</span> <span class="log-text">
+        ${entry2.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry2.text).map(
     (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
-  )}</span></div>`;
+  )}
+      </span>
+    </div>`;
 }
 function useLog(path, level) {
   const [log, setLog] = E2(NOTHING);
@@ -8579,7 +9626,6 @@ async function follow(path, level, signal, onLog, onProblem) {
   while (!signal.aborted && !log.isLast) {
     try {
       const page = await get(
-        /** @type {"api/jobs/{job_id}/logs"} */
         `${path}/logs`,
         {
           after,
@@ -8620,15 +9666,11 @@ async function download(path, level) {
   const lines2 = [];
   let after = 0;
   for (; ; ) {
-    const page = await get(
-      /** @type {"api/jobs/{job_id}/logs"} */
-      `${path}/logs`,
-      {
-        after,
-        level,
-        limit: 5e3
-      }
-    );
+    const page = await get(`${path}/logs`, {
+      after,
+      level,
+      limit: 5e3
+    });
     for (const { at: at2, attempt: attempt2, level: of2, text } of page.entries)
       lines2.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
 `);
@@ -8655,12 +9697,21 @@ function Value({ value, label }) {
   const expand = () => {
     for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
   };
-  return html`<div class="value"><div class="value-tools" role="group" aria-label=${label}>
-      <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>${t("value.tree")}<//>
-      <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>JSON<//>
-      ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
-      <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} /></div>
-    <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${2e4} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}</div></div>`;
+  return html`<div class="value">
+      <div class="value-tools" role="group" aria-label=${label}>
+        <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>
+          ${t("value.tree")}
+        <//>
+        <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>
+          JSON
+        <//>
+        ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
+        <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} />
+      </div>
+      <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>
+        ${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${2e4} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}
+      </div>
+    </div>`;
 }
 var MAX_SHOWN = 100;
 var OPEN_DEPTH = 3;
@@ -8673,15 +9724,28 @@ function Tree({ value, depth }) {
     return html`<span class="v-num">${String(value)}</span>`;
   if (typeof value === "string")
     return html`<span class="v-text">"<${Text} value=${value} max=${1e3} isBlock />"</span>`;
+  if (typeof value !== "object") return null;
   const packed = packedBytes(value);
   if (packed) return html`<${Binary} ...${packed} />`;
   const entries = Array.isArray(value) ? value.map((member, i2) => (
-    /** @type {[string | number, any]} */
+    /** @type {[string | number, unknown]} */
     [i2, member]
   )) : Object.entries(value);
   if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
-  const list = html`<ul class="tree">${entries.slice(0, shown2).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
-    ${entries.length > shown2 && html`<li><button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown2 })}</button></li>`}</ul>`;
+  const list = html`<ul class="tree">
+      ${entries.slice(0, shown2).map(
+    ([key, member]) => html`<li key=${key}>
+                <span class="v-key">
+                  ${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}
+                </span> <${Tree} value=${member} depth=${depth + 1} />
+              </li>`
+  )}
+      ${entries.length > shown2 && html`<li>
+            <button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>
+              ${t("text.more_items", { count: entries.length - shown2 })}
+            </button>
+          </li>`}
+    </ul>`;
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
   return depth === 0 ? list : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
 }
@@ -8711,26 +9775,28 @@ function Binary({ bytes, code }) {
     );
   }
   const save = () => {
-    const url = URL.createObjectURL(
-      new Blob([
-        /** @type {any} */
-        bytes
-      ], { type: "application/octet-stream" })
-    );
+    const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
     const link = document.createElement("a");
     link.href = url;
     link.download = "value.bin";
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 1e3);
   };
-  return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
-    <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines2.join("\n")}</pre>`}
-    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
+  return html`<span class="binary">
+      <${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes}
+        value=${bytes.length} />
+      <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
+      ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines2.join("\n")}</pre>`}
+      ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}
+    </span>`;
 }
 
 // jobs/verdicts.js
 var MAX_VALUE2 = 60;
+var UNAVAILABLE = (
+  /** @type {const} */
+  ["full", "draining", "broken", "paused", "refusing", "pulling"]
+);
 var MAX_NAMED_JOBS = 3;
 function noWorkerText(verdict) {
   const known2 = verdict.stale + verdict.detached;
@@ -8753,9 +9819,7 @@ function verdictText(verdict, why) {
         name: visible(verdict.name),
         count: verdict.workers,
         labels: visible(labelsText(verdict.requires)),
-        nearest: visible(
-          verdict.nearest.map((one) => one.node_id || one.worker_id).join(", ")
-        )
+        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", "))
       });
     case "workers_unavailable":
       return unavailableText(verdict);
@@ -8767,14 +9831,12 @@ function verdictText(verdict, why) {
     case "awaiting_jobs":
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
-        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
-          (job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`
-        ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
       });
     case "awaiting_callback":
       return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
         attempt: verdict.attempt,
-        due: relativeText(Date.parse(verdict.due_at))
+        due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
       });
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
@@ -8787,14 +9849,14 @@ function dueText(verdict) {
   });
   return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
-function unitsReason(kind, { weight, concurrency, rate }) {
+function unitsReason(kind, weight, { concurrency, rate }) {
   const isRate = kind === "rate";
   const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
-    used: number(isRate ? weight.in_window : weight.running),
-    limit: number(isRate ? rate.limit : concurrency),
+    used: number((isRate ? weight.in_window : weight.running) ?? 0),
+    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
     unit: weight.unit,
     job: number(weight.job),
-    ...isRate && { period: durationText(rate.period_s * 1e3) }
+    ...isRate && rate && { period: durationText(rate.period_s * 1e3) }
   });
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
@@ -8804,7 +9866,8 @@ function constraintText(verdict, why) {
   const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
   const reasons = verdict.kinds.map((kind) => {
     const isFirst = kind === verdict.kind;
-    if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
+    if (applied.weight && (kind === "concurrency" || kind === "rate"))
+      return unitsReason(kind, applied.weight, applied);
     if (kind === "concurrency")
       return t("why.text.concurrency", {
         used: (isFirst ? verdict.usage : applied.running) ?? 0,
@@ -8829,7 +9892,7 @@ function expectedWaitMs(verdict, why) {
   const ahead = why.verdicts.find((one) => one.code === "ahead");
   if (!ahead) return null;
   const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
-  return opensMs + Math.floor(ahead.count / verdict.limit) * verdict.period_s * 1e3;
+  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1e3;
 }
 function aheadText(verdict) {
   if (!verdict.count) return t("why.text.ahead.unknown");
@@ -8841,7 +9904,9 @@ function aheadText(verdict) {
   })}`;
 }
 function unavailableText(verdict) {
-  const parts = ["full", "draining", "broken", "paused", "refusing", "pulling"].filter((key) => verdict[key]).map((key) => t(`why.text.workers.${key}`, { count: verdict[key] }));
+  const parts = UNAVAILABLE.filter((key) => verdict[key]).map(
+    (key) => t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 })
+  );
   return t("why.text.workers_unavailable", {
     name: visible(verdict.name),
     count: verdict.workers,
@@ -8852,7 +9917,10 @@ function unavailableText(verdict) {
 // jobs/pages/job.js
 function Page3({ query, go: go3, session: session2 }) {
   const id = query["id"] ?? "";
-  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const path = (
+    /** @type {const} */
+    `api/jobs/${encodeURIComponent(id)}`
+  );
   const found = useResource((signal) => id ? get(path, {}, signal) : Promise.resolve(null), [id], {
     events: ["jobs"],
     leastMs: 1e3,
@@ -8879,7 +9947,14 @@ function Page3({ query, go: go3, session: session2 }) {
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
   if (!job) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone mayErase=${may(session2, "operate")} />`;
+      return html`<h1>${t("nav.job")}</h1>
+        <div class="card">
+          <${Empty} title=${t("job.unknown")}>
+            <p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p>
+            <p><a href=${href("jobs")}>${t("nav.jobs")}</a></p>
+          <//>
+        </div>
+        <${JobLog} key=${id} path=${path} isGone mayErase=${may(session2, "operate")} />`;
     return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = async () => {
@@ -8893,9 +9968,21 @@ function Page3({ query, go: go3, session: session2 }) {
     ).then(again)
   );
   const mayOperate = may(session2, "operate");
-  return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
-    <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
-    <div class="row job-id"><code class="id">${visible(job.id)}</code> <${CopyMenu}><${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: { ...specOf(job), ...uniqueOf(job) } })} label=${t("copy.curl")} />`}<//></div>
+  return html`<p class="crumbs">
+      <a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}>
+        <${Text} value=${job.name} max=${60} />
+      </a>
+    </p>
+    <div class="page-head job-head">
+      <h1><${Text} value=${job.name} max=${120} /></h1>
+      <span class="big-state"><${State} state=${job.state} /></span>
+    </div>
+    <div class="row job-id">
+      <code class="id">${visible(job.id)}</code> <${CopyMenu}>
+        <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: { ...specOf(job), ...uniqueOf(job) } })} label=${t("copy.curl")} />`}
+      <//>
+    </div>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
@@ -8903,23 +9990,34 @@ function Page3({ query, go: go3, session: session2 }) {
       ${mayOperate && admits(job.state, "set_priority") && html`<${Button} opensDialog onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
       ${may(session2, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
       ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
-      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
+      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}
+    </div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
     ${isTold2(job) && html`<${LastWord} job=${job} />`}
-    ${job.erased.length > 0 && html`<p class="muted">${t("personal.job.erased")}: ${job.erased.map((field) => html`<code class="chip"><${Text} value=${field} max=${80} /></code> `)}</p>`}
-    <div class="job-grid"><div class="stack">
-      <${Timeline} job=${job} />
-      <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
-      <${Attempts} job=${job} />
-    </div><div class="stack">
-      <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
-      ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
-      <${Order} job=${job} />
-      <${Facts} job=${job} mayOperate=${mayOperate} />
-      ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
-    </div></div>
+    ${job.erased && job.erased.length > 0 && html`<p class="muted">
+          ${t("personal.job.erased")}
+          : ${job.erased.map(
+    (field) => html`<code class="chip"><${Text} value=${field} max=${80} /></code> `
+  )}
+        </p>`}
+    <div class="job-grid">
+      <div class="stack">
+        <${Timeline} job=${job} />
+        <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
+        <${Attempts} job=${job} />
+      </div>
+      <div class="stack">
+        <${Carried}
+          title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}
+          isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
+        ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
+        <${Order} job=${job} />
+        <${Facts} job=${job} mayOperate=${mayOperate} />
+        ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
+      </div>
+    </div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
-    ${(job.after || job.dependents_count > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session2} />`}
+    ${(job.after || (job.dependents_count ?? 0) > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session2} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/cancel`);
@@ -8935,7 +10033,7 @@ function isIncomplete(job) {
   return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
 }
 var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
-var isSealed = (value) => typeof value?.sealed_with === "string" && "sealed" in value;
+var isSealed = (value) => value !== null && typeof value === "object" && "sealed_with" in value && typeof value.sealed_with === "string" && "sealed" in value;
 var isTooLarge = (value, bytes) => value === null && bytes > 1;
 function specOf(job) {
   return {
@@ -8962,20 +10060,26 @@ function uniqueOf({ unique, created_at }) {
   return { unique: { ...key, scope, on_conflict, ...scope === "window" && { ttl_s } } };
 }
 function Why({ why, job }) {
+  const answer = why.data;
   const title2 = job.state === "running" ? t("why.running") : t("why.title");
-  return html`<section class=${`card why ${why.data?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
+  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
     <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
-    ${!why.data ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${why.data.verdicts.map(
+    ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${answer.verdicts.map(
     (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, why.data)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
+      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
   )}</ol>
-      ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`}</section>`;
+      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}</section>`;
 }
 function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":
-      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
-        ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
+      return html`<p class="muted">
+          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
+          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
+          ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map(
+        (holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `
+      )}`}
+        </p>`;
     case "no_worker":
     case "no_matching_worker":
     case "workers_unavailable":
@@ -8986,27 +10090,53 @@ function VerdictMore({ verdict }) {
     case "retrying":
       return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
     case "running":
-      return html`<p class="muted"><a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t("why.deadline")} <${Time} at=${verdict.deadline} />${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}</p>`;
+      return html`<p class="muted">
+          <a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t(
+        "why.deadline"
+      )} <${Time} at=${verdict.deadline} />
+          ${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}
+        </p>`;
     default:
       return null;
   }
 }
 function Limits({ constraints }) {
-  return html`<details class="limits"><summary>${t("why.constraints", { count: constraints.length })}</summary><ul class="plain">${constraints.map(
+  return html`<details class="limits">
+      <summary>${t("why.constraints", { count: constraints.length })}</summary>
+      <ul class="plain">
+        ${constraints.map(
     (one) => html`<li key=${one.name}>
-    <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
-    ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
-    ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
-    ${one.concurrency !== null && html` <span class="num">${number(one.weight ? one.weight.running : one.running ?? 0)} / ${number(one.concurrency)}</span>`}${one.rate && html` <span class="num">${number(one.weight ? one.weight.in_window : one.starts ?? 0)} / ${number(one.rate.limit)} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
-  )}</ul></details>`;
+              <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>
+                ${one.passes ? t("why.passes") : t("why.closed")}
+              <//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
+              ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
+              ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
+              ${one.concurrency !== null && html` <span class="num">${number((one.weight ?? one).running ?? 0)} / ${number(one.concurrency)}</span>`}
+              ${one.rate && html` <span class="num">
+                    ${number((one.weight ? one.weight.in_window : one.starts) ?? 0)} / ${number(
+      one.rate.limit
+    )} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}
+                  </span>`}
+            </li>`
+  )}
+      </ul>
+    </details>`;
 }
 var isTold2 = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
-  return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
-    ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
-    ${last && html`<${Stack} attempt=${last} isOpen />`}
-    ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
+  return html`<section
+      class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}>
+      <h2>
+        ${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}
+      </h2>
+      ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
+      ${last && html`<${Stack} attempt=${last} isOpen />`}
+      ${job.skipped_by && html`<p>
+            ${t("job.skipped_by")} <${Id}
+              id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}
+          </p>`}
+    </section>`;
 }
 function HiddenError({ job, attempt: one }) {
   if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome ?? "")) return null;
@@ -9058,41 +10188,99 @@ function Timeline({ job }) {
   const states = statesOf(job);
   const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
   const whole = lasted.reduce((all, ms4) => all + ms4, 0) || 1;
-  return html`<section class="card" aria-labelledby="timeline"><h2 id="timeline">${t("job.timeline")}</h2>
-    <div class="strip" aria-hidden="true">${states.map((one, i2) => html`<i key=${i2} class=${`seg seg-${one.state}`} style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }} title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`)}</div>
-    <table class="states"><caption class="sr">${t("job.timeline")}</caption><thead class="sr"><tr><th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th><th scope="col">${t("job.duration")}</th></tr></thead>
-    <tbody>${states.map(
-    (one, i2) => html`<tr key=${i2}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
-      <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
-      <td class="end">${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}</td></tr>`
-  )}</tbody></table></section>`;
+  return html`<section class="card" aria-labelledby="timeline">
+      <h2 id="timeline">${t("job.timeline")}</h2>
+      <div class="strip" aria-hidden="true">
+        ${states.map(
+    (one, i2) => html`<i
+                key=${i2} class=${`seg seg-${one.state}`}
+                style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }}
+                title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`
+  )}
+      </div>
+      <table class="states">
+        <caption class="sr">${t("job.timeline")}</caption>
+        <thead class="sr">
+          <tr>
+            <th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th>
+            <th scope="col">${t("job.duration")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${states.map(
+    (one, i2) => html`<tr key=${i2}>
+                <td>
+                  <${State} state=${one.state} />
+                  ${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}
+                </td>
+                <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
+                <td class="end">
+                  ${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}
+                </td>
+              </tr>`
+  )}
+        </tbody>
+      </table>
+    </section>`;
 }
-var stackOf = (error) => typeof error?.traceback === "string" ? error.traceback.trimEnd() : "";
+var stackOf = (error) => error !== null && typeof error === "object" && "traceback" in error && typeof error.traceback === "string" ? error.traceback.trimEnd() : "";
 function Stack({ attempt: one, isOpen: isOpen2 }) {
   const stack = stackOf(one.error);
-  return stack && html`<details open=${isOpen2}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stack} max=${4e3} isBlock /></pre></details>`;
+  return stack && html`<details open=${isOpen2}>
+        <summary>${t("job.stack")}</summary>
+        <pre class="message" tabindex="0" aria-label=${t("job.stack")}>
+          <${Text} value=${stack} max=${4e3} isBlock />
+        </pre>
+      </details>`;
 }
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
-  return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
-    ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map(
+  return html`<section class="card" aria-labelledby="attempts">
+      <h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
+      ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">
+              ${attempts.map(
     (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
-      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
-        <span class="muted"><${Time} at=${one.started_at} isPast />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
-        <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
-      ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at2 === 0} />`}
-      ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
-      ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
-  )}</ol>`}</section>`;
+                    <p class="row">
+                      <strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge}
+                        kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>
+                        ${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}
+                      <//>
+                      <span class="muted">
+                        <${Time} at=${one.started_at} isPast />
+                        ${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}
+                      </span>
+                      <span class="muted">
+                        ${t("job.worker")} <${Id}
+                          id=${one.worker_id} href=${href("workers", { id: one.worker_id })} />
+                      </span>
+                    </p>
+                    ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
+                        <${Stack} attempt=${one} isOpen=${at2 === 0} />`}
+                    ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
+                    ${job.events.filter((event) => event.attempt === one.attempt).map(
+      (event) => html`<p class="muted">
+                              <${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}
+                              ${event.message && html`: <${Text} value=${event.message} />`}
+                            </p>`
+    )}
+                  </li>`
+  )}
+            </ol>`}
+    </section>`;
 }
 function Carried({ title: title2, value, isHidden, isMissing: isMissing2 = false, isRedacted = false, bytes }) {
-  return html`<section class="card"><h2>${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
-    ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}</section>`;
+  return html`<section class="card">
+      <h2>
+        ${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}
+      </h2>
+      ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}
+    </section>`;
 }
 function MaybeSealed({ value, label }) {
   if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
   const { sealed_with: key, sealed: _, ...readable } = value;
-  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
+  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>
+    ${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
 var REVIVED = (
   /** @type {const} */
@@ -9101,10 +10289,15 @@ var REVIVED = (
 function Order({ job }) {
   const { dependents_count: dependents = 0, revives } = job;
   if (!job.after && dependents === 0) return null;
-  return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
-    ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-    ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents} count=${dependents} />`}
-    ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map((what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`)}</section>`;
+  return html`<section class="card order" aria-labelledby="order">
+      <h2 id="order">${t("job.order")}</h2>
+      ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
+          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
+      ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`}
+      ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
+    (what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`
+  )}
+    </section>`;
 }
 function FlowCard({ job, path, session: session2 }) {
   const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
@@ -9113,38 +10306,103 @@ function FlowCard({ job, path, session: session2 }) {
     everyMs: 5e3
   });
   if (!found.data && !found.problem) return null;
-  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session2} onChange=${found.reload} />`}</section>`;
+  return html`<section class="card after" aria-labelledby="flow">
+      <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session2} onChange=${found.reload} />`}
+    </section>`;
 }
 var LINKED_AT_ONCE = 8;
 function LinkedJobs({ jobs, count: count2 }) {
-  const item = (one) => html`<li key=${one.id}><${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}${one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}</li>`;
+  const item = (one) => html`<li key=${one.id}>
+        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}
+        ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
+      </li>`;
   const folded = jobs.slice(LINKED_AT_ONCE);
   return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
-    ${folded.length > 0 && html`<details><summary>${t("job.linked.more", { count: count2 - LINKED_AT_ONCE })}</summary><ul class="plain">${folded.map(item)}</ul>${count2 > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count2 - jobs.length })}</p>`}</details>`}`;
+    ${folded.length > 0 && html`<details>
+          <summary>${t("job.linked.more", { count: count2 - LINKED_AT_ONCE })}</summary>
+          <ul class="plain">${folded.map(item)}</ul>
+          ${count2 > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count2 - jobs.length })}</p>`}
+        </details>`}`;
 }
 function Facts({ job, mayOperate }) {
   const headers = Object.entries(job.headers);
-  return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
-    <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
-    <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-    <dt>${t("job.retries")}</dt><dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
-    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
-    ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt><dd><ol class="plain">${job.steps.map((one, n) => html`<li key=${n}><${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted"><${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} /></span></li>`)}</ol></dd>`}
-    <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
-    <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
-    <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
-    ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
-    <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
-    ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
-    ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
-    ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
-    ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
-    ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
-    ${job.callback_of && html`<dt>${t("job.callback_of")}</dt><dd><${Id} id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span class="muted">${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}</span></dd>`}
-    ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
-    ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
-    ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
-    ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("job.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("job.name")}</dt>
+        <dd>
+          <a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}
+        </dd>
+        <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+        <dt>${t("job.retries")}</dt>
+        <dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+        ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
+        ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt>
+            <dd>
+              <ol class="plain">
+                ${job.steps.map(
+    (one, n) => html`<li key=${n}>
+                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
+                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} />
+                        </span>
+                      </li>`
+  )}
+              </ol>
+            </dd>`}
+        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
+        <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
+        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+        ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
+        <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
+        ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+        ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
+        ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
+            <dd>
+              ${job.tags.map(
+    (tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`
+  )}
+            </dd>`}
+        ${job.definition && html`<dt>${t("job.definition")}</dt>
+            <dd>
+              <a href=${href("definitions", { name: job.definition.name })}>
+                <${Text} value=${job.definition.name} max=${100} />
+              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
+            </dd>`}
+        ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
+        ${job.callback_of && html`<dt>${t("job.callback_of")}</dt>
+            <dd>
+              <${Id}
+                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
+                class="muted">
+                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
+              </span>
+            </dd>`}
+        ${job.unique && html`<dt>${t("job.unique")}</dt>
+            <dd>
+              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
+                ${t(`job.unique.${job.unique.scope}`)}
+                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
+                ${job.unique.debounce && ` · ${t("job.debounced")}`}
+              </span>
+            </dd>`}
+        ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt>
+            <dd>
+              ${job.links.map(
+    (link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `
+  )}
+            </dd>`}
+        ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt>
+            <dd>
+              ${job.constraints.map(
+    (name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `
+  )}
+            </dd>`}
+        ${headers.map(
+    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`
+  )}
+      </dl>
+    </section>`;
 }
 function Deliveries({ job, path, mayOperate }) {
   const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
@@ -9157,15 +10415,26 @@ function Deliveries({ job, path, mayOperate }) {
     t("job.deliveries.resent")
   ).then(found.reload);
   const all = found.data?.deliveries ?? [];
-  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
-    <ul class="plain">${all.map(
-    (one) => html`<li key=${one.id}><p class="row"><${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time} at=${one.finished_at ?? one.created_at} /> <${Id} id=${one.id} href=${href("job", { id: one.id })} />
-      ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
-      ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}</p>
-      ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1).message} max=${300} /></p>`}</li>`
-  )}</ul></section>`;
+  return html`<section class="card" aria-labelledby="deliveries">
+      <h2 id="deliveries">${t("job.deliveries")}</h2>
+      <p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
+      <ul class="plain">
+        ${all.map(
+    (one) => html`<li key=${one.id}>
+              <p class="row">
+                <${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time}
+                  at=${one.finished_at ?? one.created_at} /> <${Id}
+                  id=${one.id} href=${href("job", { id: one.id })} />
+                ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
+                ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}
+              </p>
+              ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1)?.message} max=${300} /></p>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
 }
 function Challenges({ job, path, mayOperate }) {
   const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
@@ -9175,14 +10444,23 @@ function Challenges({ job, path, mayOperate }) {
   });
   const all = found.data?.challenges ?? [];
   if (all.length === 0 && !found.problem) return null;
-  return html`<section class="card" aria-labelledby="challenges"><h2 id="challenges">${t("nav.challenges")}</h2>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <ol class="attempts">${all.map(
+  return html`<section class="card" aria-labelledby="challenges">
+      <h2 id="challenges">${t("nav.challenges")}</h2>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      <ol class="attempts">
+        ${all.map(
     (one) => html`<li key=${one.request} class="attempt">
-      <p class="row"><${ChallengeState} state=${one.state} /> <strong><${Text} value=${subjectOf2(one)} max=${200} /></strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}</p>
-      ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
-      <${Answers} one=${one} /><${Phases} one=${one} /></li>`
-  )}</ol></section>`;
+              <p class="row">
+                <${ChallengeState} state=${one.state} /> <strong>
+                  <${Text} value=${subjectOf2(one)} max=${200} />
+                </strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}
+              </p>
+              ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
+              <${Answers} one=${one} /><${Phases} one=${one} />
+            </li>`
+  )}
+      </ol>
+    </section>`;
 }
 var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
@@ -9217,11 +10495,24 @@ function Change({ job, path, onClose, onDone }) {
       what: changed2.map((name) => `${changeLabel(name)} ${opened2[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
     });
   };
-  return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
-    <${FormField} form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")} type="number" step="1" required />
-    <${FormField} form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1" max=${LATEST} />
-    <${FormField} form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000" step="1" required />
-    <${FormField} form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any" required /></div><//>`;
+  return html`<${FormDialog}
+      title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)}
+      labelOf=${changeLabel}>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")}
+          type="number" step="1" required />
+        <${FormField}
+          form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1"
+          max=${LATEST} />
+        <${FormField}
+          form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000"
+          step="1" required />
+        <${FormField}
+          form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any"
+          required />
+      </div>
+    <//>`;
 }
 
 // jobs/pages/names.js
@@ -9232,10 +10523,19 @@ var FAILING_SHARE2 = 0.05;
 function Page4({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One} name=${query["name"]} query=${query} session=${session2} />` : html`<${List} query=${query} go=${go3} session=${session2} />`;
 }
-var spanOf = (query) => SPANS2.includes(query["span"] ?? "") ? query["span"] : "1h";
+var spanOf = (query) => SPANS2.find((one) => one === query["span"]) ?? "1h";
 function Spans({ query }) {
   const span = spanOf(query);
-  return html`<nav class="spans" aria-label=${t("overview.span")}>${SPANS2.map((one) => html`<a key=${one} class="chip-link" href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav>`;
+  return html`<nav class="spans" aria-label=${t("overview.span")}>
+      ${SPANS2.map(
+    (one) => html`<a
+              key=${one} class="chip-link"
+              href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })}
+              aria-current=${one === span ? "true" : void 0}>
+              ${one}
+            </a>`
+  )}
+    </nav>`;
 }
 function List({ query, go: go3, session: session2 }) {
   const span = spanOf(query);
@@ -9253,13 +10553,35 @@ function List({ query, go: go3, session: session2 }) {
   const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change2 = (changes, replace = false) => go3("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
-      <${Field} label=${t("filter.order")}>${(a2) => html`<select ...${a2} value=${sort} onChange=${(e2) => change2({ sort: e2.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput}
+        label=${t("names.contains")} value=${query["q"] ?? ""}
+        onChange=${(q3) => change2({ q: q3 }, true)} />
+      <${Field} label=${t("filter.order")}>
+        ${(a2) => html`<select
+              ...${a2} value=${sort}
+              onChange=${(e2) => change2({ sort: e2.target.value })}>
+              ${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
+            </select>`}
+      <//>
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []]}
-      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />`;
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.names")} rows=${rows} rowKey=${nameOf}
+              onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })}
+              columns=${[
+    ...columns(rows),
+    ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []
+  ]}
+              empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading} onNext=${() => go3("names", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change2({})} />`;
 }
 var nameOf = (name) => name.name;
 function Success({ name }) {
@@ -9303,7 +10625,7 @@ function columns(names) {
       render: (name) => html`<${Num} value=${name.succeeded} />`
     },
     // Few queues discard jobs, and the room is scarce.
-    ...names.some((name) => name.discarded > 0) ? [discarded] : [],
+    ...names.some((name) => name.discarded) ? [discarded] : [],
     {
       key: "failed",
       label: t("state.failed"),
@@ -9380,14 +10702,38 @@ function One({ name, query, session: session2 }) {
   return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
     <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!data ? html`<${Loading} isLoading=${!found.problem} />` : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session2, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}</p>
-      <${Pauses} mayOperate=${may(session2, "operate")} isOf=${(matcher) => matcher.field === "name" && matcher.value === name} />
-      <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
-        <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
-      ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
-      <section class="card" aria-labelledby="course"><div class="page-head"><h2 id="course">${t("overview.throughput")}</h2><${CompareWith} word=${compared} span=${span} link=${compareLink} /></div><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course2} history=${history2.data} name=${name} earlier=${earlier} compared=${compared} />`}</section>
-      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
-      <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
+    ${!data ? html`<${Loading} isLoading=${!found.problem} />` : html`<p class="row">
+            <a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>
+              ${t("nav.failures")}
+            </a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session2, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}
+          </p>
+          <${Pauses}
+            mayOperate=${may(session2, "operate")}
+            isOf=${(matcher) => "field" in matcher && matcher.field === "name" && matcher.value === name} />
+          <div class="tiles">
+            ${FIGURES.map(
+    (key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}>
+                    <span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b>
+                  </div>`
+  )}
+            <div class="tile">
+              <span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b>
+            </div>
+          </div>
+          ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
+          <section class="card" aria-labelledby="course">
+            <div class="page-head">
+              <h2 id="course">${t("overview.throughput")}</h2>
+              <${CompareWith} word=${compared} span=${span} link=${compareLink} />
+            </div>
+            <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
+            ${history2.data && html`<${Course2} history=${history2.data} name=${name} earlier=${earlier} compared=${compared} />`}
+          </section>
+          <div class="cards after">
+            <${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} />
+            <${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} />
+          </div>
+          <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
 function Course2({ history: history2, name, earlier, compared }) {
   const marks = useMarks(history2.points[0]?.at);
@@ -9398,7 +10744,7 @@ function Course2({ history: history2, name, earlier, compared }) {
       outcomes: OUTCOMES.map((key) => ({
         label: t(`state.${key}`),
         color: `--${key}`,
-        values: points.map((point) => point[key] / history2.step_s)
+        values: points.map((point) => (point[key] ?? 0) / history2.step_s)
       })),
       times: [
         {
@@ -9421,9 +10767,24 @@ function Course2({ history: history2, name, earlier, compared }) {
     }),
     [earlier, compared, xs]
   );
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks} listsMarks isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks} height=${140} format=${durationText} />`;
+  return html`<${Chart}
+      label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks}
+      listsMarks isStacked
+      onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })}
+      height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3>
+    <${Chart}
+      label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks}
+      height=${140} format=${durationText} />`;
 }
+var SPREAD = (
+  /** @type {const} */
+  ["p50", "p95", "p99", "max"]
+);
+var FIGURES = (
+  /** @type {const} */
+  ["ready", "pushed", "succeeded", "discarded", "failed", "retried"]
+);
 var MOST_BARS = 12;
 function joined(buckets) {
   const size = Math.ceil(buckets.length / MOST_BARS);
@@ -9443,28 +10804,64 @@ function Spread({ title: title2, spread, histogram }) {
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
   const shown2 = first < 0 ? [] : joined(histogram.slice(first, last + 1));
   const most = Math.max(1, ...shown2.map((bucket) => bucket.count));
-  return html`<section class="card"><h2>${title2}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`
-    <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
-    <table class="histogram"><caption class="sr">${title2}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown2.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
+  return html`<section class="card">
+      <h2>${title2}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`<dl class="facts">
+              ${SPREAD.map(
+    (key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`
+  )}
+            </dl>
+            <table class="histogram">
+              <caption class="sr">${title2}</caption>
+              <thead class="sr">
+                <tr>
+                  <th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td>
+                </tr>
+              </thead>
+              <tbody>
+                ${shown2.map(
+    (bucket) => html`<tr key=${bucket.le_ms}>
+                        <td class="end num">
+                          ${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}
+                        </td>
+                        <td class="end"><${Num} value=${bucket.count} /></td>
+                        <td class="wide">
+                          <${Bar} value=${bucket.count} of=${most} label=${t("names.count")} />
+                        </td>
+                      </tr>`
+  )}
+              </tbody>
+            </table>`}
+    </section>`;
 }
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = E2(false);
   const { contracts = [], warnings = [] } = name;
   if (!contracts.length && !warnings.length) return null;
-  return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
-    ${warnings.map((one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
-    ${contracts.map(
-    (one, n) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
-        <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
-        ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
-        ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`
+  return html`<section class="card after" aria-labelledby="contracts">
+      <h2 id="contracts">${t("names.contracts")}</h2>
+      ${warnings.map(
+    (one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`
   )}
-    ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
-    ${isAsking && html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
+      ${contracts.map(
+    (one, n) => html`<details key=${n} open=${n === 0}>
+            <summary>
+              <strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
+              <span class="muted">
+                ${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time}
+                  at=${one.told_at} />
+              </span>
+            </summary>
+            ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
+            ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}
+          </details>`
+  )}
+      ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
+      ${isAsking && html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
       onConfirm=${async () => {
     await del(`api/contracts/${encodeURIComponent(name.name)}`);
     onRemoved();
-  }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`}</section>`;
+  }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`}
+    </section>`;
 }
 
 // jobs/pages/failures.js
@@ -9474,7 +10871,7 @@ var SHOWN2 = { "": { open: "true" }, resolved: { resolved: "true" }, ignored: { 
 var SPLITS = ["name", "version"];
 function Page5({ query, go: go3, session: session2 }) {
   const [dialog, setDialog] = E2(
-    /** @type {any} */
+    /** @type {{action: import("../actions.js").ActionName, isRecounted: boolean, target: import("../actions.js").Target} | null} */
     null
   );
   const [asked, setAsked] = E2(
@@ -9537,23 +10934,70 @@ function Page5({ query, go: go3, session: session2 }) {
       }
     }
   });
-  const card = (group, count2) => html`<${FailureCard} key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act} onAsk=${(question, about) => setAsked({ question, group: about })} onChange=${reload} />`;
+  const card = (group, count2) => html`<${FailureCard}
+        key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act}
+        onAsk=${(question, about) => setAsked({ question, group: about })}
+        onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs} label=${t("nav.failures")} current=${show2} tabs=${Object.keys(SHOWN2).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 })} />
-      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(name) => change2({ name })} />
-      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(version) => change2({ version })} />
-      <${FilterInput} label=${t("failures.assignee")} value=${query["assignee"] ?? ""} onChange=${(assignee) => change2({ assignee })} /></form>
-    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split2 ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
+    <${Tabs}
+      label=${t("nav.failures")} current=${show2} tabs=${Object.keys(SHOWN2).map((key) => ({
+    key,
+    label: t(`failures.show.${key || "open"}`),
+    href: href("failures", { ...query, cursor: "", show: key })
+  }))} />
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput}
+        label=${t("failures.contains")} value=${query["q"] ?? ""}
+        onChange=${(q3) => change2({ q: q3 })} />
+      <${FilterInput}
+        label=${t("filter.name")} value=${query["name"] ?? ""}
+        onChange=${(name) => change2({ name })} />
+      <${FilterInput}
+        label=${t("failures.version")} value=${query["version"] ?? ""}
+        onChange=${(version) => change2({ version })} />
+      <${FilterInput}
+        label=${t("failures.assignee")} value=${query["assignee"] ?? ""}
+        onChange=${(assignee) => change2({ assignee })} />
+    </form>
+    <nav class="row group-by" aria-label=${t("failures.split")}>
+      <span class="muted">${t("failures.split")}</span>
+      ${["", ...SPLITS].map(
+    (key) => html`<a
+              class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })}
+              aria-current=${key === split2 ? "page" : void 0}>
+              ${t(`failures.split.${key || "none"}`)}
+            </a>`
+  )}
+    </nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show2 === "ignored" || show2 === "resolved" ? `failures.empty.${show2}` : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
-    (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul></section>`
-  ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
+    <div ...${hold.bind}>
+      <${NewRows} count=${newCount} onShow=${showNew} />
+      ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card">
+                <${Empty}
+                  title=${t(
+    isFiltered ? "failures.empty.filtered" : show2 === "ignored" || show2 === "resolved" ? `failures.empty.${show2}` : "failures.empty"
+  )} />
+              </div>` : split2 ? partsOf(rows, split2).map(
+    (part) => html`<section class="after" key=${part.key}>
+                        <h2>
+                          <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span
+                            class="muted">
+                            <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
+                          </span>
+                        </h2>
+                        <ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul>
+                      </section>`
+  ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}
+    </div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change2({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
   }} />`}
     ${asked && html`<${FailureDialog} ...${asked} who=${session2.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
@@ -9562,7 +11006,7 @@ var idOf = (group) => group.id;
 function partsOf(groups, split2) {
   const parts = /* @__PURE__ */ new Map();
   for (const group of groups) {
-    const of2 = split2 === "name" ? [[group.name, group.count]] : group.versions.length > 0 ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
+    const of2 = split2 === "name" ? [[group.name, group.count]] : group.versions?.length ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
     for (const [key, count2] of of2) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };
       part.count += count2;
@@ -9598,7 +11042,6 @@ function List2({ query, go: go3, session: session2 }) {
       of: of2
     }),
     [of2],
-    /** @type {any} */
     READ
   );
   const { rows, newCount, showNew } = useSteadyRows(
@@ -9610,22 +11053,57 @@ function List2({ query, go: go3, session: session2 }) {
   const change2 = (changes) => go3("batches", { ...wanted, ...changes }, { replace: true });
   const isFiltered = Boolean(wanted.q || wanted.tag || state);
   return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("batches.contains")} value=${wanted.q} onChange=${(q3) => change2({ q: q3 })} />
-      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${BATCH_STATES.map((one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${FilterInput} label=${t("batches.tag")} value=${wanted.tag} onChange=${(tag) => change2({ tag })} /></form>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput}
+        label=${t("batches.contains")} value=${wanted.q}
+        onChange=${(q3) => change2({ q: q3 })} />
+      <${Field} label=${t("job.state")}>
+        ${(a2) => html`<select
+              ...${a2} value=${state}
+              onChange=${(e2) => change2({ state: e2.target.value })}>
+              ${BATCH_STATES.map(
+    (one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <${FilterInput}
+        label=${t("batches.tag")} value=${wanted.tag}
+        onChange=${(tag) => change2({ tag })} />
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.batches")} rows=${rows} rowKey=${idOf2} label=${titleOf} onOpen=${(one) => go3("batches", { id: one.id })}
-            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(found.data.next_cursor ? "jobs.empty.so_far" : isFiltered ? "batches.empty.filtered" : "batches.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/batches", { body: EXAMPLE }) }}>${isFiltered && html`<p><a href=${href("batches")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", wanted)} />`;
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.batches")} rows=${rows} rowKey=${idOf2} label=${titleOf}
+              onOpen=${(one) => go3("batches", { id: one.id })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(
+    found.data.next_cursor ? "jobs.empty.so_far" : isFiltered ? "batches.empty.filtered" : "batches.empty"
+  )}
+                    ...${!isFiltered && { curl: curl(session2, "POST", "api/batches", { body: EXAMPLE }) }}>
+                    ${isFiltered && html`<p><a href=${href("batches")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("batches", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go3("batches", wanted)} />`;
 }
 var COLUMNS = [
   {
     key: "name",
     label: "batches.batch",
     render: (one) => html`<a href=${href("batches", { id: one.id })} title=${visible(`${titleOf(one)}
-${one.id}`)}>${visible(titleOf(one))}</a>${one.batch && html` <span class="muted">${t("batches.inside")}</span>`}`
+${one.id}`)}>
+          ${visible(titleOf(one))}
+        </a>
+        ${one.batch && html` <span class="muted">${t("batches.inside")}</span>`}`
   },
   {
     key: "condition",
@@ -9673,35 +11151,33 @@ ${one.id}`)}>${visible(titleOf(one))}</a>${one.batch && html` <span class="muted
 ];
 function One2({ id, query, go: go3, session: session2 }) {
   const [dialog, setDialog] = E2("");
-  const path = `api/batches/${encodeURIComponent(id)}`;
+  const path = (
+    /** @type {const} */
+    `api/batches/${encodeURIComponent(id)}`
+  );
   const found = useResource(
     async (signal) => {
       const [batch2, why2, flow2] = await Promise.all([
-        get(
-          /** @type {"api/batches/{batch_id}"} */
-          path,
-          {},
-          signal
-        ),
-        get(
-          /** @type {"api/batches/{batch_id}/why"} */
-          `${path}/why`,
-          {},
-          signal
-        ),
+        get(path, {}, signal),
+        get(`${path}/why`, {}, signal),
         loadFlow(`${path}/flow`, signal)
       ]);
       return { batch: batch2, why: why2, flow: flow2 };
     },
     [id],
-    /** @type {any} */
     READ
   );
   const batch = found.data?.batch;
   useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
   if (!found.data || !batch) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.batches")}</h1><div class="card"><${Empty} title=${t("batches.unknown")}><p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p><p><a href=${href("batches")}>${t("nav.batches")}</a></p><//></div>`;
+      return html`<h1>${t("nav.batches")}</h1>
+        <div class="card">
+          <${Empty} title=${t("batches.unknown")}>
+            <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p>
+            <p><a href=${href("batches")}>${t("nav.batches")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { why, flow } = found.data;
@@ -9709,44 +11185,96 @@ function One2({ id, query, go: go3, session: session2 }) {
   const mayPush = may(session2, "push");
   const isCanceled = batch.canceled_at !== null;
   const retryable = failed + batch.batches.failed;
-  return html`<p class="crumbs"><a href=${href("batches")}>${t("nav.batches")}</a>${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}</p>
-    <div class="page-head job-head"><h1><${Text} value=${titleOf(batch)} max=${120} /></h1><${BatchState} batch=${batch} /></div>
-    <div class="row job-id"><code class="id">${visible(batch.id)}</code> <${CopyMenu}><${Copy} text=${batch.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(batch, 2)} label=${t("copy.json")} /><//></div>
+  return html`<p class="crumbs">
+      <a href=${href("batches")}>${t("nav.batches")}</a>
+      ${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}
+    </p>
+    <div class="page-head job-head">
+      <h1><${Text} value=${titleOf(batch)} max=${120} /></h1><${BatchState} batch=${batch} />
+    </div>
+    <div class="row job-id">
+      <code class="id">${visible(batch.id)}</code> <${CopyMenu}>
+        <${Copy} text=${batch.id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(batch, 2)} label=${t("copy.json")} />
+      <//>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div class="row actions" role="group" aria-label=${t("batches.actions")}>
       ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`}
       ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`}
-      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}</div>
+      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}
+    </div>
     <${Progress2} batch=${batch} />
-    <div class="job-grid"><div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
-      <div class="stack"><${Facts2} batch=${batch} /></div></div>
-    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${Flow} key=${id} flow=${flow} session=${session2} onChange=${found.reload} /></section>`}
+    <div class="job-grid">
+      <div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
+      <div class="stack"><${Facts2} batch=${batch} /></div>
+    </div>
+    ${flow && html`<section class="card after" aria-labelledby="flow">
+          <h2 id="flow">${t("flow")}</h2>
+          <${Flow} key=${id} flow=${flow} session=${session2} onChange=${found.reload} />
+        </section>`}
     <${Members} batch=${batch} query=${query} go=${go3} />
     ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
 }
 function Progress2({ batch }) {
   const { total, unfinished } = batch.counts;
   const counts = countsOf(batch);
-  return html`<section class="card" aria-label=${t("batches.over")}><p class="batch-over"><b class="num">${number(shareOf(batch))} %</b> <span>${t("batches.over_of", { over: total - unfinished, total })}</span>${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}</p>
-    <${BatchStrip} batch=${batch} />
-    <ul class="batch-counts">${counts.map(([state, count2]) => html`<li key=${state}>${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b></li>`)}${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}</ul></section>`;
+  return html`<section class="card" aria-label=${t("batches.over")}>
+      <p class="batch-over">
+        <b class="num">${number(shareOf(batch))} %</b> <span>
+          ${t("batches.over_of", { over: total - unfinished, total })}
+        </span>
+        ${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}
+      </p>
+      <${BatchStrip} batch=${batch} />
+      <ul class="batch-counts">
+        ${counts.map(
+    ([state, count2]) => html`<li key=${state}>
+                ${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b>
+              </li>`
+  )}
+        ${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}
+      </ul>
+    </section>`;
 }
 function Facts2({ batch }) {
   const isLong = batch.description !== titleOf(batch) && batch.description !== "";
   const end = batch.completed_at ?? null;
-  return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
-    <dt>${t("job.created")}</dt><dd><${Time} at=${batch.created_at} /></dd>
-    ${end && html`<dt>${t("batches.completed")}</dt><dd><${Time} at=${end} /> <span class="muted">${t("batches.after")} <${Duration} ms=${Date.parse(end) - Date.parse(batch.created_at)} /></span></dd>`}
-    ${batch.canceled_at && html`<dt>${t("batches.canceled")}</dt><dd><${Time} at=${batch.canceled_at} /></dd>`}
-    ${batch.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${batch.expires_at} /></dd>`}
-    ${batch.batch && html`<dt>${t("batches.parent")}</dt><dd><${Id} id=${batch.batch} href=${href("batches", { id: batch.batch })} /></dd>`}
-    ${batch.batches.total > 0 && html`<dt>${t("batches.children")}</dt><dd><${Num} value=${batch.batches.total} /> <span class="muted">${t("batches.children.of", { succeeded: batch.batches.succeeded, failed: batch.batches.failed })}</span></dd>`}
-    ${batch.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${batch.tags.map((tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}><${Text} value=${tag} max=${64} /></a> `)}</dd>`}
-    ${isLong && html`<dt>${t("batches.description")}</dt><dd><${Text} value=${batch.description} max=${500} isBlock /></dd>`}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("job.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("job.created")}</dt><dd><${Time} at=${batch.created_at} /></dd>
+        ${end && html`<dt>${t("batches.completed")}</dt>
+            <dd>
+              <${Time} at=${end} /> <span class="muted">
+                ${t("batches.after")} <${Duration} ms=${Date.parse(end) - Date.parse(batch.created_at)} />
+              </span>
+            </dd>`}
+        ${batch.canceled_at && html`<dt>${t("batches.canceled")}</dt><dd><${Time} at=${batch.canceled_at} /></dd>`}
+        ${batch.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${batch.expires_at} /></dd>`}
+        ${batch.batch && html`<dt>${t("batches.parent")}</dt><dd><${Id} id=${batch.batch} href=${href("batches", { id: batch.batch })} /></dd>`}
+        ${batch.batches.total > 0 && html`<dt>${t("batches.children")}</dt>
+            <dd>
+              <${Num} value=${batch.batches.total} /> <span class="muted">
+                ${t("batches.children.of", {
+    succeeded: batch.batches.succeeded,
+    failed: batch.batches.failed
+  })}
+              </span>
+            </dd>`}
+        ${batch.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
+            <dd>
+              ${batch.tags.map(
+    (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}><${Text} value=${tag} max=${64} /></a> `
+  )}
+            </dd>`}
+        ${isLong && html`<dt>${t("batches.description")}</dt><dd><${Text} value=${batch.description} max=${500} isBlock /></dd>`}
+      </dl>
+    </section>`;
 }
 async function loadMembers(batch, query, signal) {
   const path = (
-    /** @type {"api/batches/{batch_id}/jobs"} */
+    /** @type {const} */
     `api/batches/${encodeURIComponent(batch.id)}/jobs`
   );
   const jobs = [];
@@ -9779,8 +11307,7 @@ function Members({ batch, query, go: go3 }) {
   const shown2 = { id: batch.id, state };
   const counts = (
     /** @type {Record<string, number | null | undefined>} */
-    /** @type {unknown} */
-    batch.counts
+    { ...batch.counts }
   );
   const states = Object.keys(STATES).filter(
     (one) => one === state || counts[one] === null || (counts[one] ?? 0) > 0
@@ -9799,13 +11326,29 @@ function Members({ batch, query, go: go3 }) {
       href: href("batches", { id: batch.id, state: one })
     }))
   ];
-  return html`<section class="after" aria-labelledby="members"><div class="page-head"><h2 id="members">${t("batches.members")}</h2><a class="button small as-link" href=${href("jobs", { batch: batch.id, state })}>${t("batches.members.jobs")}</a></div>
-    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2} label=${(job) => job.name} onOpen=${(job) => go3("job", { id: job.id })}
-            columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...shown2, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", shown2)} /></section>`;
+  return html`<section class="after" aria-labelledby="members">
+      <div class="page-head">
+        <h2 id="members">${t("batches.members")}</h2>
+        <a class="button small as-link" href=${href("jobs", { batch: batch.id, state })}>
+          ${t("batches.members.jobs")}
+        </a>
+      </div>
+      <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+              <${NewRows} count=${newCount} onShow=${showNew} />
+              <${Table}
+                isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2}
+                label=${(job) => job.name}
+                onOpen=${(job) => go3("job", { id: job.id })}
+                columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+                empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} />
+            </div>`}
+      <${Pager}
+        hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading}
+        onNext=${() => go3("batches", { ...shown2, cursor: found.data?.next_cursor })}
+        onFirst=${() => go3("batches", shown2)} />
+    </section>`;
 }
 var MEMBER_COLUMNS = [
   {
@@ -9862,10 +11405,15 @@ function Ask({ action, batch, path, onClose, onDone }) {
     toast(t(`batches.${action}.done`));
     await onDone();
   };
-  return html`<${ConfirmCount} title=${t(`batches.${action}.title`)} count=${count2} counted=${t(`batches.${action}.count`, { count: count2 })} isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"} onClose=${onClose} onConfirm=${confirm}>
-    <p>${t(`batches.${action}.text`)}</p>${inside > 0 && html`<p>${t("batches.also_inside", { count: inside })}</p>`}
-    ${action === "retry" && (counts.gone ?? 0) > 0 && html`<p class="warning" role="note">${t("batches.retry.gone", { count: counts.gone ?? 0 })}</p>`}
-    ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
+  return html`<${ConfirmCount}
+      title=${t(`batches.${action}.title`)} count=${count2} counted=${t(`batches.${action}.count`, { count: count2 })}
+      isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"}
+      onClose=${onClose} onConfirm=${confirm}>
+      <p>${t(`batches.${action}.text`)}</p>
+      ${inside > 0 && html`<p>${t("batches.also_inside", { count: inside })}</p>`}
+      ${action === "retry" && (counts.gone ?? 0) > 0 && html`<p class="warning" role="note">${t("batches.retry.gone", { count: counts.gone ?? 0 })}</p>`}
+      ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}
+    <//>`;
 }
 
 // identity/differences.js
@@ -9878,16 +11426,17 @@ function differences(before, after) {
 }
 function ChangedValue({ entry: entry2 }) {
   const document2 = entry2.after ?? entry2.before;
-  const what = document2 && changedText(entry2.action, document2);
+  const what = isMap(document2) && changedText(entry2.action, document2);
   return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
 }
 function changedText(action, document2) {
   if (action === "constraint.value" && "value" in document2) {
-    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
-    return `${document2.key ?? t("audit.value")} = ${value}`;
+    const { value, key } = document2;
+    return `${key ?? t("audit.value")} = ${typeof value === "string" ? JSON.stringify(value) : toJson(value)}`;
   }
-  if (action.startsWith("worker.") && document2.node_id)
-    return [document2.node_id, document2.pid && t("master.pid", { pid: String(document2.pid) }), document2.url].filter(Boolean).join(" · ");
+  const { node_id: node, pid, url } = document2;
+  if (action.startsWith("worker.") && node)
+    return [node, pid && t("master.pid", { pid: String(pid) }), url].filter(Boolean).join(" · ");
   return "";
 }
 function Difference({ before, after }) {
@@ -9900,9 +11449,19 @@ function Difference({ before, after }) {
     if (value === void 0 || value === null) return "";
     const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
     if (isMade) return words;
-    return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
+    return html`<span class=${`diff ${kind}`}>
+        <span aria-hidden="true">${kind === "was" ? "−" : "+"}</span>
+        <span class="sr">${t(`audit.${kind}`)}</span> ${words}
+      </span>`;
   };
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
+  return html`<dl class="facts changes">
+      ${rows.slice(0, 100).map(
+    (row) => html`<dt title=${visible(row.key)}>
+                <${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} />
+              </dt>
+              <dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`
+  )}
+    </dl>`;
 }
 
 // identity/changes.js
@@ -9913,17 +11472,32 @@ function Changes({ name, etag }) {
     [name, etag]
   );
   const entries = data?.entries ?? [];
-  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry2) => html`<li key=${entry2.id} class="entry"><p class="row"><strong>${tOr(`act.${entry2.action}`, visible(entry2.action))}</strong> <${Time} at=${entry2.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry2.who)}>${visible(whoText(entry2.who))}</span></span></p><${ChangedValue} entry=${entry2} /><${Difference} before=${entry2.before} after=${entry2.after} /></li>`)}</ol>
-    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+  return html`<section class="card after" aria-labelledby="changes">
+      <h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+      <ol class="audit">
+        ${entries.map(
+    (entry2) => html`<li key=${entry2.id} class="entry">
+                <p class="row">
+                  <strong>${tOr(`act.${entry2.action}`, visible(entry2.action))}</strong> <${Time}
+                    at=${entry2.at} isPast /> <span class="muted">
+                    ${t("audit.by")} <span title=${visible(entry2.who)}>${visible(whoText(entry2.who))}</span>
+                  </span>
+                </p>
+                <${ChangedValue} entry=${entry2} />
+                <${Difference} before=${entry2.before} after=${entry2.after} />
+              </li>`
+  )}
+      </ol>
+      <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p>
+    </section>`;
 }
 
 // constraints/replay.js
 var MOST_KEYS = 8;
 function LastHour({ document: document2 }) {
-  const asked = document2 && toJson(document2);
+  const asked = document2 ? toJson(document2) : null;
   const [state, setState] = E2(
-    /** @type {{of: string | null, answer: any, problem: Problem | null, isBusy: boolean}} */
+    /** @type {{of: string | null, answer: ReplayAnswer | null, problem: Problem | null, isBusy: boolean}} */
     {
       of: null,
       answer: null,
@@ -9942,15 +11516,18 @@ function LastHour({ document: document2 }) {
     }
   };
   const isOld = state.of !== null && state.of !== asked && !state.isBusy;
-  return html`<section class="replay stack" aria-live="polite"><h3>${t("constraints.replay")}</h3><p class="muted small">${t("constraints.replay.text")}</p>
-    <p><${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>${t(state.isBusy ? "loading" : "constraints.replay.run")}<//></p>
-    ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}</section>`;
+  return html`<section class="replay stack" aria-live="polite">
+      <h3>${t("constraints.replay")}</h3><p class="muted small">${t("constraints.replay.text")}</p>
+      <p>
+        <${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>
+          ${t(state.isBusy ? "loading" : "constraints.replay.run")}
+        <//>
+      </p>
+      ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}
+    </section>`;
 }
 function Told({ told: told4 }) {
-  const points = (
-    /** @type {any[]} */
-    told4.points
-  );
+  const { points } = told4;
   const units = told4.units && { ...told4.units, unit: visible(told4.units.unit) };
   const covers = [
     t("constraints.replay.covers", { count: told4.looked_at, minutes: points.length - 1 }),
@@ -9959,11 +11536,35 @@ function Told({ told: told4 }) {
     told4.without_key > 0 && t("constraints.preview.without", { count: told4.without_key }),
     t("constraints.replay.last_run")
   ];
-  return html`${told4.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told4.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told4.held, count: told4.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told4.p95_ms), longest: durationText(told4.longest_ms), most: told4.most_held })}${told4.held_now > 0 && ` ${t("constraints.replay.now", { count: told4.held_now })}`}</p>
-      ${units && html`<p>${t("constraints.replay.units", { held: number(units.held), started: number(units.started), most: number(units.most_held), unit: units.unit })}</p>`}
-      <${Sparkline} values=${points.map((point) => units ? point.held_units : point.held)} label=${units ? t("constraints.replay.chart.units", { unit: units.unit }) : t("constraints.replay.chart")} />`}
-    ${told4.held > 0 && told4.keys && html`<p>${told4.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
-    <p class="muted small"><${Time} at=${told4.from} /> – <${Time} at=${told4.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+  return html`${told4.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told4.started })}</strong></p>` : html`<p>
+          <strong>${t("constraints.replay.held", { held: told4.held, count: told4.started })}</strong> ${t(
+    "constraints.replay.times",
+    {
+      p95: durationText(told4.p95_ms ?? 0),
+      longest: durationText(told4.longest_ms ?? 0),
+      most: told4.most_held
+    }
+  )}
+          ${told4.held_now > 0 && ` ${t("constraints.replay.now", { count: told4.held_now })}`}
+        </p>
+        ${units && html`<p>
+              ${t("constraints.replay.units", {
+    held: number(units.held),
+    started: number(units.started),
+    most: number(units.most_held),
+    unit: units.unit
+  })}
+            </p>`}
+        <${Sparkline}
+          values=${points.map((point) => units ? point.held_units ?? 0 : point.held)} label=${units ? t("constraints.replay.chart.units", { unit: units.unit }) : t("constraints.replay.chart")} />`}
+    ${told4.held > 0 && told4.keys && html`<p>
+          ${told4.keys.slice(0, MOST_KEYS).map(
+    (key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `
+  )}
+        </p>`}
+    <p class="muted small">
+      <${Time} at=${told4.from} /> – <${Time} at=${told4.to} />. ${covers.filter(Boolean).join(" ")}
+    </p>`;
 }
 
 // constraints/shares.js
@@ -9977,14 +11578,15 @@ var LIMITS = VALUE_FIGURES.map(({ name, min, unit }) => ({
   step: unit === "count" ? "1" : "any"
 }));
 var BLANK_RULE = toJson({ field: "argument.plan", op: "eq", value: "" });
+var turnsOf = (constraint) => constraint && typeof constraint.fair === "object" ? constraint.fair : null;
 var sharesOf = (constraint) => ({
   weights: JSON.stringify(
-    (constraint?.fair?.weights ?? []).map((one) => ({
+    (turnsOf(constraint)?.weights ?? []).map((one) => ({
       of: typedOf(one.value),
       weight: String(one.weight)
     }))
   ),
-  default_weight: constraint?.fair?.weights ? String(constraint.fair.default) : "",
+  default_weight: String(turnsOf(constraint)?.default ?? ""),
   reserve: JSON.stringify(
     (constraint?.reserve ?? []).map((one) => ({
       of: toJson(one.matcher),
@@ -10012,17 +11614,17 @@ function sharesIn(given, base) {
   }));
   const isWeighted = given["fair"] && (weights.length > 0 || given["default_weight"]);
   return {
-    overrides: [
-      ...(base?.overrides ?? []).filter((one) => !one.match),
-      ...conditionsIn(given["conditions"])
-    ],
+    overrides: [...(base?.overrides ?? []).filter((one) => !one.match), ...conditionsIn(given["conditions"])],
     ...reserve.length > 0 && { reserve },
     ...isWeighted && { fair: { weights, default: Number(given["default_weight"] || 1) } }
   };
 }
 function ShareFields({ form }) {
   const { values: values2 } = form;
-  return html`${values2["fair"] && html`<${Rows} form=${form} name="weights" columns=${WEIGHT} isRule=${false} /><${FormField} form=${form} name="default_weight" path="fair.default" type="number" min="0.001" step="any" placeholder="1" label=${t("constraints.default_weight")} />`}
+  return html`${values2["fair"] && html`<${Rows} form=${form} name="weights" columns=${WEIGHT} isRule=${false} />
+      <${FormField}
+        form=${form} name="default_weight" path="fair.default" type="number" min="0.001" step="any"
+        placeholder="1" label=${t("constraints.default_weight")} />`}
     ${values2["concurrency"] && html`<${Rows} form=${form} name="reserve" columns=${SLOTS} isRule />`}
     ${values2["key"]?.trim() && html`<${Rows} form=${form} name="conditions" columns=${LIMITS} isRule />`}`;
 }
@@ -10034,42 +11636,99 @@ function Rows({ form, name, columns: columns3, isRule }) {
     of: isRule ? BLANK_RULE : "",
     ...Object.fromEntries(columns3.map((column) => [column.name, ""]))
   };
-  return html`<fieldset class="shares"><legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
-    ${rows.map((row, at2) => {
+  return html`<fieldset class="shares">
+      <legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
+      ${rows.map((row, at2) => {
     const n = at2 + 1;
-    return html`<div key=${at2} class="row">${isRule ? html`<${Condition} text=${row["of"] ?? ""} n=${n} onText=${(of2) => change2(at2, { of: of2 })} />` : html`<input aria-label=${t("rule.value", { n })} placeholder=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row["of"]} onInput=${(e2) => change2(at2, { of: e2.target.value })} />`}
-        ${columns3.map((column) => html`<input key=${column.name} type="number" min=${column.min} step=${column.step} aria-label=${`${t(`constraints.form.${/** @type {"weight"} */
-    column.name}`)} ${n}`} placeholder=${t(`constraints.form.${/** @type {"weight"} */
-    column.name}`)} value=${row[column.name]} onInput=${(e2) => change2(at2, { [column.name]: e2.target.value })} />`)}
-        <button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => put2(rows.filter((_, place2) => place2 !== at2))}>✕</button></div>`;
+    return html`<div key=${at2} class="row">
+            ${isRule ? html`<${Condition} text=${row["of"] ?? ""} n=${n} onText=${(of2) => change2(at2, { of: of2 })} />` : html`<input
+                    aria-label=${t("rule.value", { n })} placeholder=${t("rule.value", { n })}
+                    spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row["of"]}
+                    onInput=${(e2) => change2(at2, { of: e2.target.value })} />`}
+            ${columns3.map(
+      (column) => html`<input
+                    key=${column.name} type="number" min=${column.min} step=${column.step}
+                    aria-label=${`${t(`constraints.form.${/** @type {"weight"} */
+      column.name}`)} ${n}`}
+                    placeholder=${t(`constraints.form.${/** @type {"weight"} */
+      column.name}`)}
+                    value=${row[column.name]}
+                    onInput=${(e2) => change2(at2, { [column.name]: e2.target.value })} />`
+    )}
+            <button
+              type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
+              onClick=${() => put2(rows.filter((_, place2) => place2 !== at2))}>
+              ✕
+            </button>
+          </div>`;
   })}
-    <div><${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("constraints.add_row")}<//></div></fieldset>`;
+      <div>
+        <${Button} class="small" onClick=${() => put2([...rows, blank])}>${t("constraints.add_row")}<//>
+      </div>
+    </fieldset>`;
 }
 function Condition({ text, n, onText }) {
   const row = conditionRow(text);
   if (row === null) return html`<code>${visible(text)}</code>`;
   const put2 = (part) => onText(conditionOf({ ...row, ...part }));
-  return html`<input aria-label=${t("rule.field", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2({ field: e2.target.value })} />
-    <select aria-label=${t("rule.op", { n })} value=${row.op} onChange=${(e2) => put2({ op: e2.target.value })}>${OPS3.map((op) => html`<option key=${op} value=${op}>${t(`rule.op.${/** @type {"eq"} */
-  op}`)}</option>`)}</select>
-    <input aria-label=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2({ value: e2.target.value })} />`;
+  return html`<input
+      aria-label=${t("rule.field", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none"
+      value=${row.field} onInput=${(e2) => put2({ field: e2.target.value })} />
+    <select
+      aria-label=${t("rule.op", { n })} value=${row.op}
+      onChange=${(e2) => put2({ op: e2.target.value })}>
+      ${OPS3.map(
+    (op) => html`<option key=${op} value=${op}>${t(`rule.op.${/** @type {"eq"} */
+    op}`)}</option>`
+  )}
+    </select>
+    <input
+      aria-label=${t("rule.value", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none"
+      value=${row.value} onInput=${(e2) => put2({ value: e2.target.value })} />`;
 }
 function Shares({ one }) {
-  const { weights } = one.fair === true ? { weights: null } : one.fair ?? {};
+  const turns = turnsOf(one);
+  const reserve = one.reserve ?? [];
   const conditions = one.overrides.filter((override) => override.match);
   const words = (matcher) => visible(ruleText(matcher) ?? toJson(matcher));
-  return html`${weights && html`<h3>${t("constraints.form.weights")}</h3><ul class="plain">${weights.map((share, at2) => html`<li key=${at2}>${visible(typedOf(share.value))}: <span class="num">${number(share.weight)}</span></li>`)}<li>${t("constraints.default_weight")}: <span class="num">${number(one.fair.default)}</span></li></ul>`}
-    ${one.reserve?.length > 0 && html`<h3>${t("constraints.form.reserve")}</h3><ul class="plain">${one.reserve.map((share, at2) => html`<li key=${at2}>${words(share.matcher)}: <span class="num">${number(share.concurrency)}</span></li>`)}</ul>`}
-    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3><ul class="plain">${conditions.map((share, at2) => html`<li key=${at2}>${words(share.match)}: ${limitTexts({ ...NONE2, ...share }, one.weight?.unit).join(" · ")}${share.paused && ` ${t("enqueue.paused")}`}</li>`)}</ul>`}`;
+  return html`${turns && html`<h3>${t("constraints.form.weights")}</h3>
+      <ul class="plain">
+        ${turns.weights.map(
+    (share, at2) => html`<li key=${at2}>${visible(typedOf(share.value))}: <span class="num">${number(share.weight)}</span></li>`
+  )}
+        <li>${t("constraints.default_weight")}: <span class="num">${number(turns.default)}</span></li>
+      </ul>`}
+    ${reserve.length > 0 && html`<h3>${t("constraints.form.reserve")}</h3>
+        <ul class="plain">
+          ${reserve.map(
+    (share, at2) => html`<li key=${at2}>${words(share.matcher)}: <span class="num">${number(share.concurrency)}</span></li>`
+  )}
+        </ul>`}
+    ${conditions.length > 0 && html`<h3>${t("constraints.form.conditions")}</h3>
+        <ul class="plain">
+          ${conditions.map(
+    (share, at2) => html`<li key=${at2}>
+                  ${words(share.match)}: ${limitTexts({ ...NONE2, ...share }, one.weight?.unit).join(" · ")}
+                  ${share.paused && ` ${t("enqueue.paused")}`}
+                </li>`
+  )}
+        </ul>`}`;
 }
 var NONE2 = Object.fromEntries(LIMIT_KINDS.map(({ name }) => [name, null]));
 function ConditionCounts({ counts, text }) {
   const rows = rowsIn(text);
   if (counts.length !== rows.length || rows.length === 0) return null;
-  return html`<ul class="plain">${rows.map((row, at2) => {
+  return html`<ul class="plain">
+      ${rows.map((row, at2) => {
     const { jobs, values: values2 } = counts[at2] ?? { jobs: 0, values: 0 };
-    return html`<li key=${at2}>${visible(ruleText(parseExact(row["of"] ?? "")) ?? row["of"] ?? "")}: <span class="num">${t("constraints.condition_count", { jobs: number(jobs), values: number(values2) })}</span></li>`;
-  })}</ul>`;
+    return html`<li key=${at2}>
+            ${visible(ruleText(parseExact(row["of"] ?? "")) ?? row["of"] ?? "")}
+            : <span class="num">
+              ${t("constraints.condition_count", { jobs: number(jobs), values: number(values2) })}
+            </span>
+          </li>`;
+  })}
+    </ul>`;
 }
 
 // constraints/editor.js
@@ -10077,7 +11736,7 @@ var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 var VALUE_FIGURES2 = PER_VALUE.flatMap((kind) => kind.figures);
 var EXPIRES_AT = { name: "expires_at", path: ["expires_at"], min: 0, unit: "instant" };
-var FIGURES = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
+var FIGURES2 = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
 var BLANK2 = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
@@ -10101,7 +11760,7 @@ var valuesOf = (constraint) => constraint ? {
   expires_at: figureText(EXPIRES_AT, constraint)
 } : BLANK2;
 var LABELS = (
-  /** @type {const} */
+  /** @type {Record<string, string>} */
   {
     reason: "pause.reason",
     expires_at: "pause.until",
@@ -10111,11 +11770,8 @@ var LABELS = (
   }
 );
 var labelOf2 = (name) => {
-  const label = t(
-    /** @type {any} */
-    LABELS[name] ?? `constraints.form.${name}`
-  );
-  return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
+  const label = t(LABELS[name] ?? `constraints.form.${name}`);
+  return FIGURES2.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
 };
 var FigureField = ({ form, figure }) => html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} ...${inputFor(figure)} />`;
 function ConstraintEditor({ constraint, onClose, onDone }) {
@@ -10143,19 +11799,44 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
     await onDone(name);
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
-  const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
-  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
-      reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
-    ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
-    <div class="form-grid"><${MatcherField} form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")} hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
-      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} conditions=${values2["conditions"] ?? ""} limits=${limitsIn(values2, LIMIT_KINDS)} /></div>
-    <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
-      ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
-      <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
-    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf2(kind.name)}<//>`)}</div>
-    <${ShareFields} form=${form} />
-    <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} /><//>`;
+  const reread = () => get(`api/constraints/${encodeURIComponent(constraint?.name ?? "")}`);
+  return html`<${FormDialog}
+      title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")}
+      form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
+      reread=${constraint ? reread : void 0} isNew=${constraint === null}
+      saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
+      ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
+      <div class="form-grid">
+        <${MatcherField}
+          form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")}
+          hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")}
+          problem=${form.problem ?? matcher.problem} />
+        <${Preview}
+          text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""}
+          conditions=${values2["conditions"] ?? ""} limits=${limitsIn(values2, LIMIT_KINDS)} />
+      </div>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")}
+          placeholder="argument.host" spellcheck=${false} />
+        ${FIGURES2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+        <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}>
+          <option value="enforce">${t("constraints.enforce")}</option>
+          <option value="shadow">${t("constraints.shadow")}</option>
+        <//>
+      </div>
+      <${FormField}
+        form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")}
+        maxlength="500" />
+      <div class="row">
+        <${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//>
+        ${SWITCHES.map(
+    (kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf2(kind.name)}<//>`
+  )}
+      </div>
+      <${ShareFields} form=${form} />
+      <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} />
+    <//>`;
 }
 var limiting = (given, matcher, base) => ({
   matcher,
@@ -10171,10 +11852,7 @@ function ValueLimits({ shown: shown2, path, onClose, onDone }) {
   useZone();
   const form = useForm(shown2, ownLimits);
   const reread = async () => {
-    const { top_keys: keys } = await get(
-      /** @type {"api/constraints/{name}"} */
-      path
-    );
+    const { top_keys: keys } = await get(path);
     return keys.find((key) => key.id === shown2.id) ?? { ...shown2, own_limits: null };
   };
   const save = async (values2, base) => {
@@ -10194,9 +11872,19 @@ var MOST_HEAVY = 5;
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
   const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
-  return html`<p>${t("constraints.preview.units", { total: number(total), unit: visible(unit), heaviest: number(heaviest) })}</p>
+  return html`<p>
+      ${t("constraints.preview.units", {
+    total: number(total),
+    unit: visible(unit),
+    heaviest: number(heaviest)
+  })}
+    </p>
     ${byDefault > 0 && weight?.from && html`<p class="muted">${t("constraints.preview.by_default", { count: byDefault, path: visible(weight.from), default: number(weight.default ?? 1) })}</p>`}
-    ${tooHeavy > 0 && html`<p class="field-error">${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map((id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `)}</p>`}`;
+    ${tooHeavy > 0 && html`<p class="field-error">
+          ${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map(
+    (id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `
+  )}
+        </p>`}`;
 }
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 function parsed(text) {
@@ -10209,23 +11897,25 @@ function parsed(text) {
 }
 function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = E2(
-    /** @type {{of: string, answer: any, problem: Problem | null}} */
+    /** @type {{of: string, answer: PreviewAnswer | null, problem: Problem | null}} */
     {
       of: "",
       answer: null,
       problem: null
     }
   );
-  const isRate = rate?.limit > 0 && rate?.period_s > 0;
+  const isRate = (rate?.limit ?? 0) > 0 && (rate?.period_s ?? 0) > 0;
   const weighed = weight ? { weight, ...concurrency && { concurrency }, ...isRate && { rate } } : {};
   const asked = JSON.stringify([text, matchKey, conditions, weighed]);
   W2(() => {
     if (!text) return void 0;
     const parts = Object.entries(weighed).map(([name, value]) => `,"${name}":${toJson(value)}`);
+    if (matchKey)
+      parts.push(`,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}`);
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}${parts.join("")}}`,
+        text: `{"matcher":${text},"limit":5${parts.join("")}}`,
         signal: aborter.signal
       }).then(
         (answer2) => setState({ of: asked, answer: answer2, problem: null }),
@@ -10240,19 +11930,43 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
     };
   }, [asked]);
   const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
-  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
-    ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
-    ${answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
-      <ul class="plain">${answer.examples.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
-      ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
-      ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
-      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
+  return html`<div class="preview" aria-live="polite">
+      <h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+      ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
+      ${answer && html`<p>
+            <strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t(
+    "constraints.preview.count",
+    { count: answer.count }
+  )}
+            ${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}
+          </p>
+          <ul class="plain">
+            ${answer.examples.map(
+    (job) => html`<li key=${job.id}>
+                    <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
+                      class="muted">
+                      <${Time} at=${job.created_at} />
+                    </span>
+                  </li>`
+  )}
+          </ul>
+          ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
+          ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
+          ${answer.keys && answer.keys.length > 0 && html`<p class="muted">
+                ${answer.keys.slice(0, 8).map(
+    (key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `
+  )}
+              </p>`}`}
+    </div>`;
 }
 
 // constraints/values.js
 function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = E2("");
-  const [limiting2, setLimiting] = E2(null);
+  const [limiting2, setLimiting] = E2(
+    /** @type {KeyUsage | null} */
+    null
+  );
   const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
     events: ["constraints", "jobs"],
     leastMs: 2e3,
@@ -10268,18 +11982,44 @@ function KeyValues({ one, path, mayOperate, onDone }) {
     t(text, { value: visible(key.value) })
   ).then(done);
   const resume = (key) => setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
-  return html`<section class="card"><h2>${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}</h2>
-    ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${FilterInput} label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024" value=${asked} onChange=${setAsked} />`}
-    <${ErrorBox} problem=${asked ? found.problem : null} />
-    ${keys.length === 0 ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map(
-    (key, at2) => html`<li key=${key.id ?? at2}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
-            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
-          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}${one.weight && html` · ${unitsText(key, one.weight.unit)}`}</span>
-            ${mayOperate && key.id && html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
-              ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`}
-              ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}</div></li>`
-  )}</ul>`}
-    ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
+  return html`<section class="card">
+      <h2>
+        ${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}
+      </h2>
+      ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${FilterInput}
+              label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024"
+              value=${asked} onChange=${setAsked} />`}
+      <${ErrorBox} problem=${asked ? found.problem : null} />
+      ${keys.length === 0 ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>` : html`<ul class="plain keys-list">
+              ${keys.map(
+    (key, at2) => html`<li key=${key.id ?? at2}>
+                    <div class="row">
+                      <${Badge} kind=${key.is_open ? "ok" : "warn"}>
+                        ${t(key.is_open ? "why.passes" : "why.closed")}
+                      <//> <strong><${Text} value=${key.value} max=${80} /></strong>
+                      <span class="muted">
+                        ${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}
+                      </span>
+                      ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+                    </div>
+                    <div class="row">
+                      <span class="num">
+                        ${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}
+                        ${one.weight && html` · ${unitsText(key, one.weight.unit)}`}
+                      </span>
+                      ${mayOperate && key.id && html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>
+                            ${t("constraints.limit_value")}
+                          <//>
+                          ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton}
+                                  target=${{ constraint: one.name, value_id: key.id }}
+                                  what=${`${visible(one.key ?? "")} = ${visible(key.value)}`} onDone=${done} />`}
+                          ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}
+                    </div>
+                  </li>`
+  )}
+            </ul>`}
+      ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}
+    </section>`;
 }
 var unitsText = (usage, unit) => [
   usage.running_units !== null && t("constraints.units.running", { units: number(usage.running_units), unit }),
@@ -10302,22 +12042,32 @@ function Page7({ query, go: go3, session: session2 }) {
 }
 var limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
 function Marks({ constraint }) {
-  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}${constraint.usage?.in_force === false && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
+  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}
+    ${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}
+    ${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}
+    ${!constraint.usage.in_force && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 function Usage({ constraint }) {
   const { usage } = constraint;
-  if (constraint.key && usage.closed_keys > 0)
-    return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
+  const [closed2, all] = [usage.closed_keys ?? 0, usage.keys ?? 0];
+  if (constraint.key && closed2 > 0)
+    return html`<span class="usage">
+        <${Badge} kind="warn">${t("constraints.full_values", { count: closed2, all })}<//> <${Bar}
+          value=${closed2} of=${all} label=${t("constraints.usage")} kind="warn" />
+      </span>`;
   const [running, started] = constraint.weight ? [usage.running_units, usage.units_in_window] : [usage.running, usage.starts_in_window];
   const used = constraint.concurrency !== null ? running : started;
   const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
   if (used === null || used === void 0) return html`<${Num} value=${null} />`;
   if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
-  return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
+  return html`<span class="usage">
+      <span class="num">${number(used)} / ${number(most)}</span> <${Bar}
+        value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} />
+    </span>`;
 }
 function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
-  const title2 = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
+  const title2 = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 });
   return html`<span title=${title2} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
 function List3({ go: go3, session: session2 }) {
@@ -10336,9 +12086,17 @@ function List3({ go: go3, session: session2 }) {
     "all"
   );
   const mayOperate = may(session2, "operate");
-  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.constraints")}</h1>
+      ${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${Pauses} mayOperate=${mayOperate} /><div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf2} onOpen=${(one) => go3("constraints", { name: one.name })} columns=${[
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${Pauses} mayOperate=${mayOperate} />
+          <div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf2}
+              onOpen=${(one) => go3("constraints", { name: one.name })}
+              columns=${[
     {
       key: "name",
       label: t("job.name"),
@@ -10349,7 +12107,8 @@ function List3({ go: go3, session: session2 }) {
       key: "key",
       label: t("constraints.key"),
       priority: 2,
-      render: (one) => one.key ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`
+      render: (one) => one.key ? html`<code>${visible(one.key)}</code>
+                        ${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`
     },
     {
       key: "usage",
@@ -10374,13 +12133,30 @@ function List3({ go: go3, session: session2 }) {
       {
         key: "shadow",
         label: t("constraints.would"),
-        align: "end",
-        priority: 3,
+        align: (
+          /** @type {const} */
+          "end"
+        ),
+        priority: (
+          /** @type {const} */
+          3
+        ),
         render: (one) => one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`
       }
     ] : [],
     ...mayOperate ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)] : []
-  ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session2, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
+  ]} empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("constraints.empty")}
+                    curl=${curl(session2, "PUT", "api/constraints/mail-per-host", {
+    body: {
+      matcher: { field: "name", op: "eq", value: "mail.send" },
+      key: "argument.host",
+      concurrency: 2
+    }
+  })} />
+                </div>`} />
+          </div>`}
     ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
 }
 var nameOf2 = (one) => one.name;
@@ -10404,7 +12180,10 @@ function RowPause({ one, all, onDone }) {
 }
 function One3({ name, go: go3, session: session2 }) {
   useTitle(name);
-  const path = `api/constraints/${encodeURIComponent(name)}`;
+  const path = (
+    /** @type {const} */
+    `api/constraints/${encodeURIComponent(name)}`
+  );
   const [dialog, setDialog] = E2("");
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["constraints", "jobs"],
@@ -10415,36 +12194,93 @@ function One3({ name, go: go3, session: session2 }) {
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
+      return html`<h1>${t("nav.constraints")}</h1>
+        <div class="card">
+          <${Empty} title=${t("constraints.unknown")}>
+            <p><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { usage } = one;
   const save = (changes) => change(one, changes).then(found.reload);
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
-    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
+    <div class="page-head job-head">
+      <h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
-      ${one.paused ? html`<${Button} onClick=${() => isPause(one.name) ? endPause(one.name, () => go3("constraints")) : save({ paused: false })}>${t("constraints.unpause")}<//>` : html`<${PauseButton} class="" target=${{ constraint: one.name }} what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`}
-      <${Button} onClick=${() => save({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
-      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf(one) })} />
-      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>
+            ${t("constraints.edit")}
+          <//>
+          ${one.paused ? html`<${Button}
+                  onClick=${() => isPause(one.name) ? endPause(one.name, () => go3("constraints")) : save({ paused: false })}>
+                  ${t("constraints.unpause")}
+                <//>` : html`<${PauseButton}
+                  class="" target=${{ constraint: one.name }}
+                  what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`}
+          <${Button} onClick=${() => save({ enabled: !one.enabled })}>
+            ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
+          <//>
+          <${Copy}
+            label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf(one) })} />
+          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
+        </div>`}
     ${!isPause(one.name) && html`<${Pauses} mayOperate=${mayOperate} isOf=${(matcher) => concerns(matcher, one.matcher)} />`}
-    <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
-        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
-        ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
-        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
-        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
-        <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
-        ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
-        ${one.observed && html`<dt>${t("constraints.observed")}</dt><dd>${t("constraints.observed.text", { units: number(one.observed.remaining), unit: one.weight?.unit ?? t("constraints.observed.starts") })} <${Time} at=${one.observed.until} isNext /></dd>`}
-        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
-        ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
-        <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}<${Shares} one=${one} /></section></div>
-      <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
-        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+    <div class="job-grid">
+      <div class="stack">
+        <section class="card">
+          <h2>${t("constraints.now")}</h2>
+          <dl class="facts">
+            <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+            ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+            ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+            ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
+            <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+            <dt>${t("constraints.held_jobs")}</dt>
+            <dd>
+              ${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })}
+            </dd>
+            ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
+            ${one.observed && html`<dt>${t("constraints.observed")}</dt>
+                <dd>
+                  ${t("constraints.observed.text", {
+    units: number(one.observed.remaining),
+    unit: one.weight?.unit ?? t("constraints.observed.starts")
+  })} <${Time} at=${one.observed.until} isNext />
+                </dd>`}
+            ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
+            ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
+            ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
+            <dt>${t("constraints.changed")}</dt>
+            <dd>
+              <${Time} at=${one.changed_at} />
+              ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+            </dd>
+          </dl>
+        </section>
+        <section class="card">
+          <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
+          ${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}
+          ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
+          <${Shares} one=${one} />
+        </section>
+      </div>
+      <div class="stack">
+        ${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
+        <section class="card">
+          <h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>
+          ${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">
+                  ${one.holders.map(
+    (holder) => html`<li key=${holder.job_id}>
+                          <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}
+                          <${Time} at=${holder.since} />
+                        </li>`
+  )}
+                </ul>`}
+        </section>
+      </div>
+    </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go3("constraints")} />`}`;
@@ -10463,8 +12299,14 @@ function Delete({ one, path, onClose, onDone }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
+  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}>
+      <p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p>
+      <${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//>
+      </footer>
+    <//>`;
 }
 function documentOf(one) {
   const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
@@ -10475,7 +12317,7 @@ function documentOf(one) {
     ...key && { key },
     ...limitsOf(one, LIMIT_KINDS),
     overrides,
-    ...one.reserve?.length > 0 && { reserve: one.reserve },
+    ...one.reserve?.length && { reserve: one.reserve },
     reason,
     expires_at
   };
@@ -10485,7 +12327,7 @@ function documentOf(one) {
 var TYPING_MS4 = 300;
 function useComing(body, of2 = null) {
   const [state, setState] = E2(
-    /** @type {{asked: string, instants: any[] | null, events: any[] | null, problem: Problem | null}} */
+    /** @type {{asked: string, instants: Instant[] | null, events: Event[] | null, problem: Problem | null}} */
     {
       asked: "",
       instants: null,
@@ -10500,7 +12342,7 @@ function useComing(body, of2 = null) {
     const timer2 = setTimeout(
       () => {
         call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
-          ({ instants, events }) => setState({ asked, instants, events, problem: null }),
+          ({ instants, events = [] }) => setState({ asked, instants, events, problem: null }),
           (error) => {
             if (error instanceof Problem) setState({ asked, instants: null, events: null, problem: error });
           }
@@ -10543,28 +12385,50 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
   if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
   const own = mode === "utc" ? "UTC" : ownZone();
   const isElsewhere2 = own !== zone;
-  return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
-    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere2 && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
-    <tbody>${instants.map((one) => {
+  return html`<div
+      class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}>
+      <table>
+        <caption class="sr">${label}</caption>
+        <thead>
+          <tr>
+            <th scope="col">${visible(zone)}</th>
+            ${isElsewhere2 && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}
+          </tr>
+        </thead>
+        <tbody>
+          ${instants.map((one) => {
     const note2 = noteText(one, jitterMs, zone);
-    return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note2 && html` <span class="hint-line">${note2}</span>`}</td>${isElsewhere2 && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
-  })}</tbody></table></div>`;
+    return html`<tr
+                key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}>
+                <td>
+                  <span class="num">${wallText(one.local)}</span>
+                  ${note2 && html` <span class="hint-line">${note2}</span>`}
+                </td>
+                ${isElsewhere2 && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}
+              </tr>`;
+  })}
+        </tbody>
+      </table>
+    </div>`;
 }
 
 // events/trigger.js
 var ARGUMENT_WAYS = ["payload", "parts", "fixed"];
 var GATHERINGS = ["none", "debounce", "collect"];
-var FIGURES2 = {
+var FIGURES3 = {
   none: [],
   debounce: ["wait_s", "max_s"],
   collect: ["max", "within_s"]
 };
 var MATCHER = { field: "payload.total", op: "ge", value: 100 };
 var MAPPING = { order: { from: "payload.order" } };
-var isPayload = (argument) => argument !== null && typeof argument === "object" && argument.from === "payload";
+var isPayload = (argument) => argument !== null && typeof argument === "object" && "from" in argument && argument.from === "payload";
 function valuesOfTrigger(one) {
   const gathering = one?.debounce ? "debounce" : one?.collect ? "collect" : "none";
-  const figures = one?.debounce ?? one?.collect ?? {};
+  const figures = (
+    /** @type {Record<string, unknown>} */
+    one?.debounce ?? one?.collect ?? {}
+  );
   const text = (name, blank) => gathering !== "none" && name in figures ? figures[name] === null ? "" : String(figures[name]) : blank;
   const argument = one?.argument ?? null;
   return {
@@ -10578,7 +12442,7 @@ function valuesOfTrigger(one) {
     max_s: text("max_s", ""),
     max: text("max", "100"),
     within_s: text("within_s", "10"),
-    gathering_key: figures.key ?? ""
+    gathering_key: String(figures["key"] ?? "")
   };
 }
 function triggerIn(values2) {
@@ -10589,7 +12453,7 @@ function triggerIn(values2) {
     values2["gathering"] ?? "none"
   );
   const key = (values2["gathering_key"] ?? "").trim() || null;
-  const figures = Object.fromEntries(FIGURES2[gathering].map((name) => [name, asNumber(values2[name])]));
+  const figures = Object.fromEntries(FIGURES3[gathering].map((name) => [name, asNumber(values2[name])]));
   const gathered = (way) => way === gathering ? { ...figures, key } : null;
   const rest = {
     kind: "event",
@@ -10634,10 +12498,7 @@ function rowsOf2(text) {
     if (isMap2(value) && typeof value["from"] === "string") return { key, isFrom: true, text: value["from"] };
     return reads(value) ? null : { key, isFrom: false, text: typedOf(value) };
   });
-  return rows.every((row) => row !== null) ? (
-    /** @type {Row[]} */
-    rows
-  ) : null;
+  return rows.every((row) => row !== null) ? rows : null;
 }
 var textOf2 = (rows) => toJson(
   Object.fromEntries(
@@ -10662,16 +12523,41 @@ function ArgumentMapping({ text, onText, paths }) {
   };
   const put2 = (at2, part) => change2(rows.map((row, place2) => place2 === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
-    <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
-    ${rows.map((row, at2) => {
+      <datalist id=${`${id}-paths`}>
+        ${paths.map((path) => html`<option key=${path} value=${path} />`)}
+      </datalist>
+      ${rows.map((row, at2) => {
     const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(e2) => put2(at2, { key: e2.target.value })} />
-        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(e2) => put2(at2, { isFrom: e2.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
-        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(e2) => put2(at2, { text: e2.target.value })} />
-        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change2(rows.filter((_, place2) => place2 !== at2))}>✕</button></div>`;
+    return html`<div key=${at2} class="rule-row">
+            <input
+              aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off"
+              autocapitalize="none" maxlength="200" value=${row.key}
+              onInput=${(e2) => put2(at2, { key: e2.target.value })} />
+            <select
+              aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"}
+              onChange=${(e2) => put2(at2, { isFrom: e2.target.value === "from" })}>
+              <option value="from">${t("events.mapping.from")}</option>
+              <option value="value">${t("events.mapping.value")}</option>
+            </select>
+            <input
+              aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0}
+              spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text}
+              onInput=${(e2) => put2(at2, { text: e2.target.value })} />
+            <button
+              type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })}
+              onClick=${() => change2(rows.filter((_, place2) => place2 !== at2))}>
+              ✕
+            </button>
+          </div>`;
   })}
-    <div><${Button} class="small" onClick=${() => change2([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
-    <p class="muted small">${t("events.mapping.hint")}</p></div>`;
+      <div>
+        <${Button}
+          class="small" onClick=${() => change2([...rows, { key: "", isFrom: true, text: "payload" }])}>
+          ${t("events.mapping.add")}
+        <//>
+      </div>
+      <p class="muted small">${t("events.mapping.hint")}</p>
+    </div>`;
 }
 
 // events/trigger_form.js
@@ -10681,7 +12567,7 @@ var READ2 = 10;
 var TYPING_MS5 = 400;
 function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
-  return [...own, ...FIGURES2.debounce, ...FIGURES2.collect].includes(name) ? t(`events.form.${name}`) : "";
+  return [...own, ...FIGURES3.debounce, ...FIGURES3.collect].includes(name) ? t(`events.form.${name}`) : "";
 }
 function useEventSuggestions(type) {
   const [settled, setSettled] = E2(type);
@@ -10723,10 +12609,17 @@ function useKnownTypes() {
   return types;
 }
 function Choice({ form, name, options, problem, ...more }) {
-  return html`<${FormField} form=${form} name=${name} as="select" problem=${problem} label=${triggerLabel(name)} ...${more}>${options.map((one) => html`<option key=${one} value=${one}>${t(`events.${name}.${one}`)}</option>`)}<//>`;
+  return html`<${FormField}
+      form=${form} name=${name} as="select" problem=${problem} label=${triggerLabel(name)} ...${more}>
+      ${options.map((one) => html`<option key=${one} value=${one}>${t(`events.${name}.${one}`)}</option>`)}
+    <//>`;
 }
 function Ways({ isJson, onJson, label }) {
-  return html`<div class="row" role="group" aria-label=${label}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//></div>`;
+  return html`<div class="row" role="group" aria-label=${label}>
+      <${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>
+        ${t("rule.builder")}
+      <//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//>
+    </div>`;
 }
 function PartErrors({ problem, path }) {
   const errors = fieldErrors(problem, path);
@@ -10736,8 +12629,13 @@ function WhichEvents({ form, problem }) {
   const { values: values2 } = form;
   const types = useKnownTypes();
   const suggestions = useEventSuggestions(values2["event_type"]?.trim() ?? "");
-  return html`<${FormField} form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")} hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200" autocapitalize="none" spellcheck=${false} />
-    <datalist id="known-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
+  return html`<${FormField}
+      form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")}
+      hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200"
+      autocapitalize="none" spellcheck=${false} />
+    <datalist id="known-event-types">
+      ${types.map((type) => html`<option key=${type} value=${type} />`)}
+    </datalist>
     <${Choice} form=${form} name="matching" options=${["all", "some"]} problem=${problem} path="matching" />
     ${values2["matching"] === "some" && html`<${MatcherField} form=${form} suggestions=${suggestions} label=${triggerLabel("matcher")} hint=${t("events.rule.hint")} problem=${problem} />`}`;
 }
@@ -10746,18 +12644,34 @@ function EventArgument({ form, problem, children }) {
   const [isJson, setJson] = E2(() => rowsOf2(values2["mapping"] ?? "") === null);
   const { fields } = useEventSuggestions(values2["event_type"]?.trim() ?? "");
   const way = values2["argument_way"];
-  return html`<${Choice} form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
+  return html`<${Choice}
+      form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
     ${way === "parts" && html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("mapping")} />
-      ${isJson ? html`<${FormField} form=${form} name="mapping" path="argument" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("mapping")} hint=${t("events.form.mapping.hint")} problem=${problem} />` : html`<${ArgumentMapping} paths=${[...fields, ...ALSO]} text=${values2["mapping"] ?? ""} onText=${(text) => form.set({ mapping: text })} /><${PartErrors} problem=${problem} path="argument" />`}`}${way === "fixed" && children}`;
+        ${isJson ? html`<${FormField}
+                form=${form} name="mapping" path="argument" as="textarea" rows="5" spellcheck=${false}
+                label=${triggerLabel("mapping")} hint=${t("events.form.mapping.hint")} problem=${problem} />` : html`<${ArgumentMapping}
+                paths=${[...fields, ...ALSO]} text=${values2["mapping"] ?? ""}
+                onText=${(text) => form.set({ mapping: text })} />
+              <${PartErrors} problem=${problem} path="argument" />`}`}${way === "fixed" && children}`;
 }
 function Gathering({ form, problem }) {
   const way = (
     /** @type {keyof typeof FIGURES} */
     form.values["gathering"] ?? "none"
   );
-  return html`<${Choice} form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering" hint=${t(`events.gathering.${way}.text`)} />
-    ${FIGURES2[way].map((name) => html`<${FormField} key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem} label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"} step=${name === "max" ? "1" : "any"} />`)}
-    ${way !== "none" && html`<${FormField} form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem} label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")} placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`}`;
+  return html`<${Choice}
+      form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering"
+      hint=${t(`events.gathering.${way}.text`)} />
+    ${FIGURES3[way].map(
+    (name) => html`<${FormField}
+            key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem}
+            label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"}
+            step=${name === "max" ? "1" : "any"} />`
+  )}
+    ${way !== "none" && html`<${FormField}
+          form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem}
+          label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")}
+          placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`}`;
 }
 function EventsTable({ coming, isAsked, label }) {
   const { events, problem, isOld } = coming;
@@ -10766,7 +12680,11 @@ function EventsTable({ coming, isAsked, label }) {
     return html`<p class="muted">${problem.status === 422 ? t("events.preview.invalid") : visible(problem.title)}</p>`;
   if (events === null) return html`<p class="muted">${t("loading")}</p>`;
   if (events.length === 0) return html`<${Empty} title=${t("events.preview.none")} />`;
-  return html`<div class="coming" aria-busy=${String(isOld)}><${Table} isFixed caption=${label} rows=${events} rowKey=${(one) => one.event_id} columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+  return html`<div class="coming" aria-busy=${String(isOld)}>
+      <${Table}
+        isFixed caption=${label} rows=${events} rowKey=${(one) => one.event_id}
+        columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} />
+    </div>`;
 }
 var PREVIEWED = [
   {
@@ -10808,7 +12726,10 @@ var KINDS5 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
-var RETRY = ["base_s", "factor", "max_s"];
+var RETRY = (
+  /** @type {const} */
+  ["base_s", "factor", "max_s"]
+);
 var INSTANTS = ["starts_at", "ends_at"];
 var JOB_LABELS = [
   "argument",
@@ -10963,17 +12884,42 @@ function DefinitionEditor({ definition, onClose, onDone }) {
     await onDone(name);
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
-  const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
-  return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
-      reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
-    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown2} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS5.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
-      <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" /></div>
-    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown2} />` : html`<${When} form=${form} problem=${shown2} />`}</div></fieldset>
-      <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
-    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown2} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
-    <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown2} /></fieldset>
-    <${FormCheck} form=${form} name="enabled">${labelOf3("enabled")}<//><//>`;
+  const reread = () => get(`api/definitions/${encodeURIComponent(definition?.name ?? "")}`);
+  return html`<${FormDialog}
+      title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")}
+      form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
+      reread=${definition ? reread : void 0} isNew=${definition === null}
+      saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
+      <div class="form-grid">
+        ${!definition && html`<${FormField}
+              form=${form} name="name" problem=${shown2} label=${labelOf3("name")}
+              hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+            <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>
+              ${KINDS5.map(
+    (kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`
+  )}
+            <//>`}
+        <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" />
+      </div>
+      <div class="form-grid">
+        <fieldset class="plain-fields">
+          <legend>${t(isEvents ? "events.which" : "definitions.when")}</legend>
+          <div class="stack">
+            ${isEvents ? html`<${WhichEvents} form=${form} problem=${shown2} />` : html`<${When} form=${form} problem=${shown2} />`}
+          </div>
+        </fieldset>
+        <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} />
+      </div>
+      <fieldset class="plain-fields">
+        <legend>${t("nav.job")}</legend>
+        <${JobFields}
+          form=${form} problem=${shown2} isLeftOut=${definition !== null && isLeftOut(definition.job)} />
+      </fieldset>
+      <fieldset class="plain-fields">
+        <legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown2} />
+      </fieldset>
+      <${FormCheck} form=${form} name="enabled">${labelOf3("enabled")}<//>
+    <//>`;
 }
 function Preview2({ values: values2, coming, isAsked }) {
   if (isOfEvents(values2)) {
@@ -10982,7 +12928,11 @@ function Preview2({ values: values2, coming, isAsked }) {
   }
   const zone = (values2["time_zone"] ?? "").trim();
   const label = t("definitions.next", { count: COMING });
-  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${zone} jitterMs=${Number(values2["jitter_s"]) * 1e3 || 0} label=${label} /></section>`;
+  return html`<section class="preview" aria-live="polite">
+      <h3>${label}</h3>
+      <${ComingTable}
+        coming=${coming} zone=${zone} jitterMs=${Number(values2["jitter_s"]) * 1e3 || 0} label=${label} />
+    </section>`;
 }
 function When({ form, problem }) {
   const { values: values2 } = form;
@@ -10990,16 +12940,62 @@ function When({ form, problem }) {
   const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf3(name)} ...${more} />`;
   const clock = (path) => field("time", path, { type: "time", required: true });
   const dayErrors = fieldErrors(problem, "schedule.weekly_on");
-  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf3("way")}>${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}<//>
-    ${way === "every" && html`<div class="form-grid">${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
-      <${FormField} form=${form} name="every_unit" as="select" label=${labelOf3("every_unit")}><option value="minutes">${t("definitions.minutes")}</option><option value="hours">${t("definitions.hours")}</option><//>
-      ${field("offset", "offset", { type: "number", min: "0", step: "1", hint: t("definitions.offset.hint") })}</div>`}
+  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf3("way")}>
+      ${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}
+    <//>
+    ${way === "every" && html`<div class="form-grid">
+          ${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
+          <${FormField} form=${form} name="every_unit" as="select" label=${labelOf3("every_unit")}>
+            <option value="minutes">${t("definitions.minutes")}</option>
+            <option value="hours">${t("definitions.hours")}</option>
+          <//>
+          ${field("offset", "offset", {
+    type: "number",
+    min: "0",
+    step: "1",
+    hint: t("definitions.offset.hint")
+  })}
+        </div>`}
     ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
     ${way === "daily" && clock("daily_at")}
-    ${way === "weekly" && html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)} <${Button} class="small" onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at2) => [day, at2 < WORKING_DAYS ? "yes" : ""])))}>${dayText("mon")}–${dayText("fri")}<//></div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`}
-    ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf3("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
-    ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
-    <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    ${way === "weekly" && html`<fieldset class="plain-set">
+          <legend>${t("definitions.days")}</legend>
+          <div class="row">
+            ${DAYS.map(
+    (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`
+  )} <${Button}
+              class="small"
+              onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at2) => [day, at2 < WORKING_DAYS ? "yes" : ""])))}>
+              ${dayText("mon")}–${dayText("fri")}
+            <//>
+          </div>
+          ${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}
+        </fieldset>
+        ${clock("at")}`}
+    ${way === "monthly" && html`<div class="form-grid">
+          <${FormField}
+            form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
+            label=${labelOf3("day_of_month")}
+            hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>
+            ${Array.from(
+    { length: LAST_DAYS },
+    (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`
+  )}
+            <option value="L">${t("definitions.last_day")}</option>
+          <//>
+          ${clock("cron")}
+        </div>`}
+    ${way === "cron" && field("cron", "cron", {
+    maxlength: "200",
+    placeholder: "*/15 8-18 * * MON-FRI",
+    autocapitalize: "none",
+    spellcheck: false,
+    hint: t("definitions.cron.hint")
+  })}
+    <${FormField}
+      form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")}
+      hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64"
+      autocapitalize="none" spellcheck=${false} />
     <${DaysOff} form=${form} problem=${problem} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
@@ -11016,8 +13012,21 @@ function DaysOff({ form, problem }) {
   W2(() => {
     if (isOn && !stored && first) form.set({ days_calendar: first });
   }, [isOn, stored, first]);
-  return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf3("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : void 0}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
-    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} disabled=${all.length === 0} label=${labelOf3("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : void 0}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
+  return html`<div class="form-grid">
+      <${FormField}
+        form=${form} name="days_rule" as="select" path="days.rule" problem=${problem}
+        label=${labelOf3("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : void 0}>
+        ${DAY_RULES.map(
+    (one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`
+  )}
+      <//>
+      ${isOn && html`<${FormField}
+            form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem}
+            disabled=${all.length === 0} label=${labelOf3("days_calendar")}
+            hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : void 0}>
+            ${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
+          <//>`}
+    </div>`;
 }
 function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
@@ -11028,22 +13037,49 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
     hint: html`<${JsonHint} />`,
     spellcheck: false
   });
-  return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf3("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-    <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-    ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
-    ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
-    <div class="form-grid">${field("timeout", { type: "number", min: "0.001", step: "any" })}
-      ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
-      ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
-      ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
-      ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
-      ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
-      ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf3(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
-    ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
-    <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf3(name)}</span><//>`)}</div></div>`;
+  return html`<div class="stack">
+      <${FormField}
+        form=${form} name="job_name" path="job.name" label=${labelOf3("job_name")}
+        hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none"
+        spellcheck=${false} />
+      <datalist id="known-job-names">
+        ${names.map((name) => html`<option key=${name} value=${name} />`)}
+      </datalist>
+      ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
+      ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
+      <div class="form-grid">
+        ${field("timeout", { type: "number", min: "0.001", step: "any" })}
+        ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
+        ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
+        ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
+        ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
+        ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
+        ${RETRY.map(
+    (part) => html`<${FormField}
+                key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`}
+                label=${labelOf3(`retry_${part}`)} type="number" min="0" step="any" />`
+  )}
+      </div>
+      ${field("headers", {
+    as: "textarea",
+    class: "short",
+    rows: "2",
+    hint: t("enqueue.headers.hint"),
+    spellcheck: false
+  })}
+      <div class="row">
+        ${["retry_jitter", "keep_result", "rerun_lost"].map(
+    (name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf3(name)}</span><//>`
+  )}
+      </div>
+    </div>`;
 }
 function Rules({ form, problem }) {
-  const choice = (name, all) => html`<${FormField} form=${form} name=${name} as="select" label=${labelOf3(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
+  const choice = (name, all) => html`<${FormField}
+        form=${form} name=${name} as="select" label=${labelOf3(name)}
+        hint=${t(`definitions.${name}.${form.values[name]}.text`)}>
+        ${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}
+      <//>`;
   const field = (name, more) => html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf3(name)} ...${more} />`;
   if (isOfEvents(form.values)) {
     const overlaps = OVERLAPS.filter((one) => one !== "queue" || form.values["overlap"] === one);
@@ -11103,7 +13139,10 @@ function SendEvent({ like, onClose, onDone }) {
   const form = useForm(like, valuesOf3);
   const types = useKnownTypes();
   const send = async (values2) => {
-    const answer = await call("POST", "api/events", { text: requestIn2(values2) });
+    const answer = (
+      /** @type {EventAnswer} */
+      await call("POST", "api/events", { text: requestIn2(values2) })
+    );
     await onDone?.();
     go("events", { id: answer.event_id });
     return startedText(answer);
@@ -11124,7 +13163,11 @@ function ReplayEvent({ event, onClose }) {
     toast(startedText(answer));
     go("events", { id: answer.event_id });
   };
-  return html`<${ConfirmCount} title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")} verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}><p>${t("events.replay.text")}</p><//>`;
+  return html`<${ConfirmCount}
+      title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")}
+      verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}>
+      <p>${t("events.replay.text")}</p>
+    <//>`;
 }
 
 // definitions/definition_page.js
@@ -11161,10 +13204,13 @@ var JOB_FIELDS = [
 var isTime = (one) => one.kind === "time";
 var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 function Definition({ name, query, go: go3, session: session2 }) {
-  const path = `api/definitions/${encodeURIComponent(name)}`;
+  const path = (
+    /** @type {const} */
+    `api/definitions/${encodeURIComponent(name)}`
+  );
   const [isEditing, setEditing] = E2(false);
   const [sending2, setSending] = E2(
-    /** @type {{like: any} | null} */
+    /** @type {{like: import("../events/dialogs.js").Like} | null} */
     null
   );
   useTitle(name);
@@ -11176,7 +13222,12 @@ function Definition({ name, query, go: go3, session: session2 }) {
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.definitions")}</h1><div class="card"><${Empty} title=${t("definitions.unknown")}><p><a href=${href("definitions")}>${t("nav.definitions")}</a></p><//></div>`;
+      return html`<h1>${t("nav.definitions")}</h1>
+        <div class="card">
+          <${Empty} title=${t("definitions.unknown")}>
+            <p><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const mayOperate = may(session2, "operate");
@@ -11186,18 +13237,27 @@ function Definition({ name, query, go: go3, session: session2 }) {
     job: only(one.job, JOB_FIELDS)
   });
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
-    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
+    <div class="page-head job-head">
+      <h1>${visible(one.name)}</h1>
+      <span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-      ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
-      ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type) })}>${t("events.send_test")}<//>`}
-      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
-      <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//></div>`}
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+          ${one.enabled ? html`<${Button} opensDialog onClick=${ask3("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("run")}>${t("definitions.run")}<//>`}
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask3("backfill")}>${t("definitions.backfill")}<//>`}
+          ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`}
+          ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
+          <${Button} opensDialog kind="danger" onClick=${ask3("delete")}>${t("action.delete")}<//>
+        </div>`}
     <${Skips} one=${one} />
-    <div class="job-grid"><div class="stack"><${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
-      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
+    <div class="job-grid">
+      <div class="stack">
+        <${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} />
+      </div>
+      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}
+    </div>
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
@@ -11231,44 +13291,86 @@ function Skips({ one }) {
   );
   if (!data || data.skipped_in_a_row === 0) return null;
   const verdict = why.data?.verdicts[0];
-  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
-    <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText2(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
-      ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
+  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}>
+      <${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
+      <span class="fault-text">
+        ${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText2(data.reason ?? "") })}
+        ${data.job_id && html` ${t("definitions.why.waits")} <${Id}
+              id=${data.job_id} href=${href("job", { id: data.job_id })} /> ${data.job_state && html`<${State} state=${data.job_state} />`}`}
+        ${why.data && verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
+        ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}
+      </span>
+      ${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}
+    </section>`;
 }
 function Facts3({ one, mayOperate }) {
-  return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">
-    ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
-    ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-    <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
-    ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
-    ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt><dd>${t(`definitions.days_rule.${one.days.rule}`)} · <a href=${href("calendars", { name: one.days.calendar })}>${visible(one.days.calendar)}</a>${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}</dd>`}
-    ${!isTime(one) && html`<${Trigger} one=${one} />`}
-    ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
-    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
-    <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-    ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} /></span></dd>`}
-    ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
-    ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
-    ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
-    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
-    <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
+  return html`<section class="card">
+      <h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2>
+      <dl class="facts">
+        ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
+        ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+        <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
+        ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
+        ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt>
+            <dd>
+              ${t(`definitions.days_rule.${one.days.rule}`)} · <a
+                href=${href("calendars", { name: one.days.calendar })}>
+                ${visible(one.days.calendar)}
+              </a>
+              ${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}
+            </dd>`}
+        ${!isTime(one) && html`<${Trigger} one=${one} />`}
+        ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
+        <dt>${t("definitions.last_run")}</dt>
+        <dd>
+          ${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}
+        </dd>
+        <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
+        ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt>
+            <dd>
+              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
+                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} />
+              </span>
+            </dd>`}
+        ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
+        ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
+        ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
+        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
+        <dt>${t("constraints.changed")}</dt>
+        <dd>
+          <${Time} at=${one.changed_at} />
+          ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+        </dd>
+      </dl>
+    </section>`;
 }
 function Job({ job, made }) {
   const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
-  return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
-      <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-      ${job.expires_s && html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1e3} /></dd>`}
-      ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
-      ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
-    <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;
+  return html`<section class="card">
+      <h2>${t("nav.job")}</h2>
+      <dl class="facts">
+        <dt>${t("job.name")}</dt>
+        <dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
+        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
+        <dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt>
+        <dd><${Num} value=${job.priority} /></dd>
+        ${job.expires_s && html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1e3} /></dd>`}
+        ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
+        ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}
+      </dl>
+      <h3>${t("job.argument")}</h3>
+      ${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}
+    </section>`;
 }
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
   const coming = useComing(toJson({ ...times, name: one.name, count: COMING2 }), one.next_due_at);
   const label = t("definitions.next", { count: COMING2 });
-  return html`<section class="card coming-card"><h2>${label}</h2>
-    ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1e3} label=${label} /></section>`;
+  return html`<section class="card coming-card">
+      <h2>${label}</h2>
+      ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}
+      <${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1e3} label=${label} />
+    </section>`;
 }
 function Trigger({ one }) {
   const gathering = gatheringText(one);
@@ -11290,7 +13392,7 @@ function Runs({ one, query, go: go3 }) {
   const hold = useHold();
   const outcome = OUTCOMES2.includes(query["outcome"] ?? "") ? query["outcome"] : "";
   const path = (
-    /** @type {"api/definitions/{name}/runs"} */
+    /** @type {const} */
     `api/definitions/${encodeURIComponent(one.name)}/runs`
   );
   const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
@@ -11310,11 +13412,33 @@ function Runs({ one, query, go: go3 }) {
   );
   const change2 = (changes) => go3("definitions", { name: one.name, outcome, ...changes });
   const isWhole = !outcome && !query["cursor"];
-  return html`<section class="card after"><div class="page-head"><h2>${t("definitions.runs")}</h2>${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
-      <${Field} label=${t("definitions.outcome")}>${(a2) => html`<select ...${a2} value=${outcome} onChange=${(e2) => change2({ outcome: e2.target.value })}>${OUTCOMES2.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} /><div ...${hold.bind}><${Table} isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf} columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))} empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => change2({ cursor: found.data?.next_cursor ?? null })} onFirst=${() => change2({})} /></section>`;
+  return html`<section class="card after">
+      <div class="page-head">
+        <h2>${t("definitions.runs")}</h2>
+        ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
+        <${Field} label=${t("definitions.outcome")}>
+          ${(a2) => html`<select
+                ...${a2} value=${outcome}
+                onChange=${(e2) => change2({ outcome: e2.target.value })}>
+                ${OUTCOMES2.map(
+    (key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`
+  )}
+              </select>`}
+        <//>
+      </div>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} />
+            <div ...${hold.bind}>
+              <${Table}
+                isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf}
+                columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))}
+                empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} />
+            </div>`}
+      <${Pager}
+        hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+        isLoading=${found.isLoading} onNext=${() => change2({ cursor: found.data?.next_cursor ?? null })}
+        onFirst=${() => change2({})} />
+    </section>`;
 }
 var RUN_COLUMNS = [
   {
@@ -11401,16 +13525,56 @@ function List4({ query, go: go3, session: session2 }) {
   const mayOperate = may(session2, "operate");
   const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
   const isFiltered = Boolean(query["q"] || state || kind);
-  return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
-      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS6.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+  return html`<div class="page-head">
+      <h1>${t("nav.definitions")}</h1>
+      ${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}
+    </div>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput}
+        label=${t("names.contains")} value=${query["q"] ?? ""}
+        onChange=${(q3) => change2({ q: q3 }, true)} />
+      <${Field} label=${t("job.state")}>
+        ${(a2) => html`<select
+              ...${a2} value=${state}
+              onChange=${(e2) => change2({ state: e2.target.value })}>
+              ${STATES2.map(
+    (one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <${Field} label=${t("definitions.form.kind")}>
+        ${(a2) => html`<select
+              ...${a2} value=${kind}
+              onChange=${(e2) => change2({ kind: e2.target.value })}>
+              ${KINDS6.map(
+    (one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`
+  )}
+            </select>`}
+      <//>
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
-            columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE2 }) }} /></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("definitions", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3}
+              onOpen=${(one) => go3("definitions", { name: one.name })}
+              columns=${[
+    ...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })),
+    ...mayOperate ? [actions(found.reload)] : []
+  ]} empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
+                    ...${!isFiltered && {
+    curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE2 })
+  }} />
+                </div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("definitions", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change2({})} />
     ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("definitions", { name })} />`}`;
 }
 var COLUMNS2 = [
@@ -11465,7 +13629,7 @@ var COLUMNS2 = [
     label: "definitions.last_runs",
     width: 12.5,
     priority: 2,
-    render: (one) => html`<${RunStrip} runs=${one.runs} />`
+    render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`
   }
 ];
 var actions = (onDone) => ({
@@ -11482,7 +13646,10 @@ var USUAL = ["sat", "sun"];
 var TYPING_MS6 = 600;
 var SHOWN3 = 20;
 var LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
-var pathOfCalendar = (name) => `api/calendars/${encodeURIComponent(name)}`;
+var pathOfCalendar = (name) => (
+  /** @type {const} */
+  `api/calendars/${encodeURIComponent(name)}`
+);
 var valuesOf4 = (one) => ({
   name: one?.name ?? "",
   source: one?.source ?? "country",
@@ -11538,23 +13705,46 @@ function CalendarEditor({ calendar, onClose, onDone }) {
     if (file) form.set({ ical: await file.text() });
   };
   const source2 = values2["source"];
-  return html`<${FormDialog} isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
+  return html`<${FormDialog}
+      isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")}
+      form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
       reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : void 0} labelOf=${label}>
-    <div class="form-grid">${!calendar && field("name", { hint: t("constraints.name.rule"), maxlength: "100", required: true, autocapitalize: "none", spellcheck: false })}
-      ${field("source", { as: "select", children: SOURCES.map((one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`) })}</div>
-    ${source2 === "country" && html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
+      <div class="form-grid">
+        ${!calendar && field("name", {
+    hint: t("constraints.name.rule"),
+    maxlength: "100",
+    required: true,
+    autocapitalize: "none",
+    spellcheck: false
+  })}
+        ${field("source", {
+    as: "select",
+    children: SOURCES.map(
+      (one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`
+    )
+  })}
+      </div>
+      ${source2 === "country" && html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
       ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
       ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`}
-    ${source2 === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
-    ${source2 === "ical" && html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
+      ${source2 === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
+      ${source2 === "ical" && html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
       ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`}
-    <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
-    ${values2["own_weekend"] === "yes" && html`<fieldset class="plain-set"><legend>${t("calendars.weekend")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div></fieldset>`}
-    ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}<//>`;
+      <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
+      ${values2["own_weekend"] === "yes" && html`<fieldset class="plain-set">
+            <legend>${t("calendars.weekend")}</legend>
+            <div class="row">
+              ${DAYS.map(
+    (day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`
+  )}
+            </div>
+          </fieldset>`}
+      ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}
+    <//>`;
 }
 function useChanges(name, values2, isAsked) {
   const [found, setFound] = E2(
-    /** @type {{changes: any, problem: Problem | null} | null} */
+    /** @type {Found | null} */
     null
   );
   const asked = isAsked ? JSON.stringify(values2) : "";
@@ -11584,13 +13774,17 @@ function Changed({ found }) {
   const { changes, problem } = found;
   if (problem) return html`<${ErrorBox} problem=${problem} />`;
   const lines2 = [
-    ...changes.added.map((one) => [one.date, "+", one.name]),
-    ...changes.removed.map((one) => [one.date, "−", one.name]),
-    ...changes.renamed.map((one) => [one.date, "~", `${one.old_name} → ${one.name}`])
+    ...(changes?.added ?? []).map((one) => [one.date, "+", one.name]),
+    ...(changes?.removed ?? []).map((one) => [one.date, "−", one.name]),
+    ...(changes?.renamed ?? []).map((one) => [one.date, "~", `${one.old_name} → ${one.name}`])
   ].sort();
   if (lines2.length === 0) return html`<p class="muted">${t("calendars.changes.none")}</p>`;
   const more = lines2.length - SHOWN3;
-  return html`<ul class="holidays">${lines2.slice(0, SHOWN3).map(([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name)}</li>`)}</ul>
+  return html`<ul class="holidays">
+      ${lines2.slice(0, SHOWN3).map(
+    ([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name ?? "")}</li>`
+  )}
+    </ul>
     ${more > 0 && html`<p class="muted">${t("calendars.changes.more", { count: more })}</p>`}`;
 }
 
@@ -11638,22 +13832,28 @@ function Month({ year, month, names, weekend }) {
     (_, week) => Array.from({ length: WEEK }, (__, at2) => week * WEEK + at2 - before + 1)
   );
   return html`<table class="month">
-    <caption>
-      ${monthText(year, month)}
-    </caption>
-    <thead>
-      <tr>
-        ${DAYS.map((day) => html`<th key=${day} scope="col" class=${weekend.includes(day) ? "off" : ""}>${dayText(day)}</th>`)}
-      </tr>
-    </thead>
-    <tbody>
-      ${weeks.map(
-    (days, week) => html`<tr key=${week}>
-            ${days.map((day, at2) => html`<${Day} key=${at2} day=${day >= 1 && day <= length ? day : 0} name=${names.get(isoDay(year, month, day))} isOff=${weekend.includes(DAYS[at2] ?? "")} />`)}
-          </tr>`
+      <caption>
+        ${monthText(year, month)}
+      </caption>
+      <thead>
+        <tr>
+          ${DAYS.map(
+    (day) => html`<th key=${day} scope="col" class=${weekend.includes(day) ? "off" : ""}>${dayText(day)}</th>`
   )}
-    </tbody>
-  </table>`;
+        </tr>
+      </thead>
+      <tbody>
+        ${weeks.map(
+    (days, week) => html`<tr key=${week}>
+                ${days.map(
+      (day, at2) => html`<${Day}
+                        key=${at2} day=${day >= 1 && day <= length ? day : 0}
+                        name=${names.get(isoDay(year, month, day))} isOff=${weekend.includes(DAYS[at2] ?? "")} />`
+    )}
+              </tr>`
+  )}
+      </tbody>
+    </table>`;
 }
 function Day({ day, name, isOff }) {
   if (!day) return html`<td></td>`;
@@ -11683,12 +13883,7 @@ var endsSoon = (one) => one.covers_until !== null && Date.parse(`${one.covers_un
 function List5({ session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
-  const found = useResource(
-    (signal) => get("api/calendars", {}, signal),
-    [],
-    /** @type {any} */
-    READ3
-  );
+  const found = useResource((signal) => get("api/calendars", {}, signal), [], READ3);
   const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf4, hold.isHeld, "");
   return html`<div class="page-head">
       <h1>${t("nav.calendars")}</h1>
@@ -11697,15 +13892,14 @@ function List5({ session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
             <${Table}
-              isFixed
-              caption=${t("nav.calendars")}
-              rows=${rows}
-              rowKey=${nameOf4}
-              label=${nameOf4}
+              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf4} label=${nameOf4}
               onOpen=${(one) => go("calendars", { name: one.name })}
               columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card"><${Empty} title=${t("calendars.empty")} curl=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })} /></div>`}
-            />
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("calendars.empty")}
+                    curl=${curl(session2, "PUT", "api/calendars/japan", { body: EXAMPLE3 })} />
+                </div>`} />
           </div>`}
     ${isMaking && html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(name) => go("calendars", { name })} />`}`;
 }
@@ -11767,12 +13961,7 @@ function One4({ name, query, session: session2 }) {
     null
   );
   useTitle(name);
-  const found = useResource(
-    (signal) => get(path, {}, signal),
-    [name],
-    /** @type {any} */
-    READ3
-  );
+  const found = useResource((signal) => get(path, {}, signal), [name], READ3);
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
@@ -11816,7 +14005,7 @@ function One4({ name, query, session: session2 }) {
           >${t("action.delete")}<//
         >
       </div>`}
-    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until })}</p>`}
+    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until ?? "" })}</p>`}
     <${Facts4} one=${one} />
     <div class="row year-turn">
       <${Button}
@@ -11832,7 +14021,7 @@ function One4({ name, query, session: session2 }) {
       >
     </div>
     <${Year} one=${one} year=${year} />
-    ${may(session2, "operate") && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${may(session2, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
     ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close2} onDone=${found.reload} />`}
     ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close2} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close2} />`}`;
@@ -11841,26 +14030,29 @@ function Facts4({ one }) {
   const weekend = one.weekend.map((day) => dayText(day, "long")).join(", ");
   const more = one.used_by_count - one.used_by.length;
   return html`<section class="card">
-    <h2>${t("calendars.facts")}</h2>
-    <dl class="facts">
-      <dt>${t("calendars.source")}</dt>
-      <dd>
-        ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
-      </dd>
-      <dt>${t("calendars.weekend")}</dt>
-      <dd>${weekend || "–"}</dd>
-      <dt>${t("calendars.holidays")}</dt>
-      <dd>${number(one.holiday_count)}</dd>
-      <dt>${t("calendars.covers_until")}</dt>
-      <dd><${Until} one=${one} /></dd>
-      <dt>${t("calendars.used_by")}</dt>
-      <dd>
-        ${one.used_by.length === 0 ? t("calendars.unused") : one.used_by.map((user, at2) => html`${at2 > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`)}${more > 0 && ` +${number(more)}`}
-      </dd>
-      <dt>${t("constraints.changed")}</dt>
-      <dd><${Time} at=${one.changed_at} /></dd>
-    </dl>
-  </section>`;
+      <h2>${t("calendars.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("calendars.source")}</dt>
+        <dd>
+          ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
+        </dd>
+        <dt>${t("calendars.weekend")}</dt>
+        <dd>${weekend || "–"}</dd>
+        <dt>${t("calendars.holidays")}</dt>
+        <dd>${number(one.holiday_count)}</dd>
+        <dt>${t("calendars.covers_until")}</dt>
+        <dd><${Until} one=${one} /></dd>
+        <dt>${t("calendars.used_by")}</dt>
+        <dd>
+          ${one.used_by.length === 0 ? t("calendars.unused") : one.used_by.map(
+    (user, at2) => html`${at2 > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`
+  )}
+          ${more > 0 && ` +${number(more)}`}
+        </dd>
+        <dt>${t("constraints.changed")}</dt>
+        <dd><${Time} at=${one.changed_at} /></dd>
+      </dl>
+    </section>`;
 }
 var renewalOf = (one) => ({
   ...one.country ? {
@@ -11960,7 +14152,7 @@ function List6({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const [like, setLike] = E2(
-    /** @type {any} */
+    /** @type {import("../dialogs.js").Like} */
     null
   );
   const [isSending, setSending] = E2(false);
@@ -11989,18 +14181,43 @@ function List6({ query, go: go3, session: session2 }) {
   );
   const mayPush = may(session2, "push");
   const isFiltered = Object.keys(wanted).length > 0;
-  const filter = (key, label, more = {}) => html`<${FilterInput} label=${label} value=${query[key] ?? ""} onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })} ...${more} />`;
-  return html`<div class="page-head"><h1>${t("nav.events")}</h1>${mayPush && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
+  const filter = (key, label, more = {}) => html`<${FilterInput}
+        label=${label} value=${query[key] ?? ""}
+        onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })}
+        ...${more} />`;
+  return html`<div class="page-head">
+      <h1>${t("nav.events")}</h1>${mayPush && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
     setLike(null);
     setSending(true);
-  }}>${t("events.send")}<//>`}</div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}${filter("definition", t("events.definition"))}</form>
+  }}>${t("events.send")}<//>`}
+    </div>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}
+      ${filter("definition", t("events.definition"))}
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf3} label=${(event) => event.event_type} onOpen=${(event) => go3("events", { id: event.event_id })}
-            columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE4 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("events", wanted)} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf3}
+              label=${(event) => event.event_type}
+              onOpen=${(event) => go3("events", { id: event.event_id })}
+              columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
+                    ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE4 }) }}>
+                    ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go3("events", wanted)} />
     ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
 }
 var COLUMNS4 = [
@@ -12042,7 +14259,11 @@ var COLUMNS4 = [
 function Effects({ runs }) {
   const [first] = runs;
   if (!first) return html`<span class="muted">${t("events.started.nothing")}</span>`;
-  return html`<${Outcome} run=${{ ...first, reason: null }} /> <a href=${href("definitions", { name: first.definition })} title=${visible(first.definition)}>${visible(first.definition)}</a>${runs.length > 1 && html` <span class="muted">${t("events.started.more", { count: runs.length - 1 })}</span>`}`;
+  return html`<${Outcome} run=${{ ...first, reason: null }} /> <a
+      href=${href("definitions", { name: first.definition })} title=${visible(first.definition)}>
+      ${visible(first.definition)}
+    </a>
+    ${runs.length > 1 && html` <span class="muted">${t("events.started.more", { count: runs.length - 1 })}</span>`}`;
 }
 var stateOf = (id, signal) => get(`api/jobs/${encodeURIComponent(id)}`, {}, signal).then(
   (job) => job.state,
@@ -12054,7 +14275,7 @@ var stateOf = (id, signal) => get(`api/jobs/${encodeURIComponent(id)}`, {}, sign
 function OneEvent({ id, session: session2 }) {
   const [dialog, setDialog] = E2("");
   const path = (
-    /** @type {"api/events/{event_id}"} */
+    /** @type {const} */
     `api/events/${encodeURIComponent(id)}`
   );
   const found = useResource(
@@ -12070,7 +14291,12 @@ function OneEvent({ id, session: session2 }) {
   useTitle(found.data?.event.event_type ?? null);
   if (!found.data) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.events")}</h1><div class="card"><${Empty} title=${t("events.unknown")}><p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p><//></div>`;
+      return html`<h1>${t("nav.events")}</h1>
+        <div class="card">
+          <${Empty} title=${t("events.unknown")}>
+            <p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.events")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { event, states } = found.data;
@@ -12081,29 +14307,60 @@ function OneEvent({ id, session: session2 }) {
     source: event.source,
     subject: event.subject
   });
-  return html`<p class="crumbs"><a href=${href("events")}>${t("nav.events")}</a> / <a href=${href("events", { type: event.event_type })}>${visible(event.event_type)}</a></p>
+  return html`<p class="crumbs">
+      <a href=${href("events")}>${t("nav.events")}</a> / <a
+        href=${href("events", { type: event.event_type })}>
+        ${visible(event.event_type)}
+      </a>
+    </p>
     <div class="page-head job-head"><h1><${Text} value=${event.event_type} max=${200} /></h1></div>
-    <div class="row job-id"><code class="id">${visible(event.event_id)}</code> <${CopyMenu}><${Copy} text=${event.event_id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(event, 2)} label=${t("copy.json")} />${isWhole && html` <${Copy} text=${() => curl(session2, "POST", "api/events", { body: body() })} label=${t("copy.curl")} />`}<//></div>
+    <div class="row job-id">
+      <code class="id">${visible(event.event_id)}</code> <${CopyMenu}>
+        <${Copy} text=${event.event_id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(event, 2)} label=${t("copy.json")} />
+        ${isWhole && html` <${Copy} text=${() => curl(session2, "POST", "api/events", { body: body() })} label=${t("copy.curl")} />`}
+      <//>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="row actions" role="group" aria-label=${t("job.actions")}>${may(session2, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
-      ${may(session2, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}</div>
-    <div class="job-grid"><div class="stack"><${Facts5} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
+    <div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${may(session2, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
+      ${may(session2, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}
+    </div>
+    <div class="job-grid">
+      <div class="stack"><${Facts5} event=${event} /><${Effect} event=${event} states=${states} /></div>
+      <${Payload} event=${event} />
+    </div>
     ${dialog === "replay" && html`<${ReplayEvent} event=${event} onClose=${() => setDialog("")} />`}
     ${dialog === "send" && html`<${SendEvent} like=${event} onClose=${() => setDialog("")} />`}`;
 }
 var isCut = (event) => event.payload === null && event.payload_bytes > 1;
 function Facts5({ event }) {
-  return html`<section class="card"><h2>${t("events.facts")}</h2><dl class="facts">
-    <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
-    ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
-    ${event.source && html`<dt>${t("events.source")}</dt><dd><a href=${href("events", { source: event.source })}><${Text} value=${event.source} max=${200} /></a></dd>`}
-    ${event.subject && html`<dt>${t("events.subject")}</dt><dd><${Text} value=${event.subject} max=${200} /></dd>`}
-    ${event.dedupe_key && html`<dt>${t("events.dedupe_key")}</dt><dd><${Text} value=${event.dedupe_key} max=${200} /></dd>`}
-    ${event.replay_of && html`<dt>${t("events.replay_of")}</dt><dd><${Id} id=${event.replay_of} href=${href("events", { id: event.replay_of })} /></dd>`}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("events.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
+        ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
+        ${event.source && html`<dt>${t("events.source")}</dt><dd><a href=${href("events", { source: event.source })}><${Text} value=${event.source} max=${200} /></a></dd>`}
+        ${event.subject && html`<dt>${t("events.subject")}</dt><dd><${Text} value=${event.subject} max=${200} /></dd>`}
+        ${event.dedupe_key && html`<dt>${t("events.dedupe_key")}</dt><dd><${Text} value=${event.dedupe_key} max=${200} /></dd>`}
+        ${event.replay_of && html`<dt>${t("events.replay_of")}</dt><dd><${Id} id=${event.replay_of} href=${href("events", { id: event.replay_of })} /></dd>`}
+      </dl>
+    </section>`;
 }
 function Effect({ event, states }) {
   const count2 = event.job_ids.length;
-  return html`<section class="card"><h2>${t("events.started")} <span class="muted num">${number(count2)}</span></h2>${event.runs.length === 0 ? html`<p class="muted">${t("events.started.none")}</p>` : html`<ul class="plain effects">${event.runs.map((run) => html`<li key=${run.definition}><a href=${href("definitions", { name: run.definition })}>${visible(run.definition)}</a> <${Outcome} run=${run} />${run.job_id && html` <${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> <${JobState} run=${run} state=${states.get(run.job_id)} />`}</li>`)}</ul>`}</section>`;
+  return html`<section class="card">
+      <h2>${t("events.started")} <span class="muted num">${number(count2)}</span></h2>${event.runs.length === 0 ? html`<p class="muted">${t("events.started.none")}</p>` : html`<ul class="plain effects">
+              ${event.runs.map(
+    (run) => html`<li key=${run.definition}>
+                      <a href=${href("definitions", { name: run.definition })}>
+                        ${visible(run.definition)}
+                      </a> <${Outcome} run=${run} />
+                      ${run.job_id && html` <${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> <${JobState} run=${run} state=${states.get(run.job_id)} />`}
+                    </li>`
+  )}
+            </ul>`}
+    </section>`;
 }
 function JobState({ run, state }) {
   if (state === void 0) return null;
@@ -12123,7 +14380,7 @@ var resumeAll = (selection, onDone) => attempt(async () => {
 }, "").then(onDone);
 function DrainDialog({ selection, what, onClose, onDone }) {
   const [dry, setDry] = E2(
-    /** @type {any} */
+    /** @type {WorkerSetAnswer | null} */
     null
   );
   const [problem, setProblem] = E2(
@@ -12146,14 +14403,21 @@ function DrainDialog({ selection, what, onClose, onDone }) {
   }, []);
   const title2 = t("workers.drain.title");
   if (!dry)
-    return html`<${Dialog} title=${title2} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
-  return html`<${ConfirmCount} title=${title2} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })} verb=${t("workers.drain")} kind="primary" onClose=${onClose}
-    onConfirm=${async () => {
+    return html`<${Dialog} title=${title2} onClose=${onClose}>
+        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
+        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
+      <//>`;
+  return html`<${ConfirmCount}
+      title=${title2} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })}
+      verb=${t("workers.drain")} kind="primary" onClose=${onClose} onConfirm=${async () => {
     const done = await post("api/workers/drain", { worker_ids: dry.worker_ids });
     const undo = () => resumeAll({ worker_ids: done.worker_ids }, onDone);
     toast(t("workers.drain.begun", { count: done.count }), "ok", done.count > 0 ? undo : void 0);
     await onDone();
-  }}><p><strong><${Text} value=${what} max=${120} /></strong></p><p>${t("workers.drain.jobs", { count: dry.jobs })} ${t("workers.drain.text")}</p><//>`;
+  }}>
+      <p><strong><${Text} value=${what} max=${120} /></strong></p>
+      <p>${t("workers.drain.jobs", { count: dry.jobs })} ${t("workers.drain.text")}</p>
+    <//>`;
 }
 function DrainCountdown({ workers, mayOperate, onDone }) {
   useTick();
@@ -12170,17 +14434,32 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   const starts = (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at));
   const longest = left > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
   const idle = draining.length - busy.length;
-  return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>
-      <strong class="num">${left > 0 ? t("workers.drains.left", { count: left }) : t("workers.drains.done")}</strong>
-      ${longest !== null && html`<span class="muted">${t("workers.drains.longest")} <${Duration} ms=${longest} /></span>`}
-      <${Bar} value=${idle} of=${draining.length} label=${t("workers.drains.bar")} kind="ok" /></div>
-    ${mayOperate && html`<${Button} class="small" onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>${t("workers.resume.set", { count: draining.length })}<//>`}</section>`;
+  return html`<section class="card drains" aria-label=${t("workers.drains")}>
+      <div class="row" role="status">
+        <${Badge} kind=${left > 0 ? "info" : "ok"}>
+          ${t("workers.drains.count", { count: draining.length })}
+        <//>
+        <strong class="num">
+          ${left > 0 ? t("workers.drains.left", { count: left }) : t("workers.drains.done")}
+        </strong>
+        ${longest !== null && html`<span class="muted">${t("workers.drains.longest")} <${Duration} ms=${longest} /></span>`}
+        <${Bar} value=${idle} of=${draining.length} label=${t("workers.drains.bar")} kind="ok" />
+      </div>
+      ${mayOperate && html`<${Button}
+            class="small"
+            onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>
+            ${t("workers.resume.set", { count: draining.length })}
+          <//>`}
+    </section>`;
 }
 
 // workers/slots.js
 function SlotsDialog({ worker, what, onClose, onDone }) {
   const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
-  const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
+  const path = (
+    /** @type {const} */
+    `api/workers/${encodeURIComponent(worker.id)}/slots`
+  );
   const set = async (maxJobs, keep = false) => {
     const answer = await post(path, { max_jobs: maxJobs, keep });
     await onDone();
@@ -12209,9 +14488,13 @@ function SlotRules({ mayOperate }) {
   const remove = (rule) => attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
     reload
   );
-  return html`<section class="after"><h2>${t("workers.slots.rules")}</h2>
-    <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(rule) => rule.id} columns=${[
+  return html`<section class="after">
+      <h2>${t("workers.slots.rules")}</h2>
+      <p class="muted">${t("workers.slots.rules.text")}</p>
+      <${ErrorBox} problem=${problem} onRetry=${reload} />
+      <${Table}
+        caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(rule) => rule.id}
+        columns=${[
     {
       key: "node",
       label: t("workers.host"),
@@ -12245,15 +14528,24 @@ function SlotRules({ mayOperate }) {
       {
         key: "act",
         label: t("job.actions"),
-        render: (rule) => html`<${Button} class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`} onClick=${() => remove(rule)}>${t("workers.slots.rule.remove")}<//>`
+        render: (rule) => html`<${Button}
+                        class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
+                        onClick=${() => remove(rule)}>
+                        ${t("workers.slots.rule.remove")}
+                      <//>`
       }
     ] : []
-  ]} /></section>`;
+  ]} />
+    </section>`;
 }
 
 // workers/figures.js
 function Marks2({ figures }) {
-  return html`${(figures?.marks ?? []).map((mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
+  return html`${(figures?.marks ?? []).map(
+    (mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}>
+          <${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//>
+        </span>`
+  )}`;
 }
 function Failed({ figures }) {
   if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
@@ -12330,39 +14622,43 @@ function FigureFacts({ figures }) {
 
 // workers/pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS7 = (
-  /** @type {const} */
-  { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
-);
-var BREAKERS = (
-  /** @type {const} */
-  { closed: "ok", half_open: "warn", open: "bad" }
-);
+var KINDS7 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
+var BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
 var POLL_MS5 = 2e3;
 var ORDER = (
   /** @type {const} */
   ["stale", "detached", "draining", "fresh"]
 );
 function WorkerState({ worker }) {
-  return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  return html`<${StateBadge} state=${worker.state} />
+    ${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
-var StateBadge = ({ state }) => html`<${Badge} kind=${/** @type {any} */
-KINDS7[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+var StateBadge = ({ state }) => html`<${Badge} kind=${KINDS7[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
 function RowState({ worker }) {
   const { detached_by: by, breaker } = worker;
   const isBroken = breaker === "open" || breaker === "half_open";
-  return html`<${StateBadge} state=${worker.state} />${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}><${Badge} kind=${BREAKERS[
+  return html`<${StateBadge} state=${worker.state} />
+    ${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}
+    ${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}>
+          <${Badge} kind=${BREAKERS[
     /** @type {"open"} */
     breaker
-  ]}>${t(`workers.breaker.${breaker}.short`)}<//></span>`}<span class="wide-only"><${Marks2} figures=${worker.figures} /></span>`;
+  ]}>
+            ${t(`workers.breaker.${breaker}.short`)}
+          <//>
+        </span>`}
+    <span class="wide-only"><${Marks2} figures=${worker.figures} /></span>`;
 }
 function Breaker({ breaker }) {
   if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
-  return html`<${Badge} kind=${/** @type {any} */
-  BREAKERS[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
+  return html`<${Badge} kind=${BREAKERS[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
 }
 function Slots({ worker }) {
-  return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
+  return html`<span class="slots">
+      <span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar}
+        value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")}
+        kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} />
+    </span>`;
 }
 function Page11({ query, go: go3, session: session2 }) {
   const id = query["id"];
@@ -12382,7 +14678,16 @@ var GROUPS = ["node", "version", "label"];
 var groupValue = (group) => group.label === null ? group.value : `${group.label}=${group.value}`;
 function GroupBy({ query }) {
   const current = GROUPS.includes(query["by"] ?? "") ? query["by"] : "";
-  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}><span class="muted">${t("workers.group_by")}</span>${["", ...GROUPS].map((by) => html`<a class="chip-link" href=${href("workers", { by })} aria-current=${by === current ? "page" : void 0}>${t(`workers.group.${by || "worker"}`)}</a>`)}</nav>`;
+  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}>
+      <span class="muted">${t("workers.group_by")}</span>
+      ${["", ...GROUPS].map(
+    (by) => html`<a
+              class="chip-link" href=${href("workers", { by })}
+              aria-current=${by === current ? "page" : void 0}>
+              ${t(`workers.group.${by || "worker"}`)}
+            </a>`
+  )}
+    </nav>`;
 }
 function All({ query, go: go3, session: session2 }) {
   const by = query["by"] ?? "";
@@ -12391,7 +14696,10 @@ function All({ query, go: go3, session: session2 }) {
     /** @type {{selection: import("../drains.js").Selection, what: string} | null} */
     null
   );
-  const [resized, setResized] = E2(null);
+  const [resized, setResized] = E2(
+    /** @type {WorkerView | null} */
+    null
+  );
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
@@ -12402,7 +14710,9 @@ function All({ query, go: go3, session: session2 }) {
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
     ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List7} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
-    <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
+    <p class="muted after">
+      ${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}
+    </p>
     <${SlotRules} mayOperate=${mayOperate} />
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
     ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
@@ -12420,20 +14730,30 @@ function Groups({ by, query, go: go3, onDrain }) {
   const sort = query["sort"] ?? "";
   const address = (group) => ({ [by]: groupValue(group) });
   const rows = sortedByFigures(data?.groups ?? [], sort);
-  return html`<${ErrorBox} problem=${problem} onRetry=${reload} />${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue} onOpen=${(group) => go3("workers", address(group))}
-      sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
-      empty=${html`<${Empty} title=${t("workers.groups.none")} />`} columns=${[
+  return html`<${ErrorBox} problem=${problem} onRetry=${reload} />${data === null ? !problem && html`<${Loading} />` : html`<${Table}
+          caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue}
+          onOpen=${(group) => go3("workers", address(group))} sort=${sort}
+          onSort=${(next) => go3(
+    "workers",
+    { ...query, sort: next === sort ? "" : next },
+    { replace: true }
+  )} empty=${html`<${Empty} title=${t("workers.groups.none")} />`} columns=${[
     {
       key: "value",
       label: t(`workers.group.${by}`),
       phone: "main",
-      render: (group) => html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks2} figures=${group.figures} /></span>`
+      render: (group) => html`<a href=${href("workers", address(group))}>
+                    <${Text} value=${groupValue(group)} max=${80} />
+                  </a>
+                  <span class="narrow-only"><${Marks2} figures=${group.figures} /></span>`
     },
     {
       key: "states",
       label: t("nav.workers"),
       phone: "line",
-      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${KINDS7[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map(
+        (state) => html`<${Badge} kind=${KINDS7[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `
+      )}`
     },
     {
       key: "slots",
@@ -12451,7 +14771,12 @@ function Groups({ by, query, go: go3, onDrain }) {
           /** @type {const} */
           "side"
         ),
-        render: (group) => group.workers.fresh + group.workers.stale > 0 && html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`
+        render: (group) => group.workers.fresh + group.workers.stale > 0 && html`<${Button}
+                          opensDialog class="small"
+                          aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`}
+                          onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>
+                          ${t("workers.drain")}
+                        <//>`
       }
     ] : []
   ]} />`}`;
@@ -12463,7 +14788,7 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
   );
-  const state = STATES3.includes(query["state"] ?? "") ? query["state"] : "";
+  const state = STATES3.find((one) => one === query["state"]) ?? "";
   const sort = query["sort"] ?? "";
   const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS3 && value));
   const all = ownOf(data);
@@ -12489,14 +14814,40 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     count: chosen.filter((worker) => !one || worker.state === one).length,
     ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
   }));
-  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS3[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">
+        ${Object.entries(filters).map(
+    ([key, value]) => html`<span class="chip" key=${key}>
+                ${t(FILTERS3[key]?.label ?? key)}
+                : <${Text} value=${value} max=${80} /> <a
+                  href=${href("workers", { ...filters, state, [key]: "" })}
+                  aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>
+                  ✕
+                </a>
+              </span>`
+  )}
+      </p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
-    ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf5} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
-        sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
-        empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
+    ${onDrain && data !== null && html`<${DrainChosen}
+          chosen=${wanted.filter((worker) => selected.has(worker.id))}
+          all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
+    ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}>
+            <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+            <${Table}
+              isFixed caption=${t("nav.workers")} rows=${steady.rows}
+              rowKey=${(worker) => worker.id} label=${nameOf5} selected=${selected}
+              onSelect=${onDrain ? setSelected : void 0}
+              onOpen=${(worker) => go3("workers", { id: worker.id })} sort=${sort}
+              onSort=${(next) => go3(
+    "workers",
+    { ...query, sort: next === sort ? "" : next },
+    { replace: true }
+  )} empty=${html`<${Empty}
+                    title=${all.length ? t("workers.none_such") : t("workers.none")}
+                    curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>
+                    ${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}
+                  <//>`}
+              columns=${[
     {
       key: "state",
       label: t("job.state"),
@@ -12508,8 +14859,13 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
       key: "host",
       label: t("workers.host"),
       phone: "main",
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf5(worker)}
-${worker.id}`)}>${visible(nameOf5(worker))}</a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
+      render: (worker) => html`<a
+                        href=${href("workers", { id: worker.id })}
+                        title=${visible(`${nameOf5(worker)}
+${worker.id}`)}>
+                        ${visible(nameOf5(worker))}
+                      </a>
+                      <span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
@@ -12551,7 +14907,8 @@ ${worker.id}`)}>${visible(nameOf5(worker))}</a><span class="narrow-only"><${Mark
       render: (worker) => html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`
     },
     ...onSlots ? [slotsColumn(onSlots)] : []
-  ]} /></div>`}`;
+  ]} />
+          </div>`}`;
 }
 var slotsColumn = (onSlots) => ({
   key: "act",
@@ -12560,7 +14917,11 @@ var slotsColumn = (onSlots) => ({
   priority: 2,
   render: (worker) => {
     const label = `${t("workers.slots.change")}: ${nameOf5(worker)}`;
-    return worker.state !== "detached" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label} title=${label} onClick=${() => onSlots(worker)}><${Icon} name="settings" /></button>`;
+    return worker.state !== "detached" && html`<button
+          type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label}
+          title=${label} onClick=${() => onSlots(worker)}>
+          <${Icon} name="settings" />
+        </button>`;
   }
 });
 var live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
@@ -12568,10 +14929,18 @@ function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
   const what = chosen.length > 0 ? workers.map(nameOf5).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
-  return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
+  return html`<p class="row">
+      <${Button}
+        opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>
+        ${t("workers.drain.set", { count: workers.length })}
+      <//>
+    </p>`;
 }
 function One5({ id, session: session2 }) {
-  const path = `api/workers/${encodeURIComponent(id)}`;
+  const path = (
+    /** @type {const} */
+    `api/workers/${encodeURIComponent(id)}`
+  );
   const {
     data: worker,
     problem,
@@ -12588,34 +14957,65 @@ function One5({ id, session: session2 }) {
   useTitle(worker && `${nameOf5(worker)} · ${t("workers.one")}`);
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
-    return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
+    return html`${back}<h1>${t("workers.one")}</h1>
+      ${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}
+      ${!problem && html`<${Loading} />`}`;
   }
   const mayOperate = may(session2, "operate");
   const act = async (what) => {
     await post(`${path}/${what}`);
     await reload();
   };
-  return html`${back}<div class="page-head job-head"><h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1><${WorkerState} worker=${worker} /></div>
+  return html`${back}
+    <div class="page-head job-head">
+      <h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1>
+      <${WorkerState} worker=${worker} />
+    </div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>
     <${ErrorBox} problem=${problem} />
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
       ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
       ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
-    <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
-      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} />${worker.own_max_jobs !== void 0 && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}</dd>
-      <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
-      <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
-      <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
-      <dt>${t("workers.role")}</dt><dd>${tOr(`workers.role.${worker.role}`, visible(worker.role))}</dd>
-      <dt>${t("workers.address")}</dt><dd>${worker.url ? html`<${Text} value=${worker.url} />` : "–"}</dd>
-      <dt>${t("workers.host")}</dt><dd><${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}</dd>
-      <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
-      ${Object.entries(worker.labels).map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`)}</dl></section>
+    <div class="job-grid">
+      <section class="card">
+        <h2>${t("job.facts")}</h2>
+        <dl class="facts">
+          <dt>${t("workers.slots")}</dt>
+          <dd>
+            <${Slots} worker=${worker} />
+            ${worker.own_max_jobs !== void 0 && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}
+          </dd>
+          <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
+          <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
+          <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
+          <dt>${t("workers.role")}</dt><dd>${tOr(`workers.role.${worker.role}`, visible(worker.role))}</dd>
+          <dt>${t("workers.address")}</dt><dd>${worker.url ? html`<${Text} value=${worker.url} />` : "–"}</dd>
+          <dt>${t("workers.host")}</dt>
+          <dd>
+            <${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}
+          </dd>
+          <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
+          ${Object.entries(worker.labels).map(
+    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`
+  )}
+        </dl>
+      </section>
       <${FigureFacts} figures=${worker.figures} />
-      <section class="card"><h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2><p>${worker.names.slice(0, 100).map((name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `)}</p></section></div>
-    <section class="after" aria-labelledby="held"><h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
-      <${Table} caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id} empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
+      <section class="card">
+        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
+        <p>
+          ${worker.names.slice(0, 100).map(
+    (name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `
+  )}
+        </p>
+      </section>
+    </div>
+    <section class="after" aria-labelledby="held">
+      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
+      <${Table}
+        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id}
+        empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
     {
       key: "name",
       label: t("job.name"),
@@ -12639,13 +15039,17 @@ function One5({ id, session: session2 }) {
       align: "end",
       render: (job) => html`<${Time} at=${job.started_at} />`
     }
-  ]} /></section>
+  ]} />
+    </section>
     ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf5(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 function Detach({ worker, onConfirm, onClose }) {
-  return html`<${ConfirmCount} title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")} onConfirm=${onConfirm} onClose=${onClose}>
-    <p>${t("workers.detach.text")}</p><//>`;
+  return html`<${ConfirmCount}
+      title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")}
+      onConfirm=${onConfirm} onClose=${onClose}>
+      <p>${t("workers.detach.text")}</p>
+    <//>`;
 }
 
 // operations/pages/masters.js
@@ -12659,24 +15063,31 @@ function Page12({ session: session2 }) {
     pollMs: POLL_MS6
   });
   const [leaving, setLeaving] = E2(
-    /** @type {any} */
+    /** @type {Master | null} */
     null
   );
-  const masters = (
-    /** @type {any[]} */
-    data?.masters ?? []
-  );
+  const masters = data?.masters ?? [];
   const leader = masters.find((master) => master.role === "leader");
   const mayOperate = may(session2, "operate");
-  return html`<div class="page-head"><h1>${t("nav.masters")}</h1>${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.masters")}</h1>
+      ${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}
+    </div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`
-      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" /></p>`}
-      <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id} columns=${[
+    ${data === null ? !problem && html`<${Loading} />` : html`${!leader && html`<p class="fault bad" role="alert">
+                <${Badge} kind="bad">${t("fault.bad")}<//>
+                <span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" />
+              </p>`}
+          <${Table}
+            caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id}
+            columns=${[
     {
       key: "role",
       label: t("masters.role"),
-      render: (master) => html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>`
+      render: (master) => html`<${Badge}
+                      kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>
+                      ${tOr(`master.${master.role}`, visible(master.role))}
+                    <//>`
     },
     {
       key: "state",
@@ -12732,9 +15143,12 @@ function Page12({ session: session2 }) {
       }
     ] : []
   ]} />
-      <p class="muted after">${t("masters.text")}</p>
-      ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
-    ${leaving && html`<${Demote} master=${leaving} others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length} onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
+          <p class="muted after">${t("masters.text")}</p>
+          ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
+    ${leaving && html`<${Demote}
+          master=${leaving}
+          others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length}
+          onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
 }
 function Demote({ master, others, onClose, onDone }) {
   const [problem, setProblem] = E2(
@@ -12818,7 +15232,7 @@ var QUOTAS = (
   ]
 );
 var pathOfNamespace = (name) => (
-  /** @type {"api/namespaces/{name}"} */
+  /** @type {const} */
   `api/namespaces/${encodeURIComponent(name)}`
 );
 var labelOf4 = (name) => t(`namespaces.${name}`);
@@ -12853,19 +15267,39 @@ function NamespaceEditor({ one, stores, onClose, onDone }) {
     return t("namespaces.saved", { name: visible(name) });
   };
   const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf4(name)} spellcheck=${false} ...${more} />`;
-  return html`<${FormDialog} title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!one} reread=${one ? () => get(pathOfNamespace(one.name)) : void 0} labelOf=${labelOf4}>
-    ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
-    ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
-    ${!one && stores.length > 1 && html`<${FormField} form=${form} name="store" label=${labelOf4("store")} as="select" hint=${t("namespaces.store.hint")}>${stores.map((store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`)}<//>`}
-    <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
-    ${QUOTAS.map((quota) => field(quota, { key: quota, type: "number", min: "1", step: "1", path: `quotas.${quota}`, hint: t(`namespaces.${quota}.hint`) }))}
-    ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
+  return html`<${FormDialog}
+      title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form}
+      onClose=${onClose} onSave=${save} isNew=${!one}
+      reread=${one ? () => get(pathOfNamespace(one.name)) : void 0} labelOf=${labelOf4}>
+      ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
+      ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
+      ${!one && stores.length > 1 && html`<${FormField}
+            form=${form} name="store" label=${labelOf4("store")} as="select" hint=${t("namespaces.store.hint")}>
+            ${stores.map(
+    (store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`
+  )}
+          <//>`}
+      <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
+      ${QUOTAS.map(
+    (quota) => field(quota, {
+      key: quota,
+      type: "number",
+      min: "1",
+      step: "1",
+      path: `quotas.${quota}`,
+      hint: t(`namespaces.${quota}.hint`)
+    })
+  )}
+      ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>
+            ${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}
+          <//>`}
+    <//>`;
 }
 
 // namespaces/move.js
 var STORES = { pollMs: 5e3 };
 var pathOfMove = (name) => (
-  /** @type {"api/namespaces/{name}/move"} */
+  /** @type {const} */
   `${pathOfNamespace(name)}/move`
 );
 function MoveDialog({ one, onClose, onDone }) {
@@ -12879,13 +15313,22 @@ function MoveDialog({ one, onClose, onDone }) {
     toast(t("namespaces.move.begun", { name: visible(one.name) }));
     await onDone();
   };
-  return html`<${Sure} title=${t("namespaces.move.title", { name: visible(one.name) })} verb=${t("namespaces.move")} isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
-    <p>${t("namespaces.move.text")}</p>
-    <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
-    ${stores.data && others.length === 0 ? html`<p>${t("namespaces.move.none")}</p>` : html`<${Field} label=${t("namespaces.move.to")}>${(attributes) => html`<select ...${attributes} name="store" value=${store} onChange=${(event) => setChosen(event.target.value)}>${others.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}</select>`}<//>`}
-    <${ErrorBox} problem=${problem} />
-    ${store && !plan && !problem && html`<${Loading} />`}
-    ${plan && html`<${PlanFacts} plan=${plan} />`}<//>`;
+  return html`<${Sure}
+      title=${t("namespaces.move.title", { name: visible(one.name) })} verb=${t("namespaces.move")}
+      isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
+      <p>${t("namespaces.move.text")}</p>
+      <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
+      ${stores.data && others.length === 0 ? html`<p>${t("namespaces.move.none")}</p>` : html`<${Field} label=${t("namespaces.move.to")}>
+              ${(attributes) => html`<select
+                    ...${attributes} name="store" value=${store}
+                    onChange=${(event) => setChosen(event.target.value)}>
+                    ${others.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}
+                  </select>`}
+            <//>`}
+      <${ErrorBox} problem=${problem} />
+      ${store && !plan && !problem && html`<${Loading} />`}
+      ${plan && html`<${PlanFacts} plan=${plan} />`}
+    <//>`;
 }
 function usePlan(name, store) {
   const [plan, setPlan] = E2(
@@ -12985,13 +15428,24 @@ var COLUMNS5 = [
   }
 ];
 function Stores({ stores }) {
-  return html`<div class="after stores"><h2>${t("namespaces.stores")}</h2>
-    ${stores.flatMap(({ name, faults }) => Object.entries(faults).map(([key, why]) => html`<p key=${`${name} ${key}`} class="fault bad"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span></p>`))}
-    <${Table} caption=${t("namespaces.stores")} rows=${stores} rowKey=${(store) => store.name} columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+  return html`<div class="after stores">
+      <h2>${t("namespaces.stores")}</h2>
+      ${stores.flatMap(
+    ({ name, faults }) => Object.entries(faults).map(
+      ([key, why]) => html`<p key=${`${name} ${key}`} class="fault bad">
+                <${Badge} kind="bad">${t("fault.bad")}<//>
+                <span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span>
+              </p>`
+    )
+  )}
+      <${Table}
+        caption=${t("namespaces.stores")} rows=${stores} rowKey=${(store) => store.name}
+        columns=${COLUMNS5.map((column) => ({ ...column, label: t(column.label) }))} />
+    </div>`;
 }
 
 // namespaces/pages/namespaces.js
-var FIGURES3 = { pollMs: 2e3 };
+var FIGURES4 = { pollMs: 2e3 };
 var STORES2 = { pollMs: 5e3 };
 function Page13({ query, go: go3, session: session2 }) {
   const { name } = query;
@@ -13002,25 +15456,51 @@ function StateBadge2({ one }) {
   const kind = isBad(one) ? "bad" : isWarned(one) ? "warn" : one.state === "open" ? "ok" : "off";
   return html`<${Badge} kind=${kind}>${isBad(one) && one.state === "open" ? t("fault.bad") : t(`namespaces.state.${one.state}`)}<//>`;
 }
-var Use = ({ one }) => one.waiting_quota === null ? html`<span class="muted">${t("none")}</span>` : html`<span class="row"><${Num} value=${one.waiting_quota * 100} /> % <${Bar} value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")} kind=${isFull(one) ? "bad" : "info"} /></span>`;
+var Use = ({ one }) => one.waiting_quota === null ? html`<span class="muted">${t("none")}</span>` : html`<span class="row">
+        <${Num} value=${one.waiting_quota * 100} /> % <${Bar}
+          value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")}
+          kind=${isFull(one) ? "bad" : "info"} />
+      </span>`;
 var Wait = ({ one }) => one.oldest_wait_s === null ? html`<${Num} value=${null} />` : html`<${Duration} ms=${one.oldest_wait_s * 1e3} />`;
 function List8({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
-  const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES3);
+  const found = useResource((signal) => get("api/overview", {}, signal), [], FIGURES4);
   const stores = useResource((signal) => get("api/stores", {}, signal), [], STORES2);
   W2(() => void loadNamespaces(), []);
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf6, hold.isHeld, "");
   const configured = stores.data?.stores ?? [];
-  return html`<div class="page-head"><h1>${t("nav.namespaces")}</h1>${may(session2, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.namespaces")}</h1>
+      ${may(session2, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}><${Badge} kind=${isBad(one) ? "bad" : "warn"}>${t(isBad(one) ? "fault.bad" : "fault.warn")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6} onOpen=${(one) => go3("namespaces", { name: one.name })} columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))} /></div>
+    <div class="stack">
+      ${entries.filter(faultOf).map(
+    (one) => html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}>
+                <${Badge} kind=${isBad(one) ? "bad" : "warn"}>
+                  ${t(isBad(one) ? "fault.bad" : "fault.warn")}
+                <//>
+                <span class="fault-text">
+                  <a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>
+                  : <${Text} value=${faultOf(one)} max=${300} />
+                </span>
+              </p>`
+  )}
+    </div>
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6}
+              onOpen=${(one) => go3("namespaces", { name: one.name })}
+              columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))} />
+          </div>
           ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session2, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`}
     <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
     ${configured.length > 0 && html`<${Stores} stores=${configured} />`}
-    ${isMaking && html`<${NamespaceEditor} one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)} onDone=${(name) => go3("namespaces", { name })} />`}`;
+    ${isMaking && html`<${NamespaceEditor}
+          one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)}
+          onDone=${(name) => go3("namespaces", { name })} />`}`;
 }
 var COLUMNS6 = [
   {
@@ -13091,14 +15571,19 @@ var COLUMNS6 = [
 function One6({ name, go: go3, session: session2 }) {
   const path = pathOfNamespace(name);
   const [dialog, setDialog] = E2("");
-  const found = useResource((signal) => get(path, {}, signal), [name], FIGURES3);
-  const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES3);
+  const found = useResource((signal) => get(path, {}, signal), [name], FIGURES4);
+  const figures = useResource((signal) => get("api/overview", {}, signal), [name], FIGURES4);
   useTitle(name);
   const one = found.data;
   const entry2 = figures.data?.namespaces.find((other) => other.name === name);
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.namespaces")}</h1><div class="card"><${Empty} title=${t("namespaces.unknown", { name: visible(name) })}><p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p><//></div>`;
+      return html`<h1>${t("nav.namespaces")}</h1>
+        <div class="card">
+          <${Empty} title=${t("namespaces.unknown", { name: visible(name) })}>
+            <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault2 = entry2 ? faultOf(entry2) : "";
@@ -13111,39 +15596,73 @@ function One6({ name, go: go3, session: session2 }) {
       await changed2();
   };
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1>${entry2 && html`<${StateBadge2} one=${entry2} />`}</div>
+    <div class="page-head job-head">
+      <h1><${Text} value=${name} max=${60} /></h1>${entry2 && html`<${StateBadge2} one=${entry2} />`}
+    </div>
     <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed2} />
-    ${fault2 && html`<p class=${`fault ${entry2 && !isBad(entry2) ? "" : "bad"}`} role="alert"><${Badge} kind=${entry2 && !isBad(entry2) ? "warn" : "bad"}>${t(entry2 && !isBad(entry2) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><${Text} value=${fault2} max=${300} /></span></p>`}
+    ${fault2 && html`<p class=${`fault ${entry2 && !isBad(entry2) ? "" : "bad"}`} role="alert">
+          <${Badge} kind=${entry2 && !isBad(entry2) ? "warn" : "bad"}>
+            ${t(entry2 && !isBad(entry2) ? "fault.warn" : "fault.bad")}
+          <//>
+          <span class="fault-text"><${Text} value=${fault2} max=${300} /></span>
+        </p>`}
     <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
       ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
       ${may(session2, "admin") && html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
-        ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
-        ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
-        ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
-        ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`}</div>
-    <div class="job-grid"><div class="stack"><${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} /></div><div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div></div>
+          ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
+          ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
+          ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
+          ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
+              <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>
+                ${t("action.delete")}
+              <//>`}`}
+    </div>
+    <div class="job-grid">
+      <div class="stack">
+        <${Facts6} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session2, "admin")} onDone=${changed2} />
+      </div>
+      <div class="stack">${entry2 && html`<${Now} one=${entry2} />`}</div>
+    </div>
     ${may(session2, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
     ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed2} />`}
-    ${dialog === "end" && html`<${Sure} title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    ${dialog === "end" && html`<${Sure}
+          title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")}
+          onClose=${() => setDialog("")} onConfirm=${async () => {
     await call("DELETE", pathOfMove(name), { query: { force: true } });
     toast(t("namespaces.move.end.done", { name: visible(name) }));
     await changed2();
-  }}><p>${t("namespaces.move.end.text")}</p><//>`}
+  }}>
+          <p>${t("namespaces.move.end.text")}</p>
+        <//>`}
     ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed2} />`}
-    ${dialog === "close" && html`<${Sure} title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    ${dialog === "close" && html`<${Sure}
+          title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")}
+          onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/close`);
     toast(t("namespaces.closed", { name: visible(name) }));
     await changed2();
-  }}><p>${t("namespaces.close.text")}</p><//>`}
+  }}>
+          <p>${t("namespaces.close.text")}</p>
+        <//>`}
     ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} onClose=${() => setDialog("")} />`}`;
 }
 function Facts6({ one }) {
-  return html`<section class="card"><h2>${t("namespaces.facts")}</h2><dl class="facts">
-    ${one.title && html`<dt>${t("namespaces.title")}</dt><dd><${Text} value=${one.title} max=${100} /></dd>`}
-    <dt>${t("namespaces.address")}</dt><dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
-    <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
-    <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
-    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("namespaces.quota.none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("namespaces.facts")}</h2>
+      <dl class="facts">
+        ${one.title && html`<dt>${t("namespaces.title")}</dt><dd><${Text} value=${one.title} max=${100} /></dd>`}
+        <dt>${t("namespaces.address")}</dt>
+        <dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
+        <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
+        <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
+        ${QUOTAS.map(
+    (quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt>
+              <dd>
+                ${one.quotas[quota] === null ? t("namespaces.quota.none") : html`<${Num} value=${one.quotas[quota]} />`}
+              </dd>`
+  )}
+      </dl>
+    </section>`;
 }
 function Now({ one }) {
   return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
@@ -13164,10 +15683,21 @@ function Deletion2({ name, go: go3, onClose }) {
     await loadNamespaces();
     go3("namespaces");
   };
-  return html`<${Sure} title=${t("namespaces.delete.title", { name: visible(name) })} verb=${t("action.delete")} isReady=${typed.trim() === name} onConfirm=${remove} onClose=${onClose}>
-    <p>${t("namespaces.delete.text")}</p>
-    <${Field} label=${t("namespaces.delete.type", { name: visible(name) })}>${(attributes) => html`<input ...${attributes} name="confirm" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} />`}<//>
-    <label class="check"><input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> ${t("namespaces.delete.force")}</label><//>`;
+  return html`<${Sure}
+      title=${t("namespaces.delete.title", { name: visible(name) })} verb=${t("action.delete")}
+      isReady=${typed.trim() === name} onConfirm=${remove} onClose=${onClose}>
+      <p>${t("namespaces.delete.text")}</p>
+      <${Field} label=${t("namespaces.delete.type", { name: visible(name) })}>
+        ${(attributes) => html`<input
+              ...${attributes} name="confirm" autocomplete="off" autocapitalize="none" spellcheck=${false}
+              value=${typed} onInput=${(event) => setTyped(event.target.value)} />`}
+      <//>
+      <label class="check">
+        <input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> ${t(
+    "namespaces.delete.force"
+  )}
+      </label>
+    <//>`;
 }
 
 // operations/pages/incidents.js
@@ -13194,18 +15724,34 @@ function All2() {
   );
   return html`<div class="page-head"><h1>${t("nav.incidents")}</h1></div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : incidents.length === 0 ? html`<${Empty} title=${t("incident.none")} />` : html`<ol class="plain incidents" aria-label=${t("nav.incidents")}>${incidents.map(
+    ${data === null ? !problem && html`<${Loading} />` : incidents.length === 0 ? html`<${Empty} title=${t("incident.none")} />` : html`<ol class="plain incidents" aria-label=${t("nav.incidents")}>
+              ${incidents.map(
     (one) => html`<li key=${one.id} class="card">
-        <p class="row"><${Condition2} incident=${one} /> <a href=${href("incidents", { id: one.id })}><strong>${incidentTitle(one)}</strong></a> <span class="muted"><${Time} at=${one.began_at} isPast /></span></p>
-        <p class="muted"><${Lasted} incident=${one} />${one.acknowledged.length > 0 && html` ${entryText(
+                    <p class="row">
+                      <${Condition2} incident=${one} /> <a href=${href("incidents", { id: one.id })}>
+                        <strong>${incidentTitle(one)}</strong>
+                      </a> <span class="muted"><${Time} at=${one.began_at} isPast /></span>
+                    </p>
+                    <p class="muted">
+                      <${Lasted} incident=${one} />
+                      ${one.acknowledged.length > 0 && html` ${entryText(
       /** @type {IncidentEntry} */
       one.acknowledged.at(-1)
-    )}`}</p></li>`
-  )}</ol>`}
-    <p class="muted">${data?.kept_since ? html`${t("incident.kept")} <${Time} at=${data.kept_since} isPast />` : ""}</p>
-    <section class="after" aria-labelledby="lately"><h2 id="lately">${t("incident.lately")}</h2>
+    )}`}
+                    </p>
+                  </li>`
+  )}
+            </ol>`}
+    <p class="muted">
+      ${data?.kept_since ? html`${t("incident.kept")} <${Time} at=${data.kept_since} isPast />` : ""}
+    </p>
+    <section class="after" aria-labelledby="lately">
+      <h2 id="lately">${t("incident.lately")}</h2>
       <${ErrorBox} problem=${marks.problem} onRetry=${marks.reload} />
-      ${marks.data && html`<${Marks3} marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()} isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`}</section>`;
+      ${marks.data && html`<${Marks3}
+            marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()}
+            isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`}
+    </section>`;
 }
 function One7({ id, mayOperate }) {
   const { data, problem, reload } = useResource(
@@ -13221,22 +15767,47 @@ function One7({ id, mayOperate }) {
   const title2 = one ? incidentTitle(one) : t("incident.one");
   usePageTitle(title2);
   if (!one)
-    return html`<h1>${t("incident.one")}</h1><${ErrorBox} problem=${problem} onRetry=${reload} />${!problem && html`<${Loading} />`}<p><a href=${href("incidents")}>${t("nav.incidents")}</a></p>`;
+    return html`<h1>${t("incident.one")}</h1><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${!problem && html`<${Loading} />`}<p><a href=${href("incidents")}>${t("nav.incidents")}</a></p>`;
   return html`<p><a href=${href("incidents")}>← ${t("nav.incidents")}</a></p>
-    <div class="page-head"><h1>${title2}</h1> <${Condition2} incident=${one} />
-      ${mayOperate && html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`}</div>
+    <div class="page-head">
+      <h1>${title2}</h1> <${Condition2} incident=${one} />
+      ${mayOperate && html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`}
+    </div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     <p><${Time} at=${one.began_at} isPast /> · <${Lasted} incident=${one} /></p>
-    <ol class="plain">${one.acknowledged.map((entry2) => html`<li key=${entry2.id}><${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry2)} <span class="muted"><${Time} at=${entry2.at} isPast /></span></li>`)}</ol>
-    <section class="card" aria-labelledby="story"><h2 id="story">${t("incident.story")}</h2><ol class="story">${one.entries.map((entry2) => html`<${Entry} key=${entry2.id} entry=${entry2} />`)}${one.ended_at && html`<li><span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>${t("incident.clear", { duration: lastsText(one) })}</strong></li>`}</ol></section>
+    <ol class="plain">
+      ${one.acknowledged.map(
+    (entry2) => html`<li key=${entry2.id}>
+              <${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry2)} <span class="muted">
+                <${Time} at=${entry2.at} isPast />
+              </span>
+            </li>`
+  )}
+    </ol>
+    <section class="card" aria-labelledby="story">
+      <h2 id="story">${t("incident.story")}</h2>
+      <ol class="story">
+        ${one.entries.map((entry2) => html`<${Entry} key=${entry2.id} entry=${entry2} />`)}${one.ended_at && html`<li>
+              <span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>
+                ${t("incident.clear", { duration: lastsText(one) })}
+              </strong>
+            </li>`}
+      </ol>
+    </section>
     <${Peaks} incident=${one} />
-    <section class="after" aria-labelledby="nearby"><h2 id="nearby">${t("incident.nearby")}</h2>
-      <${Marks3} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} /></section>
+    <section class="after" aria-labelledby="nearby">
+      <h2 id="nearby">${t("incident.nearby")}</h2>
+      <${Marks3} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} />
+    </section>
     ${isAsking && html`<${Acknowledge} id=${id} onClose=${() => setAsking(false)} onDone=${reload} />`}`;
 }
 function Entry({ entry: entry2 }) {
   const about = entryLink(entry2);
-  return html`<li><span class="story-at"><${Time} at=${entry2.since} isPast /></span> <span>${entryText(entry2)}</span>${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}</li>`;
+  return html`<li>
+      <span class="story-at"><${Time} at=${entry2.since} isPast /></span> <span>${entryText(entry2)}</span>
+      ${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}
+    </li>`;
 }
 function Peaks({ incident }) {
   const { peaks } = incident;
@@ -13252,11 +15823,18 @@ function Peaks({ incident }) {
 }
 function Marks3({ marks, isWhole, none }) {
   if (marks.length === 0) return html`<p class="muted">${none}</p>`;
-  return html`<ol class="story">${marks.map((mark) => {
+  return html`<ol class="story">
+      ${marks.map((mark) => {
     const link = markLink(mark);
     const text = markText(mark);
-    return html`<li key=${`${mark.at} ${mark.kind} ${mark.subject}`}><span class="story-at"><${Time} at=${mark.at} isPast /></span> <${Badge} kind="off">${tOr(`mark.kind.${mark.kind}`, visible(mark.kind))}<//> ${link ? html`<a href=${link}><${Text} value=${text} max=${300} /></a>` : html`<${Text} value=${text} max=${300} />`}</li>`;
-  })}</ol>${!isWhole && html`<p class="muted">${t("incident.marks.more")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`}`;
+    return html`<li key=${`${mark.at} ${mark.kind} ${mark.subject}`}>
+            <span class="story-at"><${Time} at=${mark.at} isPast /></span> <${Badge} kind="off">
+              ${tOr(`mark.kind.${mark.kind}`, visible(mark.kind))}
+            <//> ${link ? html`<a href=${link}><${Text} value=${text} max=${300} /></a>` : html`<${Text} value=${text} max=${300} />`}
+          </li>`;
+  })}
+    </ol>
+    ${!isWhole && html`<p class="muted">${t("incident.marks.more")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`}`;
 }
 function Condition2({ incident }) {
   if (incident.ended_at) return html`<${Badge} kind="ok">${t("incident.over")}<//>`;
@@ -13274,16 +15852,23 @@ function Acknowledge({ id, onClose, onDone }) {
     await onDone();
     return t("incident.acknowledge.done");
   };
-  return html`<${FormDialog} title=${t("incident.acknowledge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("incident.acknowledge")}>
-    <p class="muted">${t("incident.acknowledge.text")}</p>
-    <${FormField} form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      title=${t("incident.acknowledge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("incident.acknowledge")}>
+      <p class="muted">${t("incident.acknowledge.text")}</p>
+      <${FormField}
+        form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" />
+    <//>`;
 }
 
 // personal_data/erase_dialog.js
 var LOG = "log";
 function EraseDialog({ id, fields, onClose, onDone }) {
   const form = useForm(null, () => Object.fromEntries(fields.map((field) => [field, "yes"])));
-  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const path = (
+    /** @type {const} */
+    `api/jobs/${encodeURIComponent(id)}`
+  );
   const chosen = fields.filter((field) => form.values[field] === "yes");
   const save = async (values2) => {
     const erased = fields.filter((field) => values2[field] === "yes");
@@ -13356,12 +15941,24 @@ function Page15() {
   return html`<div class="page-head"><h1>${t("nav.personal_data")}</h1></div>
     <p>${t("personal.text")}</p>
     <form class="card stack" onSubmit=${search2}>
-      <${FormField} form=${form} name="texts" as="textarea" rows="3" path="texts" problem=${problem} label=${t("personal.texts")} hint=${t("personal.texts.hint")} spellcheck=${false} autocomplete="off" />
-      <${FormField} form=${form} name="reason" path="reason" problem=${problem} label=${t("personal.reason")} hint=${t("personal.reason.hint")} maxlength="500" />
-      <div class="row"><button class="button primary" disabled=${isRunning || texts.length === 0}>${t("personal.search")}</button>${isRunning && html`<${Button} onClick=${stop2}>${t("personal.stop")}<//>`}</div></form>
+      <${FormField}
+        form=${form} name="texts" as="textarea" rows="3" path="texts" problem=${problem}
+        label=${t("personal.texts")} hint=${t("personal.texts.hint")} spellcheck=${false} autocomplete="off" />
+      <${FormField}
+        form=${form} name="reason" path="reason" problem=${problem} label=${t("personal.reason")}
+        hint=${t("personal.reason.hint")} maxlength="500" />
+      <div class="row">
+        <button class="button primary" disabled=${isRunning || texts.length === 0}>
+          ${t("personal.search")}
+        </button>
+        ${isRunning && html`<${Button} onClick=${stop2}>${t("personal.stop")}<//>`}
+      </div>
+    </form>
     <${ErrorBox} problem=${problem} />
     ${outcome && html`<${Found} outcome=${outcome} isRunning=${isRunning} onErase=${setErasing} />`}
-    ${erasing && html`<${EraseDialog} id=${erasing.id} fields=${erasing.fields} onClose=${() => setErasing(null)} onDone=${(fields) => erased(erasing, fields)} />`}`;
+    ${erasing && html`<${EraseDialog}
+          id=${erasing.id} fields=${erasing.fields} onClose=${() => setErasing(null)}
+          onDone=${(fields) => erased(erasing, fields)} />`}`;
 }
 async function searchAll(texts, reason, signal, tell2) {
   let outcome = NOTHING2;
@@ -13404,11 +16001,25 @@ function Found({ outcome, isRunning, onErase }) {
     }
   ];
   const empty = html`<${Empty} title=${outcome.isOver ? t("personal.none") : t("personal.none.yet")} />`;
-  return html`<section class="after" aria-labelledby="found"><h2 id="found">${t("personal.found", { count: found.length })}</h2>
-    <div role="status">${isRunning && last && html`<p>${t("personal.progress", { done: number(outcome.searched["jobs"] ?? 0), total: number(last.total_jobs) })}</p><${Bar} value=${outcome.searched["jobs"] ?? 0} of=${Math.max(1, last.total_jobs)} label=${t("personal.bar")} />`}
-      ${!isRunning && !outcome.isOver && html`<p class="warn-text">${t("personal.stopped")}</p>`}</div>
-    <${Table} caption=${t("personal.results")} columns=${columns3} rows=${found} rowKey=${(one) => `${one.place} ${one.id}`} empty=${empty} />
-    ${last && html`<${Extent} outcome=${outcome} last=${last} />`}</section>`;
+  return html`<section class="after" aria-labelledby="found">
+      <h2 id="found">${t("personal.found", { count: found.length })}</h2>
+      <div role="status">
+        ${isRunning && last && html`<p>
+              ${t("personal.progress", {
+    done: number(outcome.searched["jobs"] ?? 0),
+    total: number(last.total_jobs)
+  })}
+            </p>
+            <${Bar}
+              value=${outcome.searched["jobs"] ?? 0} of=${Math.max(1, last.total_jobs)}
+              label=${t("personal.bar")} />`}
+        ${!isRunning && !outcome.isOver && html`<p class="warn-text">${t("personal.stopped")}</p>`}
+      </div>
+      <${Table}
+        caption=${t("personal.results")} columns=${columns3} rows=${found}
+        rowKey=${(one) => `${one.place} ${one.id}`} empty=${empty} />
+      ${last && html`<${Extent} outcome=${outcome} last=${last} />`}
+    </section>`;
 }
 var Place = (match) => html`<${Badge} kind="off">${t(`personal.place.${match.place}`)}<//>${match.state && html` <${State} state=${match.state} />`}`;
 function Linked2(match) {
@@ -13420,15 +16031,28 @@ function Linked2(match) {
   };
   return html`<a href=${links[match.place]()}><${Text} value=${match.name} max=${60} /></a> ${match.place !== "notice" && html`<span class="muted small"><${Text} value=${match.id} max=${40} /></span>`}`;
 }
-var Fields = (match) => match.fields.length === 0 ? html`<span class="muted">${t("personal.nothing_left")}</span>` : html`${match.fields.map((field) => html`<code class="chip" key=${field}><${Text} value=${field} max=${80} /></code> `)}${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
+var Fields = (match) => match.fields.length === 0 ? html`<span class="muted">${t("personal.nothing_left")}</span>` : html`${match.fields.map(
+  (field) => html`<code class="chip" key=${field}><${Text} value=${field} max=${80} /></code> `
+)}
+      ${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
 function Extent({ outcome, last }) {
   const { searched, unread } = outcome;
-  return html`<div class="card after"><h3>${t("personal.extent")}</h3>
-    <dl class="facts">${KINDS9.map((kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`)}</dl>
-    <h3>${t("personal.not_searched")}</h3>
-    <ul>${UNREAD.filter((kind) => unread[kind]).map((kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`)}
-      ${last.redacted.length > 0 && html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`}
-      ${last.not_searched.map((text) => html`<li key=${text}>${tOr(`personal.not.${text}`, text)}</li>`)}</ul></div>`;
+  return html`<div class="card after">
+      <h3>${t("personal.extent")}</h3>
+      <dl class="facts">
+        ${KINDS9.map(
+    (kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`
+  )}
+      </dl>
+      <h3>${t("personal.not_searched")}</h3>
+      <ul>
+        ${UNREAD.filter((kind) => unread[kind]).map(
+    (kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`
+  )}
+        ${last.redacted.length > 0 && html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`}
+        ${last.not_searched.map((text) => html`<li key=${text}>${tOr(`personal.not.${text}`, text)}</li>`)}
+      </ul>
+    </div>`;
 }
 
 // identity/pages/audit.js
@@ -13457,26 +16081,54 @@ function Entries({ query, go: go3 }) {
     { everyMs: 6e4 }
   );
   const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+  const entries = data?.entries ?? [];
+  return html`<div class="page-head">
+      <h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//>
+    </div>
     <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
-      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
+      <${FilterInput}
+        label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target}
+        onChange=${change2("target")} />
+      <${FilterInput}
+        label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""}
+        onChange=${change2("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
       <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
-      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}
+    </form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>
+              ${entries.map(
     (entry2) => html`<li key=${entry2.id} class="card entry">
-        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry2.action)}>${tOr(`act.${entry2.action}`, visible(entry2.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry2.target })} title=${`${t("audit.only")}
-${visible(entry2.target)}`}>${visible(shortId(entry2.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry2.who })} title=${`${t("audit.only_who")}
-${visible(entry2.who)}`}>${visible(whoText(entry2.who))}</a></span>${entry2.times > 1 && html` <span class="muted">${t("audit.times", { n: entry2.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry2.at} isPast /></span></p>
-        <${ChangedValue} entry=${entry2} /><${Difference} ...${changeOf(entry2)} /></li>`
-  )}</ol>`}
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
+                    <p class="row entry-head">
+                      <span class="entry-what">
+                        <strong title=${visible(entry2.action)}>
+                          ${tOr(`act.${entry2.action}`, visible(entry2.action))}
+                        </strong> <a
+                          class="entry-target" href=${href("audit", { ...wanted, target: entry2.target })}
+                          title=${`${t("audit.only")}
+${visible(entry2.target)}`}>
+                          ${visible(shortId(entry2.target))}
+                        </a>
+                      </span> <span class="muted">
+                        ${t("audit.by")} <a
+                          href=${href("audit", { ...wanted, who: entry2.who })}
+                          title=${`${t("audit.only_who")}
+${visible(entry2.who)}`}>
+                          ${visible(whoText(entry2.who))}
+                        </a>
+                      </span>
+                      ${entry2.times > 1 && html` <span class="muted">${t("audit.times", { n: entry2.times })}</span>`}
+                      <span class="entry-at muted"><${Time} at=${entry2.at} isPast /></span>
+                    </p>
+                    <${ChangedValue} entry=${entry2} /><${Difference} ...${changeOf(entry2)} />
+                  </li>`
+  )}
+            </ol>`}
+    <${Pager}
+      hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""}
+      onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })}
+      onFirst=${() => go3("audit", wanted)} />`;
 }
 var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
 
@@ -13492,15 +16144,12 @@ function Page17({ query, go: go3, session: session2 }) {
     everyMs: 15e3
   });
   const [editing, setEditing] = E2(
-    /** @type {any} */
+    /** @type {SettingView | null} */
     null
   );
   const q3 = (query["q"] ?? "").toLowerCase();
   const isOnlyRuntime = query["runtime"] === "1";
-  const all = (
-    /** @type {any[]} */
-    data?.settings ?? []
-  );
+  const all = data?.settings ?? [];
   const shown2 = all.filter(
     (one) => (!q3 || `${one.key} ${labelOf5(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
   );
@@ -13508,12 +16157,26 @@ function Page17({ query, go: go3, session: session2 }) {
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
     <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(q4) => filter({ q: q4 })} />
-      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
+      <${FilterInput}
+        label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""}
+        onChange=${(q4) => filter({ q: q4 })} />
+      <label class="check">
+        <input
+          type="checkbox" checked=${isOnlyRuntime}
+          onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t(
+    "settings.only_runtime"
+  )}
+      </label>
+    </form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : shown2.length === 0 ? html`<${Empty} title=${t("settings.none_such")} />` : groups.map(
-    (group) => html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf3} rowClass=${() => "setting"}
-        rows=${shown2.filter((one) => one.group === group)} columns=${columns2(session2, setEditing)} /></section>`
+    (group) => html`<section key=${group} class="after">
+                    <h2>${tOr(`settings.group.${group}`, visible(group))}</h2>
+                    <${Table}
+                      caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf3}
+                      rowClass=${() => "setting"} rows=${shown2.filter((one) => one.group === group)}
+                      columns=${columns2(session2, setEditing)} />
+                  </section>`
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
@@ -13525,21 +16188,26 @@ function columns2(session2, onEdit) {
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${labelOf5(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
+      render: (one) => html`<strong>${labelOf5(one)}</strong> <code class="small muted">${visible(one.key)}</code>
+          <p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
     },
     {
       key: "value",
       label: t("settings.value"),
-      render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES2[
+      render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br />
+          <${Badge} kind=${SOURCES2[
         /** @type {keyof typeof SOURCES} */
         one.source
-      ] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`
+      ] ?? "off"}>
+            ${tOr(`settings.source.${one.source}`, visible(one.source))}
+          <//>`
     },
     {
       key: "default",
       label: t("settings.default.column"),
       priority: 2,
-      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
+      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>
+          ${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
     },
     {
       key: "act",
@@ -13548,7 +16216,11 @@ function columns2(session2, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session2, one.change_scope))
-          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf5(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+          return html`<${Button}
+              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf5(one) })}
+              onClick=${() => onEdit(one)}>
+              ${t("settings.change")}
+            <//>`;
         return one.change_scope === "admin" ? html`<span class="muted small">${t("settings.admin_only")}</span>` : null;
       }
     }
@@ -13594,14 +16266,14 @@ function sentValue(setting, text) {
 }
 function Edit({ setting, onClose, onDone }) {
   const form = useForm(setting, valuesOf6);
-  const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
+  const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key) ?? setting;
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
     return t("settings.done", { name: labelOf5(setting) });
   };
   const save = async (values2, base) => {
-    if (toJson((await reread())?.value) !== toJson(base.value))
+    if (toJson((await reread()).value) !== toJson(base.value))
       throw new Problem(412, { title: t("form.conflict") });
     return send(sentValue(setting, values2["value"] ?? ""));
   };
@@ -13622,9 +16294,15 @@ function Edit({ setting, onClose, onDone }) {
   const control = () => {
     switch (setting.type) {
       case "boolean":
-        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(a2) => html`<input ...${a2} ...${form.check("value")} />`}<//>`;
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>
+            ${(a2) => html`<input ...${a2} ...${form.check("value")} />`}
+          <//>`;
       case "choice":
-        return html`<${FormField} ...${common} as="select">${(setting.choices ?? []).map((choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+        return html`<${FormField} ...${common} as="select">
+            ${(setting.choices ?? []).map(
+          (choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`
+        )}
+          <//>`;
       case "list":
         return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
       case "text":
@@ -13653,14 +16331,25 @@ var rolesOf = (text) => Object.fromEntries(
 );
 function RoleFields({ form, isFirst = false, hasNamespaces }) {
   const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
-  return html`<${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
-    ${hasNamespaces && !isFirst && html`<${FormField} form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")} maxlength="2000" spellcheck=${false} autocapitalize="none" />`}`;
+  return html`<${FormField}
+      form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>
+      ${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}
+    <//>
+    ${hasNamespaces && !isFirst && html`<${FormField}
+          form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")}
+          maxlength="2000" spellcheck=${false} autocapitalize="none" />`}`;
 }
 function Secret({ token, text, onClose }) {
-  return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${text} onClose=${onClose}>
+      <p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} />
+      <footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
 }
 function NewToken({ onClose, onDone }) {
-  const [made, setMade] = E2(null);
+  const [made, setMade] = E2(
+    /** @type {NewTokenView | null} */
+    null
+  );
   const form = useForm(null, () => ({
     label: "",
     names: "",
@@ -13685,15 +16374,39 @@ function NewToken({ onClose, onDone }) {
     return t("access.token.done", { label: visible(values2["label"] ?? "") });
   };
   if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
-  return html`<${FormDialog} title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.create")}>
-    <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
-    <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
-    <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
-    ${!namespace && html`<${FormField} form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")} maxlength="1000" spellcheck=${false} autocapitalize="none" />`}
-    <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
+  return html`<${FormDialog}
+      title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen
+      saveLabel=${t("access.create")}>
+      <${FormField}
+        form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
+      <fieldset class="plain-set">
+        <legend>${t("access.scopes")}</legend>
+        ${SCOPES.map(
+    (scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}>
+                <span>
+                  ${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span>
+                </span>
+              <//>`
+  )}
+      </fieldset>
+      <${FormField}
+        form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000"
+        spellcheck=${false} />
+      ${!namespace && html`<${FormField}
+            form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")}
+            maxlength="1000" spellcheck=${false} autocapitalize="none" />`}
+      <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>
+        ${LIVES_DAYS.map(
+    (days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`
+  )}
+      <//>
+    <//>`;
 }
 function RotateToken({ token, onClose, onDone }) {
-  const [made, setMade] = E2(null);
+  const [made, setMade] = E2(
+    /** @type {NewTokenView | null} */
+    null
+  );
   const form = useForm(null, () => ({ overlap: durationText(DAY_S2 * 1e3) }));
   const save = async (values2) => {
     const text = values2["overlap"] ?? "";
@@ -13717,10 +16430,17 @@ function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
     await onDone();
     return t("access.user.made", { name: visible(values2["name"] ?? "") });
   };
-  return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
-    <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
-    <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
-    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+  return html`<${FormDialog}
+      title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("access.add")}>
+      <${FormField}
+        form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64"
+        autocapitalize="none" spellcheck=${false} />
+      <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
+      <${FormField}
+        form=${form} name="password" type="password" label=${t("login.password")}
+        hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" />
+    <//>`;
 }
 function ChangeRole({ user, path, isMe, hasNamespaces, onClose, onDone }) {
   const form = useForm(user, ({ role, namespaces }) => ({ role, namespaces: rolesText(namespaces) }));
@@ -13739,9 +16459,13 @@ function NewPassword({ user, path, onClose }) {
     await patch(path, { password });
     return t("access.password.done");
   };
-  return html`<${FormDialog} title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
-    <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
-    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+  return html`<${FormDialog}
+      title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
+      <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
+      <${FormField}
+        form=${form} name="password" type="password" label=${t("login.password")}
+        hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" />
+    <//>`;
 }
 
 // identity/pages/access.js
@@ -13755,26 +16479,37 @@ function Tokens() {
     everyMs: 3e4
   });
   const [asked, setAsked] = E2(
-    /** @type {Asked | null} */
+    /** @type {AskedOfTokens | null} */
     null
   );
   const tokens = data?.tokens ?? [];
   const close2 = () => setAsked(null);
-  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
-    <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(token) => token.id}
-      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
+  return html`<section aria-labelledby="tokens">
+      <div class="page-head">
+        <h2 id="tokens">${t("access.tokens")}</h2>
+        <${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//>
+      </div>
+      <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${data === null ? !problem && html`<${Loading} />` : html`<${Table}
+              caption=${t("access.tokens")} rows=${tokens} rowKey=${(token) => token.id}
+              empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`}
+              columns=${[
     {
       key: "label",
       label: t("access.label"),
       phone: "main",
-      render: (token) => html`<${Text} value=${token.label} max=${60} />${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
+      render: (token) => html`<${Text} value=${token.label} max=${60} />
+                      ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
+                      ${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
     },
     ...tokens.some((token) => !namespace && !token.namespaces.includes("*")) ? [
       {
         key: "namespaces",
         label: t("nav.namespaces"),
-        phone: "line",
+        phone: (
+          /** @type {const} */
+          "line"
+        ),
         render: (token) => token.namespaces.includes("*") ? t("access.namespaces.all") : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`
       }
     ] : [],
@@ -13812,23 +16547,34 @@ function Tokens() {
       label: t("job.actions"),
       phone: "line",
       align: "end",
-      render: (token) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`
+      render: (token) => html`<span class="row end-row">
+                        <${Button}
+                          opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>
+                          ${t("access.rotate")}
+                        <//>
+                        <${Button}
+                          opensDialog class="small" kind="danger"
+                          onClick=${() => setAsked({ what: "revoke", of: token })}>
+                          ${t("access.revoke")}
+                        <//>
+                      </span>`
     }
   ]} />`}
-    ${asked?.what === "create" && html`<${NewToken} onClose=${close2} onDone=${reload} />`}
-    ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close2} onDone=${reload} />`}
-    ${asked?.what === "revoke" && html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close2} onConfirm=${async () => {
+      ${asked?.what === "create" && html`<${NewToken} onClose=${close2} onDone=${reload} />`}
+      ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close2} onDone=${reload} />`}
+      ${asked?.what === "revoke" && html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close2} onConfirm=${async () => {
     await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
     toast(t("access.revoked"));
     await reload();
-  }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}</section>`;
+  }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}
+    </section>`;
 }
 function Users({ me, hasNamespaces, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 3e4
   });
   const [asked, setAsked] = E2(
-    /** @type {Asked | null} */
+    /** @type {AskedOfUsers | null} */
     null
   );
   const users = data?.users ?? [];
@@ -13839,21 +16585,36 @@ function Users({ me, hasNamespaces, onSession }) {
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };
-  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
-    <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(user) => user.name}
-      empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
+  return html`<section class="after" aria-labelledby="users">
+      <div class="page-head">
+        <h2 id="users">${t("access.users")}</h2>
+        <${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//>
+      </div>
+      <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${data === null ? !problem && html`<${Loading} />` : html`<${Table}
+              caption=${t("access.users")} rows=${users} rowKey=${(user) => user.name}
+              empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`}
+              columns=${[
     {
       key: "name",
       label: t("login.user"),
       phone: "main",
-      render: (user) => html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
+      render: (user) => html`<${Text} value=${user.name} max=${64} />
+                      ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
     },
     {
       key: "role",
       label: t("access.role"),
       phone: "side",
-      render: (user) => html`${t(`access.role.${user.role}`)}${Object.entries(user.namespaces).map(([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`
+      render: (user) => html`${t(`access.role.${user.role}`)}
+                      ${Object.entries(user.namespaces).map(
+        ([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`
+      )} <${Button}
+                        opensDialog class="small"
+                        aria-label=${t("access.role_of", { name: visible(user.name) })}
+                        onClick=${() => setAsked({ what: "role", of: user })}>
+                        ${t("settings.change")}
+                      <//>`
     },
     {
       key: "login",
@@ -13874,24 +16635,49 @@ function Users({ me, hasNamespaces, onSession }) {
       label: t("job.actions"),
       phone: "line",
       align: "end",
-      render: (user) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
-          <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
-          <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`
+      render: (user) => html`<span class="row end-row">
+                      <${Button}
+                        opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>
+                        ${t("login.password")}
+                      <//>
+                      <${Button}
+                        opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>
+                        ${t(user.is_disabled ? "access.enable" : "access.disable")}
+                      <//>
+                      <${Button}
+                        opensDialog class="small" kind="danger"
+                        onClick=${() => setAsked({ what: "remove", of: user })}>
+                        ${t("access.remove")}
+                      <//>
+                    </span>`
     }
   ]} />`}
-    ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
-    ${asked?.what === "role" && html`<${ChangeRole} hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
-    ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close2} />`}
-    ${asked?.what === "disable" && html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close2} onConfirm=${async () => {
+      ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
+      ${asked?.what === "role" && html`<${ChangeRole}
+            hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of}
+            path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
+      ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close2} />`}
+      ${asked?.what === "disable" && html`<${Sure}
+            title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")}
+            verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close2}
+            onConfirm=${async () => {
     await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
     toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
     await reload();
-  }}><p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p><p>${t(asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text")}</p><//>`}
-    ${asked?.what === "remove" && html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close2} onConfirm=${async () => {
+  }}>
+            <p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p>
+            <p>
+              ${t(
+    asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text"
+  )}
+            </p>
+          <//>`}
+      ${asked?.what === "remove" && html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close2} onConfirm=${async () => {
     await call("DELETE", path(asked.of));
     toast(t("access.removed"));
     await reload();
-  }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}</section>`;
+  }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}
+    </section>`;
 }
 
 // identity/pages/account.js
@@ -13911,10 +16697,19 @@ function Password() {
       toast(t("account.password.done"));
     });
   };
-  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack narrow-form" novalidate>
-    <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
-    <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
-    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;
+  return html`<section aria-labelledby="password">
+      <h2 id="password">${t("account.password")}</h2>
+      <form onSubmit=${submit} class="stack narrow-form" novalidate>
+        <${FormField}
+          form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200"
+          autocomplete="current-password" />
+        <${FormField}
+          form=${form} name="new_password" label=${t("account.password.new")}
+          hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
+        <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} />
+        <p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p>
+      </form>
+    </section>`;
 }
 function Logins() {
   const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], {
@@ -13925,9 +16720,15 @@ function Logins() {
     await del(path);
     await reload();
   }, t("account.login.ended"));
-  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
-    <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(login) => login.id} columns=${[
+  return html`<section class="after">
+      <div class="page-head">
+        <h2 id="logins">${t("account.logins")}</h2>
+        ${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}
+      </div>
+      <${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${data === null ? !problem && html`<${Loading} />` : html`<${Table}
+              caption=${t("account.logins")} rows=${logins}
+              rowKey=${(login) => login.id} columns=${[
     {
       key: "address",
       label: t("account.login.address"),
@@ -13950,9 +16751,14 @@ function Logins() {
       key: "act",
       label: t("job.actions"),
       align: "end",
-      render: (login) => !login.is_current && html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>`
+      render: (login) => !login.is_current && html`<${Button}
+                        class="small" kind="danger"
+                        onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>
+                        ${t("account.login.end")}
+                      <//>`
     }
-  ]} />`}</section>`;
+  ]} />`}
+    </section>`;
 }
 
 // challenges/pages/challenges.js
@@ -13990,14 +16796,42 @@ function Page20({ query, go: go3, session: session2 }) {
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
   const columns3 = columnsOf2(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
-      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${query["state"] ?? ""} onChange=${(e2) => filter("state", e2.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
-      <${FilterInput} label=${t("challenges.name")} value=${query["name"] ?? ""} onChange=${(text) => filter("name", text)} /></form>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${Field} label=${t("job.state")}>
+        ${(a2) => html`<select
+              ...${a2} value=${query["state"] ?? ""}
+              onChange=${(e2) => filter("state", e2.target.value)}>
+              <option value="">${t("challenges.any")}</option>
+              ${CHALLENGE_STATES.map(
+    (state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <${FilterInput}
+        label=${t("challenges.name")} value=${query["name"] ?? ""}
+        onChange=${(text) => filter("name", text)} />
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf4} label=${(one) => one.name} onOpen=${(one) => go3("job", { id: one.job_id })}
-            columns=${columns3.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("challenges", wanted)} />`;
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf4}
+              label=${(one) => one.name}
+              onOpen=${(one) => go3("job", { id: one.job_id })}
+              columns=${columns3.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>
+                    ${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go3("challenges", wanted)} />`;
 }
 var columnsOf2 = (mayAnswer, onDone) => [
   {
@@ -14063,7 +16897,10 @@ var columnsOf2 = (mayAnswer, onDone) => [
 
 // notices/dialogs.js
 var HOUR_MS3 = 36e5;
-var pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
+var pathOfNotice = (name) => (
+  /** @type {const} */
+  `api/notices/${encodeURIComponent(name)}`
+);
 var askAboutNotice = () => {
 };
 function NoticeDialogs() {
@@ -14106,8 +16943,13 @@ function DeleteNotice({ name, onClose }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}><p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}>
+      <p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+      </footer>
+    <//>`;
 }
 
 // notices/conditions.js
@@ -14138,7 +16980,7 @@ var GROUPS2 = ["none", "name", "failure_group"];
 var MATCHINGS = ["all", "some"];
 var FIELDS5 = ["name", "tags", "priority"];
 var BLANK_MATCHER = '{"field": "name", "op": "eq", "value": ""}';
-var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
+var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ?? []);
 var valuesOf7 = (notice) => ({
   name: notice?.name ?? "",
   when: notice?.when ?? "job_failed",
@@ -14200,21 +17042,47 @@ function NoticeEditor({ notice, onClose, onDone }) {
   };
   const suggestions = useSuggestions(FIELDS5, readNames, []);
   const label = (name) => t(`notices.form.${name}`);
-  return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
-    ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
-    <div class="form-grid">
-      <${FormField} form=${form} name="when" label=${label("when")} as="select">${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
-      <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS2.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
-    </div>
-    ${form.values["matching"] === "some" && html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`}
-    <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
-    <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
-    <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
-    <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
-    <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose}
+      onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice?.name ?? ""))} labelOf=${label}>
+      ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
+      <div class="form-grid">
+        <${FormField} form=${form} name="when" label=${label("when")} as="select">
+          ${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}
+        <//>
+        <${FormField} form=${form} name="matching" label=${label("matching")} as="select">
+          ${MATCHINGS.map(
+    (one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`
+  )}
+        <//>
+        <${FormField}
+          form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")}
+          type="number" min="1" step="1" />
+        <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">
+          ${GROUPS2.map(
+    (one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`
+  )}
+        <//>
+        <${FormField}
+          form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10"
+          step="1" required />
+      </div>
+      ${form.values["matching"] === "some" && html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`}
+      <${FormField}
+        form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2"
+        path="to" />
+      <${FormField}
+        form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea"
+          rows="2" />
+        <${FormField}
+          form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")}
+          spellcheck="false" />
+      </div>
+      <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" />
+    <//>`;
 }
 
 // notices/pages/notices.js
@@ -14229,18 +17097,24 @@ var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.w
 function List9({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
-  const found = useResource(
-    (signal) => get("api/notices", {}, signal),
-    [],
-    /** @type {any} */
-    READ4
-  );
+  const found = useResource((signal) => get("api/notices", {}, signal), [], READ4);
   const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf7, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.notices")}</h1>
+      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf7} label=${nameOf7} onOpen=${(one) => go3("notices", { name: one.name })}
-            columns=${COLUMNS7.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })} /></div>`} /></div>`}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf7} label=${nameOf7}
+              onOpen=${(one) => go3("notices", { name: one.name })}
+              columns=${COLUMNS7.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("notices.empty")}
+                    curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE5 })} />
+                </div>`} />
+          </div>`}
     ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
 }
 var COLUMNS7 = [
@@ -14287,17 +17161,17 @@ function Condition3({ one }) {
 function One8({ name, session: session2 }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = E2(false);
-  const found = useResource(
-    (signal) => get(path, {}, signal),
-    [name],
-    /** @type {any} */
-    READ4
-  );
+  const found = useResource((signal) => get(path, {}, signal), [name], READ4);
   useTitle(name);
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.notices")}</h1><div class="card"><${Empty} title=${t("notices.unknown", { name: visible(name) })}><p><a href=${href("notices")}>${t("nav.notices")}</a></p><//></div>`;
+      return html`<h1>${t("nav.notices")}</h1>
+        <div class="card">
+          <${Empty} title=${t("notices.unknown", { name: visible(name) })}>
+            <p><a href=${href("notices")}>${t("nav.notices")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.notices")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = found.reload;
@@ -14306,47 +17180,102 @@ function One8({ name, session: session2 }) {
     again
   );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition3} one=${one} /></div>
+    <div class="page-head job-head">
+      <h1><${Text} value=${name} max=${60} /></h1><${Condition3} one=${one} />
+    </div>
     <${ErrorBox} problem=${found.problem} />
     ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
-      <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
-      ${isMuted(one) ? html`<${Button} onClick=${unmute}>${t("notices.unmute")}<//>` : html`<${Button} opensDialog onClick=${() => askAboutNotice({ what: "mute", name, onDone: again })}>${t("notices.mute")}<//>`}
-      <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-      <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`}
-    <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
-    <div class="stack"><${Facts7} one=${one} /></div></div>
+          <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
+          ${isMuted(one) ? html`<${Button} onClick=${unmute}>${t("notices.unmute")}<//>` : html`<${Button} opensDialog onClick=${() => askAboutNotice({ what: "mute", name, onDone: again })}>${t("notices.mute")}<//>`}
+          <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+          <${Button}
+            opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>
+            ${t("action.delete")}
+          <//>
+        </div>`}
+    <div class="job-grid">
+      <div class="stack">
+        <${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} />
+        <${Messages} one=${one} />
+      </div>
+      <div class="stack"><${Facts7} one=${one} /></div>
+    </div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
 function Incidents({ one, path, mayOperate, onDone }) {
   const acknowledge = (key) => attempt(() => post(`${path}/acknowledge`, { key }), t("notices.acknowledged.done")).then(onDone);
-  return html`<section class="card" aria-labelledby="incidents"><h2 id="incidents">${t("notices.incidents")}</h2>
-    ${one.incidents.length === 0 ? html`<p class="muted">${t("notices.incidents.none")}</p>` : html`<ol class="attempts">${one.incidents.map(
+  return html`<section class="card" aria-labelledby="incidents">
+      <h2 id="incidents">${t("notices.incidents")}</h2>
+      ${one.incidents.length === 0 ? html`<p class="muted">${t("notices.incidents.none")}</p>` : html`<ol class="attempts">
+              ${one.incidents.map(
     (incident) => html`<li key=${incident.key} class="attempt">
-      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast /></span>
-        ${incident.acknowledged_by ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>` : mayOperate && html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`}</p>
-      <ul class="plain">${incident.lines.map((line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`
-  )}</ol>`}</section>`;
+                    <p class="row">
+                      <strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}
+                      <span class="muted">
+                        <${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast />
+                      </span>
+                      ${incident.acknowledged_by ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>` : mayOperate && html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`}
+                    </p>
+                    <ul class="plain">
+                      ${incident.lines.map(
+      (line) => html`<li key=${line.text}>
+                              <span class="num">${line.count} ×</span> <${Text}
+                                value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}
+                            </li>`
+    )}
+                    </ul>
+                  </li>`
+  )}
+            </ol>`}
+    </section>`;
 }
 function Messages({ one }) {
   const messages = [
     ...one.pending.map((m) => ({ ...m, isPending: true })),
-    ...one.recent
+    ...one.recent.map((m) => ({ ...m, isPending: false }))
   ];
-  return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
-    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
-    <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
+  return html`<section class="card" aria-labelledby="messages">
+      <h2 id="messages">${t("notices.messages")}</h2>
+      ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">
+              ${messages.map(
+    (m) => html`<li key=${m.id}>
+                      <${Time} at=${m.at} isPast /> <${Badge}
+                        kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>
+                        ${tOr(`notices.kind.${m.kind}`, visible(m.kind))}
+                      <//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}
+                      ${m.key && html`<${Text} value=${m.key} max=${100} /> `}
+                      ${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}
+                    </li>`
+  )}
+            </ul>`}
+      <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p>
+    </section>`;
 }
 function Facts7({ one }) {
-  return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
-    <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
-    <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
-    <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((to2, n) => html`<li key=${n}>${t(`notices.to.${to2.mail ? "mail" : to2.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to2] })} max=${300} /></li>`)}</ul></dd>
-    <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
-    <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1e3} /></dd>
-    ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
-    ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
-    <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>
-    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}</section>`;
+  return html`<section class="card">
+      <h2>${t("notices.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
+        <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
+        <dt>${t("notices.to")}</dt>
+        <dd>
+          <ul class="plain">
+            ${one.to.map(
+    (to2, n) => html`<li key=${n}>
+                    ${t(`notices.to.${to2.mail ? "mail" : to2.webhook ? "webhook" : "slack"}`)}
+                    : <${Text} value=${toText({ to: [to2] })} max=${300} />
+                  </li>`
+  )}
+          </ul>
+        </dd>
+        <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
+        <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1e3} /></dd>
+        ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
+        ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
+        <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+      </dl>
+      ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}
+    </section>`;
 }
 
 // targets/editor.js
@@ -14367,7 +17296,10 @@ var LABELS2 = (
     description: "targets.description"
   }
 );
-var pathOfTarget = (name) => `api/targets/${encodeURIComponent(name)}`;
+var pathOfTarget = (name) => (
+  /** @type {const} */
+  `api/targets/${encodeURIComponent(name)}`
+);
 var labelOf6 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
 var unlessUsual = (name, value) => String(value) === DEFAULTS2[name] ? "" : String(value);
 var valuesOf8 = (target) => ({
@@ -14443,46 +17375,75 @@ function TargetEditor({ target, onClose, onDone }) {
     ...more
   });
   const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf6(name)} as="select">${options}<//>`;
-  return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf6}>
-    ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
-    ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
-    ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
-    <div class="form-grid">
-      ${choice(
+  return html`<${FormDialog}
+      isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
+      form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
+      reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf6}>
+      ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
+      ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
+      ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
+      <div class="form-grid">
+        ${choice(
     "address",
     ["fixed", "argument"].map(
       (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`
     )
   )}
-      ${field("url", { hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`), placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}", maxlength: "2048", autocapitalize: "none" })}
-      ${choice(
+        ${field("url", {
+    hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`),
+    placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}",
+    maxlength: "2048",
+    autocapitalize: "none"
+  })}
+        ${choice(
     "method",
     METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)
   )}
-      ${choice(
+        ${choice(
     "body",
     BODIES.map(
       (one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`
     )
   )}
-      ${figure("max_running", { hint: t("targets.max_running.hint") })}
-    </div>
-    ${(hasOwn || values2["allow_hosts"]) && field("allow_hosts", { as: "textarea", rows: "2", hint: t("targets.allow_hosts.hint"), placeholder: "*.app.example" })}
-    ${field("secret", { hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"), maxlength: "200", placeholder: "whsec_…", disabled: values2["is_unsigned"] === "yes" })}
-    ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf6("is_unsigned")}<//>`}
-    ${field("description", { maxlength: "500", spellcheck: true })}
-    <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
-      <div class="form-grid">${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.ok })}${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.final })}
-      ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
-      ${figure("max_running_per_host")}</div>
-      ${field("headers", { as: "textarea", rows: "3", hint: t("targets.headers.hint"), placeholder: "Authorization: Bearer …" })}<//><//>`;
+        ${figure("max_running", { hint: t("targets.max_running.hint") })}
+      </div>
+      ${(hasOwn || values2["allow_hosts"]) && field("allow_hosts", {
+    as: "textarea",
+    rows: "2",
+    hint: t("targets.allow_hosts.hint"),
+    placeholder: "*.app.example"
+  })}
+      ${field("secret", {
+    hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"),
+    maxlength: "200",
+    placeholder: "whsec_…",
+    disabled: values2["is_unsigned"] === "yes"
+  })}
+      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf6("is_unsigned")}<//>`}
+      ${field("description", { maxlength: "500", spellcheck: true })}
+      <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
+        <div class="form-grid">
+          ${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.ok })}
+          ${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS2.final })}
+          ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}
+          ${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
+          ${figure("max_running_per_host")}
+        </div>
+        ${field("headers", {
+    as: "textarea",
+    rows: "3",
+    hint: t("targets.headers.hint"),
+    placeholder: "Authorization: Bearer …"
+  })}
+      <//>
+    <//>`;
 }
 
 // targets/pages/targets.js
 var EXAMPLE6 = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
 var READ5 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
 var KINDS10 = (
-  /** @type {Record<string, string>} */
+  /** @type {Record<string, import("../../ui/formats.js").Kind>} */
   {
     succeeded: "ok",
     awaiting: "info",
@@ -14508,18 +17469,24 @@ var Took99 = ({ one }) => one.figures.took ? html`<${Duration} ms=${one.figures.
 function List10({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
-  const found = useResource(
-    (signal) => get("api/targets", {}, signal),
-    [],
-    /** @type {any} */
-    READ5
-  );
+  const found = useResource((signal) => get("api/targets", {}, signal), [], READ5);
   const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf8, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.targets")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.targets")}</h1>
+      ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf8} label=${nameOf8} onOpen=${(one) => go3("targets", { name: one.name })}
-            columns=${COLUMNS8.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} /></div>`} /></div>`}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf8} label=${nameOf8}
+              onOpen=${(one) => go3("targets", { name: one.name })}
+              columns=${COLUMNS8.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("targets.empty")}
+                    curl=${curl(session2, "PUT", "api/targets/app", { body: EXAMPLE6 })} />
+                </div>`} />
+          </div>`}
     ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("targets", { name })} />`}`;
 }
 var COLUMNS8 = [
@@ -14570,18 +17537,18 @@ var COLUMNS8 = [
 function One9({ name, go: go3, session: session2 }) {
   const path = pathOfTarget(name);
   const [dialog, setDialog] = E2("");
-  const found = useResource(
-    (signal) => get(path, {}, signal),
-    [name],
-    /** @type {any} */
-    READ5
-  );
+  const found = useResource((signal) => get(path, {}, signal), [name], READ5);
   useTitle(name);
   const one = found.data;
   const mayOperate = may(session2, "operate");
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.targets")}</h1><div class="card"><${Empty} title=${t("targets.unknown", { name: visible(name) })}><p><a href=${href("targets")}>${t("nav.targets")}</a></p><//></div>`;
+      return html`<h1>${t("nav.targets")}</h1>
+        <div class="card">
+          <${Empty} title=${t("targets.unknown", { name: visible(name) })}>
+            <p><a href=${href("targets")}>${t("nav.targets")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
@@ -14592,13 +17559,26 @@ function One9({ name, go: go3, session: session2 }) {
       <${Button} opensDialog onClick=${() => setDialog("edit")}>${t("targets.edit")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf5(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
-    ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
-    <div class="job-grid"><div class="stack"><${Answers2} one=${one} /></div>
-    <div class="stack"><${Now2} one=${one} /><${Facts8} one=${one} /></div></div>
+    ${one.unreachable.length > 0 && html`<div class="card">
+          <h2>${t("targets.unreachable")}</h2>
+          <ul class="plain">
+            ${one.unreachable.map(
+    (why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`
+  )}
+          </ul>
+        </div>`}
+    <div class="job-grid">
+      <div class="stack"><${Answers2} one=${one} /></div>
+      <div class="stack"><${Now2} one=${one} /><${Facts8} one=${one} /></div>
+    </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "edit" && html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
-    ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
+    ${dialog === "delete" && html`<${Sure}
+          title=${t("targets.delete.title")} verb=${t("action.delete")}
+          onConfirm=${() => del(path).then(() => go3("targets"))} onClose=${() => setDialog("")}>
+          <p>${t("targets.delete.text", { name: visible(name) })}</p>
+        <//>`}`;
 }
 function documentOf5(one) {
   const { names, url, method, body, headers, max_running, max_running_per_host } = one;
@@ -14621,35 +17601,73 @@ function documentOf5(one) {
 }
 function Answers2({ one }) {
   const last = one.figures.last;
-  return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
-    ${last.length === 0 ? html`<p class="muted">${t("targets.answers.none")}</p>` : html`<ol class="attempts">${last.map(
-    (answer) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt"><p class="row"><${Outcome2} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}<${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span class="muted"><${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} /></span></p>
-      <p><${Text} value=${answer.detail} max=${300} /></p>${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}</li>`
-  )}</ol>`}</section>`;
+  return html`<section class="card" aria-labelledby="answers">
+      <h2 id="answers">${t("targets.answers")}</h2>
+      ${last.length === 0 ? html`<p class="muted">${t("targets.answers.none")}</p>` : html`<ol class="attempts">
+              ${last.map(
+    (answer) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt">
+                    <p class="row">
+                      <${Outcome2} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}
+                      <${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span
+                        class="muted">
+                        <${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} />
+                      </span>
+                    </p>
+                    <p><${Text} value=${answer.detail} max=${300} /></p>
+                    ${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}
+                  </li>`
+  )}
+            </ol>`}
+    </section>`;
 }
 function Now2({ one }) {
   const { took, results, requests_per_s: rate } = one.figures;
-  return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
-    <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
-    <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
-    ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
-    ${Object.entries(results).map(([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`)}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("targets.now")}</h2>
+      <dl class="facts">
+        <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
+        <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
+        ${took && html`<dt>${t("targets.took")}</dt>
+            <dd>
+              p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration}
+                ms=${took.p99_ms} />
+            </dd>`}
+        ${Object.entries(results).map(
+    ([result, count2]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count2} /></dd>`
+  )}
+      </dl>
+    </section>`;
 }
 function Facts8({ one }) {
-  return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
-    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf3(one)} max=${300} /></dd>
-    <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
-    ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
-    ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt><dd><${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t("targets.left_out.text", { most: one.serving.length })}</dd>`}
-    <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
-    <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
-    <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
-    ${one.timeout !== null && html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1e3} /></dd>`}
-    <dt>${t("targets.signed")}</dt><dd>${t(one.has_secret ? "yes" : "no")}${one.previous_secret_until && html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`}</dd>
-    ${one.allow_hosts.length > 0 && html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`}
-    ${one.description && html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
-    <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
-    <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd></dl></section>`;
+  return html`<section class="card">
+      <h2>${t("targets.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("targets.address")}</dt>
+        <dd><code>${one.method}</code> <${Text} value=${addressOf3(one)} max=${300} /></dd>
+        <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
+        ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
+        ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt>
+            <dd>
+              <${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t(
+    "targets.left_out.text",
+    { most: one.serving.length }
+  )}
+            </dd>`}
+        <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
+        <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
+        <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
+        ${one.timeout !== null && html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1e3} /></dd>`}
+        <dt>${t("targets.signed")}</dt>
+        <dd>
+          ${t(one.has_secret ? "yes" : "no")}
+          ${one.previous_secret_until && html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`}
+        </dd>
+        ${one.allow_hosts.length > 0 && html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`}
+        ${one.description && html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
+        <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+        <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>
+      </dl>
+    </section>`;
 }
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = E2("{}");
@@ -14658,7 +17676,10 @@ function Test({ path, onClose, onDone }) {
     /** @type {Problem | null} */
     null
   );
-  const [found, setFound] = E2(null);
+  const [found, setFound] = E2(
+    /** @type {TargetTest | null} */
+    null
+  );
   const [isSending, setSending] = E2(false);
   const send = async (event) => {
     event.preventDefault();
@@ -14682,25 +17703,44 @@ function Test({ path, onClose, onDone }) {
       setSending(false);
     }
   };
-  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
-    <p class="muted">${t("targets.test.text")}</p>
-    <${Field} label=${t("job.argument")}>${(attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(event) => setArgument(event.target.value)}></textarea>`}<//>
-    ${fault2 && html`<p class="field-error" role="alert">${fault2}</p>`}
-    <${ErrorBox} problem=${problem} />
-    ${found && html`<${Exchange} found=${found} />`}
-    <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
+  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}>
+      <form onSubmit=${send}>
+        <p class="muted">${t("targets.test.text")}</p>
+        <${Field} label=${t("job.argument")}>
+          ${(attributes) => html`<textarea
+                ...${attributes} rows="3" spellcheck=${false} value=${argument}
+                onInput=${(event) => setArgument(event.target.value)}></textarea>`}
+        <//>
+        ${fault2 && html`<p class="field-error" role="alert">${fault2}</p>`}
+        <${ErrorBox} problem=${problem} />
+        ${found && html`<${Exchange} found=${found} />`}
+        <footer>
+          <${Button} onClick=${onClose}>${t("close")}<//>
+          <${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//>
+        </footer>
+      </form>
+    <//>`;
 }
 function Exchange({ found }) {
   const { request, answer } = found;
-  return html`<section aria-live="polite"><p class="row"><${Outcome2} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration} ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} /></p>
-    <h3>${t("targets.test.request")}</h3><${Code} label=${t("targets.test.request")} text=${`${request.method} ${request.url}
+  return html`<section aria-live="polite">
+      <p class="row">
+        <${Outcome2} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration}
+          ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} />
+      </p>
+      <h3>${t("targets.test.request")}</h3>
+      <${Code}
+        label=${t("targets.test.request")}
+        text=${`${request.method} ${request.url}
 ${lines(request.headers)}
 
 ${request.body}`} />
-    <h3>${t("targets.test.answer")}</h3>${answer ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}
+      <h3>${t("targets.test.answer")}</h3>
+      ${answer ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}
 ${lines(answer.headers)}
 
-${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`}</section>`;
+${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`}
+    </section>`;
 }
 var lines = (headers) => Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join("\n");
 
@@ -14895,7 +17935,10 @@ function memberOf(control, typed) {
 // jobs/argument_form.js
 var CONTRACT_MS = 300;
 function useContract(name) {
-  const [contract, setContract] = E2(null);
+  const [contract, setContract] = E2(
+    /** @type {Contract | null} */
+    null
+  );
   W2(() => {
     if (!name) {
       setContract(null);
@@ -14904,7 +17947,7 @@ function useContract(name) {
     const aborter = new AbortController();
     const timer2 = setTimeout(() => {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
-        (answer) => setContract(answer.contracts[0] ?? null),
+        (answer) => setContract(answer.contracts?.[0] ?? null),
         (error) => {
           if (error instanceof Problem) setContract(null);
         }
@@ -14919,7 +17962,7 @@ function useContract(name) {
 }
 function useArgument(form, contract) {
   const { values: values2 } = form;
-  const schema = hasFields(contract?.argument_schema) ? contract.argument_schema : null;
+  const schema = contract?.argument_schema && hasFields(contract.argument_schema) ? contract.argument_schema : null;
   const [isRefused, setRefused] = E2(false);
   const given = j(values2["argument"] ?? "");
   const isByFields = schema !== null && values2["mode"] === "fields";
@@ -14971,23 +18014,38 @@ function isSame(one, other) {
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(
-    Object.keys(value).sort().map((key) => [key, sorted(value[key])])
-  );
+  const members = Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1);
+  return Object.fromEntries(members.map(([key, member]) => [key, sorted(member)]));
 }
 function ArgumentForm({ form, argument, problem }) {
-  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
+  const raw = html`<${FormField}
+      form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")}
+      hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
   if (!argument.hasSchema) return raw;
   const { isByFields } = argument;
   const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");
-  return html`<div class="stack"><div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
-      <${Button} class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>${t("enqueue.argument.fields")}<//>
-      <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>${t("enqueue.argument.raw")}<//></div>
-    ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
-    <fieldset class="plain-fields" hidden=${!isByFields}><legend>${t("job.argument")}</legend>
-      ${whole.length > 0 && html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`}
-      <div class="form-grid">${argument.fields.map((field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`)}</div></fieldset>
-    ${!isByFields && raw}</div>`;
+  return html`<div class="stack">
+      <div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
+        <${Button}
+          class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>
+          ${t("enqueue.argument.fields")}
+        <//>
+        <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>
+          ${t("enqueue.argument.raw")}
+        <//>
+      </div>
+      ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
+      <fieldset class="plain-fields" hidden=${!isByFields}>
+        <legend>${t("job.argument")}</legend>
+        ${whole.length > 0 && html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`}
+        <div class="form-grid">
+          ${argument.fields.map(
+    (field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`
+  )}
+        </div>
+      </fieldset>
+      ${!isByFields && raw}
+    </div>`;
 }
 function OneField({ form, field, problem }) {
   useZone();
@@ -15007,7 +18065,14 @@ function OneField({ form, field, problem }) {
   const usual = field.fallback === null || field.fallback.length > 40 ? "" : visible(field.fallback.replace(/^"|"$/g, ""));
   switch (field.control) {
     case "choice":
-      return html`<${FormField} ...${common} as="select"><option value="">${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}</option>${field.choices.map((one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`)}<//>`;
+      return html`<${FormField} ...${common} as="select">
+          <option value="">
+            ${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}
+          </option>
+          ${field.choices.map(
+        (one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`
+      )}
+        <//>`;
     case "json":
       return html`<${FormField} ...${common} as="textarea" class="short" rows="3" placeholder=${usual} />`;
     case "integer":
@@ -15016,7 +18081,9 @@ function OneField({ form, field, problem }) {
     case "date":
       return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
     case "date-time":
-      return html`<${FormField} ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])} type="datetime-local" step="1" max=${LATEST} />`;
+      return html`<${FormField}
+          ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])}
+          type="datetime-local" step="1" max=${LATEST} />`;
     case "time":
       return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
     default:
@@ -15118,10 +18185,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
         /** @type {HTMLFormElement} */
         event.target
       );
-      requestAnimationFrame(() => (
-        /** @type {any} */
-        page.querySelector("[aria-invalid=true]")?.focus()
-      ));
+      requestAnimationFrame(() => focusOn(page.querySelector("[aria-invalid=true]")));
       return;
     }
     if (made.text === void 0) return setProblem(made.problem ?? null);
@@ -15144,35 +18208,79 @@ function Enqueue({ query, go: go3, session: session2 }) {
   const names = useKnownNames2();
   const ofArgument = made.problem ?? argumentProblem(faults, shown2, argument.missing.length > 0, preview.misfits);
   const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
-  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.enqueue")}</h1>
+      ${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}
+    </div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
     ${values2["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
-    ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go3("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
-    <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
-      <${FormField} form=${form} name="name" problem=${shown2} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-      ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
-      <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-      <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
-      ${told4 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
-      <div class="form-grid">
-        <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
-        ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown2} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown2} label=${inZone(t("job.due"), values2["run_at"])} type="datetime-local" step="1" max=${LATEST} />`}
-        <${FormField} form=${form} name="priority" problem=${shown2} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
-        <${FormField} form=${form} name="max_retry" problem=${shown2} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
-        <${FormField} form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="tags" problem=${shown2} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
-      <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-      <${FormMore} form=${form} names=${SELDOM2} problem=${shown2} label=${t("enqueue.more")}><div class="form-grid">
-        <${FormField} form=${form} name="requires" problem=${shown2} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
-        <${FormField} form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="expires_at" problem=${shown2} label=${inZone(t("job.expires"), values2["expires_at"])} type="datetime-local" step="1" max=${LATEST} />
-        <${FormField} form=${form} name="key" problem=${shown2} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
-      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown2} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
-      <${ErrorBox} problem=${problem} />
-      <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
-      <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
+    ${sent && html`<div class="sent card" role="status">
+          <strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a
+            class="id" href=${href("job", { id: sent.id })}>
+            ${visible(sent.id)}
+          </a> <${Button} class="small" onClick=${() => go3("job", { id: sent.id })}>${t("enqueue.show")}<//>
+        </div>`}
+    <div class="job-grid">
+      <form class="card stack" onSubmit=${submit} novalidate>
+        <${FormField}
+          form=${form} name="name" problem=${shown2} label=${t("job.name")} hint=${t("enqueue.name.hint")}
+          list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+        ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
+        <datalist id="known-names">
+          ${names?.map((name) => html`<option key=${name} value=${name} />`)}
+        </datalist>
+        <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
+        ${told4 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+        <div class="form-grid">
+          <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
+            ${["now", "delay", "run_at"].map(
+    (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`
+  )}
+          <//>
+          ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown2} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+          ${values2["when"] === "run_at" && html`<${FormField}
+                form=${form} name="run_at" problem=${shown2} label=${inZone(t("job.due"), values2["run_at"])}
+                type="datetime-local" step="1" max=${LATEST} />`}
+          <${FormField}
+            form=${form} name="priority" problem=${shown2} label=${t("job.priority")}
+            hint=${t("job.priority.hint")} type="number" step="1" />
+          <${FormField}
+            form=${form} name="max_retry" problem=${shown2} label=${t("job.max_retry")} type="number" min="0"
+            max="1000" step="1" />
+          <${FormField}
+            form=${form} name="timeout" problem=${shown2} label=${t("job.timeout_s")} type="number" min="0.001"
+            step="any" />
+          <${FormField}
+            form=${form} name="tags" problem=${shown2} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
+            spellcheck=${false} />
+        </div>
+        <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
+        <${FormMore} form=${form} names=${SELDOM2} problem=${shown2} label=${t("enqueue.more")}>
+          <div class="form-grid">
+            <${FormField}
+              form=${form} name="requires" problem=${shown2} label=${t("job.requires")}
+              hint=${t("job.requires.hint")} spellcheck=${false} />
+            <${FormField}
+              form=${form} name="expires_s" problem=${shown2} label=${t("job.expires_s")}
+              hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+            <${FormField}
+              form=${form} name="expires_at" problem=${shown2}
+              label=${inZone(t("job.expires"), values2["expires_at"])} type="datetime-local" step="1"
+              max=${LATEST} />
+            <${FormField}
+              form=${form} name="key" problem=${shown2} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
+              autocapitalize="none" spellcheck=${false} />
+          </div>
+          <${FormField}
+            form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown2}
+            label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+          <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
+        <//>
+        <${ErrorBox} problem=${problem} />
+        <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div>
+      </form>
+      <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} />
+    </div>`;
 }
 function argumentProblem(faults, problem, isMissing2, misfits) {
   const found = new Set(faults.map((fault2) => fault2.loc.join(".")));
@@ -15188,7 +18296,7 @@ function useToldOptions(form, contract, isCopy) {
     {}
   );
   const told4 = (
-    /** @type {Record<string, any>} */
+    /** @type {Record<string, unknown>} */
     isCopy ? {} : contract?.options ?? {}
   );
   const names = TOLD.filter((name) => told4[name] !== void 0 && told4[name] !== null);
@@ -15208,6 +18316,7 @@ function asTyped(value) {
   if (typeof value === "boolean") return value ? "yes" : "";
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
+var focusOn = (element) => element instanceof HTMLElement && element.focus();
 var newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
 function useKnownNames2() {
   const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
@@ -15274,12 +18383,7 @@ var refusal3 = (field, title2, more = "") => new Problem(422, { title: title2, e
 function formOf2(job) {
   const spec = specOf(job);
   const isArgumentLeftOut = isArgumentIncomplete(job);
-  const headers = (
-    /** @type {[string, string][]} */
-    Object.entries(job.headers).filter(
-      ([, value]) => value !== REDACTED
-    )
-  );
+  const headers = Object.entries(job.headers).filter(([, value]) => value !== REDACTED);
   return {
     ...BLANK3,
     name: spec.name,
@@ -15296,7 +18400,7 @@ function formOf2(job) {
 }
 function usePreview(text) {
   const [state, setState] = E2(
-    /** @type {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}} */
+    /** @type {Previewed} */
     {
       constraints: null,
       misfits: [],
@@ -15325,12 +18429,23 @@ function usePreview(text) {
   return state;
 }
 function Preview3({ preview, isReady }) {
-  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
-    ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>` : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />` : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>` : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>` : html`<ul class="plain">${preview.constraints.map(
-    (one) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
-        ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
-        <br />${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map((text) => html`<span>${text}</span> `)}</li>`
-  )}</ul>`}</section>`;
+  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite">
+      <h2 id="preview">${t("enqueue.preview")}</h2>
+      ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>` : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />` : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>` : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>` : html`<ul class="plain">
+                    ${preview.constraints.map(
+    (one) => html`<li key=${one.name} class="preview-item">
+                          <a href=${href("constraints", { name: one.name })}>
+                            <strong>${visible(one.name)}</strong>
+                          </a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+                          ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
+                          <br />
+                          ${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map(
+      (text) => html`<span>${text}</span> `
+    )}
+                        </li>`
+  )}
+                  </ul>`}
+    </section>`;
 }
 
 // identity/pages/login.js
@@ -15362,7 +18477,10 @@ function Page24({ session: session2, query, onSession }) {
     <${ByProvider} session=${session2} /><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
 }
 function LoginDialog({ session: session2, onSession, onClose }) {
-  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session2} onSession=${onSession} /><${LoginForm} session=${session2} onSession=${onSession} /><//>`;
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}>
+      <p>${t("login.again.text")}</p><${ByProvider} session=${session2} onSession=${onSession} />
+      <${LoginForm} session=${session2} onSession=${onSession} />
+    <//>`;
 }
 function ByProvider({ session: session2, onSession }) {
   W2(() => {
@@ -15381,7 +18499,12 @@ function ByProvider({ session: session2, onSession }) {
   const proxy = session2.login_url !== null && html`<p><a class="button primary" href=${session2.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
   if (session2.login_provider === null) return proxy;
   const page = location.hash.startsWith("#/login") && questionAfter() === null ? "" : location.hash;
-  return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session2.login_provider) })}</a></p>`;
+  return html`${proxy}
+    <p>
+      <a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>
+        ${t("login.provider", { name: visible(session2.login_provider) })}
+      </a>
+    </p>`;
 }
 function LoginForm({ session: session2, onSession }) {
   const [chosen, setByUser] = E2(
@@ -15428,10 +18551,19 @@ function LoginForm({ session: session2, onSession }) {
       <${Button} class="small" aria-pressed=${String(isByUser)} onClick=${() => setByUser(true)}>${t("login.by_user")}<//>
       <${Button} class="small" aria-pressed=${String(!isByUser)} onClick=${() => setByUser(false)}>${t("login.by_token")}<//></div>`}
     <form ref=${form} onSubmit=${submit} class="stack">
-      ${isByUser ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(a2) => html`<input ...${a2} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
-        <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(a2) => html`<input ...${a2} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>` : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(a2) => html`<input ...${a2} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`}
+      ${isByUser ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">
+              ${(a2) => html`<input ...${a2} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}
+            <//>
+            <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">
+              ${(a2) => html`<input ...${a2} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}
+            <//>` : html`<${Field}
+              key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem}
+              path="token">
+              ${(a2) => html`<input ...${a2} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}
+            <//>`}
       <${ErrorBox} problem=${problem} />
-      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;
+      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button>
+    </form>`;
 }
 
 // shell/app.js
@@ -15601,28 +18733,48 @@ function App() {
     await refresh();
     isAsking.current = false;
   };
-  return html`
-    <a class="skip" href="#main" onClick=${(e2) => {
+  return html`<a
+      class="skip" href="#main" onClick=${(e2) => {
     e2.preventDefault();
     document.getElementById("main")?.focus();
-  }}>${t("skip")}</a>
+  }}>
+      ${t("skip")}
+    </a>
     <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn2 ? "" : "logged-out"}`}>
       <header class="top">
-        ${isIn2 && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
+        ${isIn2 && html`<button
+              type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)}
+              aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>
+              <${Icon} name="menu" />
+            </button>`}
         <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
         ${isIn2 && html`<${Switcher} onOpen=${() => setSwitching(true)} />`}
         ${isIn2 && html`<${Search} />`}
-        ${isIn2 && may(session2, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
+        ${isIn2 && may(session2, "read") && html`<button
+              type="button" class="icon-button palette-button" aria-haspopup="dialog"
+              aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}>
+              <kbd>Ctrl K</kbd>
+            </button>`}
         ${isIn2 && html`<${Connection} />`}
         <${Preferences} session=${isIn2 ? session2 : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
-      ${isIn2 && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map(
-    (group) => html`<ul key=${group}>${entries.filter((entry2) => entry2.group === group).map(
+      ${isIn2 && html`<nav id="nav" class="side" aria-label=${t("nav")}>
+            ${[0, 1, 2].map(
+    (group) => html`<ul key=${group}>
+                    ${entries.filter((entry2) => entry2.group === group).map(
       (entry2) => html`<li key=${entry2.page}>
-        <a href=${href(entry2.page)} aria-current=${entry2.page === page || entry2.page === "jobs" && page === "job" ? "page" : void 0}><${Icon} name=${entry2.page} />${t(`nav.${entry2.page}`)}</a></li>`
-    )}</ul>`
-  )}<${Language} class="narrow-only" /></nav>`}
-      <main id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
+                            <a
+                              href=${href(entry2.page)}
+                              aria-current=${entry2.page === page || entry2.page === "jobs" && page === "job" ? "page" : void 0}>
+                              <${Icon} name=${entry2.page} />${t(`nav.${entry2.page}`)}
+                            </a>
+                          </li>`
+    )}
+                  </ul>`
+  )}<${Language} class="narrow-only" />
+          </nav>`}
+      <main
+        id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
         ${isIn2 && html`<${FreshnessLine} />`}
         ${isIn2 && may(session2, "read") && html`<${ActionsUnderWay} mayOperate=${may(session2, "operate")} />`}
         ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>` : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session2} onSession=${async (now) => {
@@ -15648,7 +18800,10 @@ function App() {
 function PageHost({ name, query, session: session2, onSession }) {
   const [fault2, resetFault] = G2();
   if (fault2)
-    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault2)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+    return html`<div class="error-box" role="alert">
+        <p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault2)).slice(0, 500)}</pre>
+        <${Button} onClick=${resetFault}>${t("error.retry")}<//>
+      </div>`;
   return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session2} onSession=${onSession} />`;
 }
 function Search() {
@@ -15670,7 +18825,11 @@ function Search() {
     else go("jobs", { q: text });
     input.current?.blur();
   };
-  return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
+  return html`<form class="search" role="search" onSubmit=${submit}>
+      <input
+        ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200"
+        autocomplete="off" spellcheck=${false} />
+    </form>`;
 }
 function Preferences({ session: session2, onLeave, onHelp }) {
   const [theme, setTheme] = usePref("theme", "auto");
@@ -15680,24 +18839,51 @@ function Preferences({ session: session2, onLeave, onHelp }) {
     { auto: "light", light: "dark", dark: "auto" }[theme] ?? "auto"
   );
   return html`<div class="prefs">
-    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(
+      <button
+        type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")}
+        onClick=${() => setTimes(
     /** @type {Record<string, string>} */
     { relative: "local", local: "utc" }[times] ?? "relative"
-  )}><${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span></button>
-    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
-    <${Language} class=${session2 ? "wide-only" : ""} />
-    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
-    ${session2?.method === "proxy" && html`<span class="who">${visible((session2.who ?? "").replace(/^proxy:/, ""))} ${session2.logout_url && html`<a href=${session2.logout_url}>${t("logout")}</a>`}</span>`}
-    ${session2?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
-  </div>`;
+  )}>
+        <${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span>
+      </button>
+      <button
+        type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })}
+        aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>
+        <${Icon} name=${theme} />
+      </button>
+      <${Language} class=${session2 ? "wide-only" : ""} />
+      <button
+        type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")}
+        onClick=${onHelp}>
+        <${Icon} name="keys" />
+      </button>
+      ${session2?.method === "proxy" && html`<span class="who">
+            ${visible((session2.who ?? "").replace(/^proxy:/, ""))} ${session2.logout_url && html`<a href=${session2.logout_url}>${t("logout")}</a>`}
+          </span>`}
+      ${session2?.method === "session" && html`<span class="who">
+            <a href=${href("account")} title=${t("nav.account")}>
+              ${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}
+            </a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button>
+          </span>`}
+    </div>`;
 }
 function Language({ class: where }) {
   usePref("language", null);
-  const choose = (event) => setLanguage(event.target.value).catch(() => {
-    event.target.value = language();
-    toast(t("error.no_answer"), "bad");
-  });
-  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`)}</select>`;
+  const choose = async ({ target }) => {
+    if (!isLanguage(target.value)) return;
+    try {
+      await setLanguage(target.value);
+    } catch {
+      target.value = language();
+      toast(t("error.no_answer"), "bad");
+    }
+  };
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>
+      ${Object.entries(LANGUAGES).map(
+    ([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`
+  )}
+    </select>`;
 }
 function Help({ entries, onClose }) {
   const [keys, setKeys] = usePref("keys", "on");

@@ -11,7 +11,7 @@ import { FormCheck, FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("../../answers").Schemas["CalendarView"]} Calendar */
-/** @typedef {import("../../answers").Schemas["HolidayView"]} Holiday */
+/** @typedef {{changes: import("../../answers").Schemas["CalendarChanges"] | null, problem: Problem | null}} Found */
 
 /** @typedef {import("../ui/forms.js").Values} Values */
 
@@ -22,22 +22,22 @@ const SHOWN = 20;
 const LINE = /^(\d{4}-\d{2}-\d{2})\s+(\S.*)$/;
 
 /** @param {string} name */
-export const pathOfCalendar = (name) => `api/calendars/${encodeURIComponent(name)}`;
+export const pathOfCalendar = (name) => /** @type {const} */ (`api/calendars/${encodeURIComponent(name)}`);
 
-/** @param {any} one null: a new one. @returns {Values} */
+/** @param {Calendar | null} one null: a new one. @returns {Values} */
 const valuesOf = (one) => ({
   name: one?.name ?? "",
   source: one?.source ?? "country",
   country: one?.country ?? "",
   subdivision: one?.subdivision ?? "",
   language: one?.language ?? "",
-  dates: (one?.dates ?? []).map((/** @type {Holiday} */ day) => `${day.date} ${day.name}`).join("\n"),
+  dates: (one?.dates ?? []).map((day) => `${day.date} ${day.name}`).join("\n"),
   ical: one?.ical ?? "",
   own_weekend: one ? "yes" : "",
   ...Object.fromEntries(DAYS.map((day) => [day, (one?.weekend ?? USUAL).includes(day) ? "yes" : ""])),
 });
 
-/** @param {Values} values @returns {any} What the API takes. */
+/** @param {Values} values @returns {object} What the API takes. */
 export function calendarIn(values) {
   const weekend = values["own_weekend"] ? { weekend: DAYS.filter((day) => values[day]) } : {};
   const text = (/** @type {string} */ name) => (values[name] ?? "").trim();
@@ -62,14 +62,14 @@ function dayIn(line, at) {
   throw new Problem(422, { title: msg, errors: [{ loc: ["dates"], msg }] });
 }
 
-/** @param {{calendar: Calendar, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
+/** @param {{calendar: Calendar | null, onClose: () => void, onDone: (name: string) => unknown}} props `calendar` null: a new one. */
 export function CalendarEditor({ calendar, onClose, onDone }) {
   const form = useForm(calendar, valuesOf);
   const { values } = form;
   const changes = useChanges(calendar?.name ?? "", values, calendar !== null && form.changed.length > 0);
   const label = (/** @type {string} */ name) =>
     DAYS.includes(name) ? dayText(name, "long") : t(`calendars.form.${name}`);
-  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ given, /** @type {Calendar | null} */ base) => {
     const name = calendar ? calendar.name : (given["name"] ?? "").trim();
     if (!name) {
       const msg = t("constraints.name.none");
@@ -81,40 +81,76 @@ export function CalendarEditor({ calendar, onClose, onDone }) {
     await onDone(name);
     return t("calendars.saved", { name: visible(name) });
   };
-  const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     html`<${FormField} key=${name} form=${form} name=${name} path=${name} problem=${form.problem} label=${label(name)} ...${more} />`;
   const readFile = async (/** @type {FieldEvent} */ event) => {
     const file = event.target.files?.[0];
     if (file) form.set({ ical: await file.text() });
   };
   const source = values["source"];
-  return html`<${FormDialog} isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
+  return html`<${FormDialog}
+      isWide title=${calendar ? `${t("calendars.edit")} · ${visible(calendar.name)}` : t("calendars.make")}
+      form=${form} onClose=${onClose} onSave=${save} isNew=${!calendar}
       reread=${calendar ? () => get(pathOfCalendar(calendar.name)) : undefined} labelOf=${label}>
-    <div class="form-grid">${!calendar && field("name", { hint: t("constraints.name.rule"), maxlength: "100", required: true, autocapitalize: "none", spellcheck: false })}
-      ${field("source", { as: "select", children: SOURCES.map((one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`) })}</div>
-    ${
-      source === "country" &&
-      html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
+      <div class="form-grid">
+        ${
+          !calendar &&
+          field("name", {
+            hint: t("constraints.name.rule"),
+            maxlength: "100",
+            required: true,
+            autocapitalize: "none",
+            spellcheck: false,
+          })
+        }
+        ${field("source", {
+          as: "select",
+          children: SOURCES.map(
+            (one) => html`<option key=${one} value=${one}>${t(`calendars.source.${one}`)}</option>`,
+          ),
+        })}
+      </div>
+      ${
+        source === "country" &&
+        html`<div class="form-grid">${field("country", { hint: t("calendars.country.hint"), maxlength: "10", autocapitalize: "characters", spellcheck: false })}
       ${field("subdivision", { hint: t("calendars.subdivision.hint"), maxlength: "50", spellcheck: false })}
       ${field("language", { hint: t("calendars.language.hint"), maxlength: "20", spellcheck: false })}</div>`
-    }
-    ${source === "dates" && field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })}
-    ${
-      source === "ical" &&
-      html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
+      }
+      ${
+        source === "dates" &&
+        field("dates", { as: "textarea", rows: "10", hint: t("calendars.dates.hint"), spellcheck: false })
+      }
+      ${
+        source === "ical" &&
+        html`<p><label>${t("calendars.ical.file")} <input type="file" accept=".ics,text/calendar" onChange=${readFile} /></label></p>
       ${field("ical", { as: "textarea", rows: "8", hint: t("calendars.ical.hint"), spellcheck: false })}`
-    }
-    <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
-    ${values["own_weekend"] === "yes" && html`<fieldset class="plain-set"><legend>${t("calendars.weekend")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div></fieldset>`}
-    ${changes && html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`}<//>`;
+      }
+      <${FormCheck} form=${form} name="own_weekend"><span>${label("own_weekend")}</span><//>
+      ${
+        values["own_weekend"] === "yes" &&
+        html`<fieldset class="plain-set">
+            <legend>${t("calendars.weekend")}</legend>
+            <div class="row">
+              ${DAYS.map(
+                (day) =>
+                  html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
+              )}
+            </div>
+          </fieldset>`
+      }
+      ${
+        changes &&
+        html`<section class="preview" aria-live="polite"><h3>${t("calendars.changes")}</h3><${Changed} found=${changes} /></section>`
+      }
+    <//>`;
 }
 
 /**
  * @param {string} name @param {Values} values @param {boolean} isAsked
- * @returns {{changes: any, problem: Problem | null} | null} What saving would change; null: nobody asks.
+ * @returns {Found | null} What saving would change; null: nobody asks.
  */
 function useChanges(name, values, isAsked) {
-  const [found, setFound] = useState(/** @type {{changes: any, problem: Problem | null} | null} */ (null));
+  const [found, setFound] = useState(/** @type {Found | null} */ (null));
   const asked = isAsked ? JSON.stringify(values) : "";
   useEffect(() => {
     if (!asked) {
@@ -139,17 +175,24 @@ function useChanges(name, values, isAsked) {
   return found;
 }
 
-/** @param {{found: {changes: any, problem: Problem | null}}} props The holidays that come, go and get other names. */
+/** @param {{found: Found}} props The holidays that come, go and get other names. */
 export function Changed({ found }) {
   const { changes, problem } = found;
   if (problem) return html`<${ErrorBox} problem=${problem} />`;
   const lines = [
-    ...changes.added.map((/** @type {any} */ one) => [one.date, "+", one.name]),
-    ...changes.removed.map((/** @type {any} */ one) => [one.date, "−", one.name]),
-    ...changes.renamed.map((/** @type {any} */ one) => [one.date, "~", `${one.old_name} → ${one.name}`]),
+    ...(changes?.added ?? []).map((one) => [one.date, "+", one.name]),
+    ...(changes?.removed ?? []).map((one) => [one.date, "−", one.name]),
+    ...(changes?.renamed ?? []).map((one) => [one.date, "~", `${one.old_name} → ${one.name}`]),
   ].sort();
   if (lines.length === 0) return html`<p class="muted">${t("calendars.changes.none")}</p>`;
   const more = lines.length - SHOWN;
-  return html`<ul class="holidays">${lines.slice(0, SHOWN).map(([date, sign, name]) => html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name)}</li>`)}</ul>
+  return html`<ul class="holidays">
+      ${lines
+        .slice(0, SHOWN)
+        .map(
+          ([date, sign, name]) =>
+            html`<li key=${`${date} ${sign}`}><span class="num">${sign} ${date}</span> ${visible(name ?? "")}</li>`,
+        )}
+    </ul>
     ${more > 0 && html`<p class="muted">${t("calendars.changes.more", { count: more })}</p>`}`;
 }

@@ -67,23 +67,31 @@ function Month({ year, month, names, weekend }) {
     Array.from({ length: WEEK }, (__, at) => week * WEEK + at - before + 1),
   );
   return html`<table class="month">
-    <caption>
-      ${monthText(year, month)}
-    </caption>
-    <thead>
-      <tr>
-        ${DAYS.map((day) => html`<th key=${day} scope="col" class=${weekend.includes(day) ? "off" : ""}>${dayText(day)}</th>`)}
-      </tr>
-    </thead>
-    <tbody>
-      ${weeks.map(
-        (days, week) =>
-          html`<tr key=${week}>
-            ${days.map((day, at) => html`<${Day} key=${at} day=${day >= 1 && day <= length ? day : 0} name=${names.get(isoDay(year, month, day))} isOff=${weekend.includes(DAYS[at] ?? "")} />`)}
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+      <caption>
+        ${monthText(year, month)}
+      </caption>
+      <thead>
+        <tr>
+          ${DAYS.map(
+            (day) =>
+              html`<th key=${day} scope="col" class=${weekend.includes(day) ? "off" : ""}>${dayText(day)}</th>`,
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        ${weeks.map(
+          (days, week) =>
+            html`<tr key=${week}>
+                ${days.map(
+                  (day, at) =>
+                    html`<${Day}
+                        key=${at} day=${day >= 1 && day <= length ? day : 0}
+                        name=${names.get(isoDay(year, month, day))} isOff=${weekend.includes(DAYS[at] ?? "")} />`,
+                )}
+              </tr>`,
+        )}
+      </tbody>
+    </table>`;
 }
 
 /** @param {{day: number, name: string | undefined, isOff: boolean}} props `day` 0: of another month. */

@@ -15,6 +15,10 @@ import { Id, State, Text, Time } from "../ui/formats.js";
 import { FormCheck, FormField, useForm } from "../ui/forms.js";
 import { editedInstant, inZone, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["ConstraintView"]} Constraint */
+/** @typedef {import("../../answers").Schemas["KeyUsageView"]} KeyUsage */
+/** @typedef {import("../../answers").Schemas["PreviewAnswer"]} PreviewAnswer */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
 
@@ -37,7 +41,7 @@ const BLANK = {
   expires_at: "",
 };
 
-/** @param {any} constraint null: a new one. @returns {Values} */
+/** @param {Constraint | null} constraint null: a new one. @returns {Values} */
 const valuesOf = (constraint) =>
   constraint
     ? {
@@ -53,7 +57,7 @@ const valuesOf = (constraint) =>
       }
     : BLANK;
 
-const LABELS = /** @type {const} */ ({
+const LABELS = /** @type {Record<string, string>} */ ({
   reason: "pause.reason",
   expires_at: "pause.until",
   default_weight: "constraints.default_weight",
@@ -63,22 +67,22 @@ const LABELS = /** @type {const} */ ({
 
 /** @param {string} name Of a part of the form. */
 const labelOf = (name) => {
-  const label = t(/** @type {any} */ (LABELS)[name] ?? `constraints.form.${name}`);
+  const label = t(LABELS[name] ?? `constraints.form.${name}`);
   return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
 };
 
-/** @param {{form: import("../ui/forms.js").Form, figure: Figure}} props */
+/** @param {{form: import("../ui/forms.js").FormInputs, figure: Figure}} props */
 const FigureField = ({ form, figure }) =>
   html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} ...${inputFor(figure)} />`;
 
-/** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
+/** @param {{constraint: Constraint | null, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
 export function ConstraintEditor({ constraint, onClose, onDone }) {
   useZone();
   const form = useForm(constraint, valuesOf);
   const { values } = form;
   const suggestions = useJobSuggestions();
   const matcher = parsed(values["matcher"] ?? "");
-  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ given, /** @type {Constraint | null} */ base) => {
     const name = given["name"]?.trim() ?? "";
     const read = parsed(given["matcher"] ?? "");
     if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
@@ -97,24 +101,53 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
     await onDone(name);
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
-  const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
-  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
-      reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
-    ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
-    <div class="form-grid"><${MatcherField} form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")} hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
-      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} conditions=${values["conditions"] ?? ""} limits=${limitsIn(values, LIMIT_KINDS)} /></div>
-    <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
-      ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
-      <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
-    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
-    <${ShareFields} form=${form} />
-    <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} /><//>`;
+  const reread = () => get(`api/constraints/${encodeURIComponent(constraint?.name ?? "")}`);
+  return html`<${FormDialog}
+      title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")}
+      form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+      reread=${constraint ? reread : undefined} isNew=${constraint === null}
+      saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
+      ${
+        !constraint &&
+        html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`
+      }
+      <div class="form-grid">
+        <${MatcherField}
+          form=${form} rows="6" suggestions=${suggestions} label=${t("constraints.matcher")}
+          hint=${t("rule.hint")} jsonHint=${t("constraints.matcher.hint")}
+          problem=${form.problem ?? matcher.problem} />
+        <${Preview}
+          text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""}
+          conditions=${values["conditions"] ?? ""} limits=${limitsIn(values, LIMIT_KINDS)} />
+      </div>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")}
+          placeholder="argument.host" spellcheck=${false} />
+        ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+        <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}>
+          <option value="enforce">${t("constraints.enforce")}</option>
+          <option value="shadow">${t("constraints.shadow")}</option>
+        <//>
+      </div>
+      <${FormField}
+        form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")}
+        maxlength="500" />
+      <div class="row">
+        <${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>
+        ${SWITCHES.map(
+          (kind) =>
+            html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`,
+        )}
+      </div>
+      <${ShareFields} form=${form} />
+      <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} />
+    <//>`;
 }
 
 /**
  * Return the part of a form that says which jobs are limited, and how.
- * @param {Values} given @param {any} matcher @param {any} base null: a new constraint.
+ * @param {Values} given @param {unknown} matcher @param {Constraint | null} base null: a new constraint.
  */
 const limiting = (given, matcher, base) => ({
   matcher,
@@ -123,7 +156,7 @@ const limiting = (given, matcher, base) => ({
   ...sharesIn(given, base),
 });
 
-/** @param {any} key A value of the key. @returns {Values} */
+/** @param {KeyUsage} key A value of the key. @returns {Values} */
 const ownLimits = (key) => {
   const figures = formOf(key.own_limits);
   return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
@@ -131,16 +164,16 @@ const ownLimits = (key) => {
 
 /**
  * The limits of one value of the key.
- * @param {{shown: any, path: string, onClose: () => void, onDone: () => unknown}} props
+ * @param {{shown: KeyUsage, path: `api/constraints/${string}`, onClose: () => void, onDone: () => unknown}} props
  */
 export function ValueLimits({ shown, path, onClose, onDone }) {
   useZone();
   const form = useForm(shown, ownLimits);
   const reread = async () => {
-    const { top_keys: keys } = await get(/** @type {"api/constraints/{name}"} */ (path));
+    const { top_keys: keys } = await get(path);
     return keys.find((key) => key.id === shown.id) ?? { ...shown, own_limits: null };
   };
-  const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ values, /** @type {KeyUsage} */ base) => {
     const present = await reread();
     if (toJson(present.own_limits) !== toJson(base.own_limits) && form.differences.length === 0)
       throw new Problem(412, { title: t("form.conflict") });
@@ -156,13 +189,34 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
 
 const MOST_HEAVY = 5;
 
-/** @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number, too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props What the waiting jobs weigh. `weight`: as the form has it. */
+/**
+ * @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number,
+ *   too_heavy_jobs: string[]}, weight: {from?: string, default?: number} | null | undefined}} props What the waiting
+ *   jobs weigh. `weight`: as the form has it.
+ */
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
   const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
-  return html`<p>${t("constraints.preview.units", { total: number(total), unit: visible(unit), heaviest: number(heaviest) })}</p>
-    ${byDefault > 0 && weight?.from && html`<p class="muted">${t("constraints.preview.by_default", { count: byDefault, path: visible(weight.from), default: number(weight.default ?? 1) })}</p>`}
-    ${tooHeavy > 0 && html`<p class="field-error">${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map((/** @type {string} */ id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `)}</p>`}`;
+  return html`<p>
+      ${t("constraints.preview.units", {
+        total: number(total),
+        unit: visible(unit),
+        heaviest: number(heaviest),
+      })}
+    </p>
+    ${
+      byDefault > 0 &&
+      weight?.from &&
+      html`<p class="muted">${t("constraints.preview.by_default", { count: byDefault, path: visible(weight.from), default: number(weight.default ?? 1) })}</p>`
+    }
+    ${
+      tooHeavy > 0 &&
+      html`<p class="field-error">
+          ${t("constraints.preview.too_heavy", { count: tooHeavy })} ${jobs.map(
+            (/** @type {string} */ id) => html`<${Id} key=${id} id=${id} href=${href("job", { id })} /> `,
+          )}
+        </p>`
+    }`;
 }
 
 /** @param {string} field @param {string} msg */
@@ -170,7 +224,7 @@ const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [
 
 /**
  * @param {string} text
- * @returns {{value?: any, problem: Problem | null}}
+ * @returns {{value?: unknown, problem: Problem | null}}
  */
 function parsed(text) {
   try {
@@ -182,28 +236,31 @@ function parsed(text) {
 }
 
 /**
- * @param {{text: string, matchKey: string, conditions: string, limits: Record<string, any>}} props
+ * @param {{text: string, matchKey: string, conditions: string, limits: {weight?: {from?: string, default?: number} |
+ *   null, concurrency?: number, rate?: {limit?: number, period_s?: number}}}} props
  *   Shows which waiting jobs it would apply to, and what they weigh; `text` "": there is no matcher to ask about.
  */
 function Preview({ text, matchKey, conditions, limits: { weight, concurrency, rate } }) {
   const [state, setState] = useState(
-    /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
+    /** @type {{of: string, answer: PreviewAnswer | null, problem: Problem | null}} */ ({
       of: "",
       answer: null,
       problem: null,
     }),
   );
   // Only what is weighed is compared with the limits. Half of a rate is not one yet.
-  const isRate = rate?.limit > 0 && rate?.period_s > 0;
+  const isRate = (rate?.limit ?? 0) > 0 && (rate?.period_s ?? 0) > 0;
   const weighed = weight ? { weight, ...(concurrency && { concurrency }), ...(isRate && { rate }) } : {};
   const asked = JSON.stringify([text, matchKey, conditions, weighed]);
   useEffect(() => {
     if (!text) return undefined;
     const parts = Object.entries(weighed).map(([name, value]) => `,"${name}":${toJson(value)}`);
+    if (matchKey)
+      parts.push(`,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}`);
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)},"overrides":${toJson(conditionsIn(conditions))}` : ""}${parts.join("")}}`,
+        text: `{"matcher":${text},"limit":5${parts.join("")}}`,
         signal: aborter.signal,
       }).then(
         (answer) => setState({ of: asked, answer, problem: null }),
@@ -219,14 +276,50 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
   }, [asked]);
   // A result for an earlier text does not count for the present one.
   const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
-  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
-    ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
-    ${
-      answer &&
-      html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
-      <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
-      ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
-      ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
-      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
-    }</div>`;
+  return html`<div class="preview" aria-live="polite">
+      <h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+      ${
+        !answer &&
+        !problem &&
+        html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`
+      }
+      ${
+        answer &&
+        html`<p>
+            <strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t(
+              "constraints.preview.count",
+              { count: answer.count },
+            )}
+            ${
+              answer.without_key > 0 &&
+              html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`
+            }
+          </p>
+          <ul class="plain">
+            ${answer.examples.map(
+              (job) =>
+                html`<li key=${job.id}>
+                    <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
+                      class="muted">
+                      <${Time} at=${job.created_at} />
+                    </span>
+                  </li>`,
+            )}
+          </ul>
+          ${answer.units && html`<${Weights} units=${answer.units} weight=${weight} />`}
+          ${matchKey && html`<${ConditionCounts} counts=${answer.overrides ?? []} text=${conditions} />`}
+          ${
+            answer.keys &&
+            answer.keys.length > 0 &&
+            html`<p class="muted">
+                ${answer.keys
+                  .slice(0, 8)
+                  .map(
+                    (key) =>
+                      html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `,
+                  )}
+              </p>`
+          }`
+      }
+    </div>`;
 }

@@ -7,12 +7,15 @@ import { durationText, instantText } from "../ui/formats.js";
 import { LATEST, inputOf, instantIn } from "../ui/instants.js";
 
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
+/** @typedef {import("../../answers").Schemas["WeightView"]} Weight */
+/** @typedef {Record<string, unknown>} Limits A constraint, or what else the API has with limits in it. */
 
 export const PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 
-/** @param {any} document @param {string[]} path */
-const at = (document, path) => path.reduce((part, step) => part?.[step], document);
+/** @param {unknown} document @param {string[]} path */
+const at = (document, path) =>
+  path.reduce((part, step) => /** @type {Limits | null | undefined} */ (part)?.[step], document);
 
 /** @param {Figure} figure Returns the attributes of its input. */
 export const inputFor = ({ unit, min }) => {
@@ -21,10 +24,10 @@ export const inputFor = ({ unit, min }) => {
   return { type: "number", step: unit === "count" ? "1" : "any", min };
 };
 
-/** @param {Figure} figure @param {any} document @returns {string} What its input shows. */
+/** @param {Figure} figure @param {Limits | null} document @returns {string} What its input shows. */
 export const figureText = ({ unit, path }, document) => {
   const value = at(document, path);
-  return unit === "instant" ? inputOf(value) : String(value ?? "");
+  return unit === "instant" ? inputOf(String(value ?? "")) : String(value ?? "");
 };
 
 /** @param {Figure} figure @param {string} text Of its input, not empty. @returns {number | string} As the API takes it. */
@@ -35,7 +38,7 @@ export const figureValue = ({ unit }, text) => {
 
 /**
  * Return the values of a form for a document: figures as text, switches as "yes" or "".
- * @param {any} document null: nothing is limited.
+ * @param {Limits | null} document null: nothing is limited.
  * @returns {Record<string, string>}
  */
 export function formOf(document) {
@@ -55,7 +58,7 @@ export function formOf(document) {
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
 export function limitsIn(form, kinds) {
-  /** @type {Record<string, any>} */
+  /** @type {Limits} */
   const limits = {};
   for (const { name, figures, isOn } of kinds) {
     if (figures.length === 0) {
@@ -65,7 +68,11 @@ export function limitsIn(form, kinds) {
         if ((figure.unit === "text" || figure.unit === "number") && !form[figure.name]) continue;
         const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
-        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+        else
+          limits[name] = {
+            .../** @type {Limits | undefined} */ (limits[name]),
+            [figure.path[1] ?? ""]: value,
+          };
       }
     }
   }
@@ -74,18 +81,18 @@ export function limitsIn(form, kinds) {
 
 /**
  * The limits that a document gives, without those that it leaves open.
- * @param {any} document
+ * @param {Limits | null} document
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
 export function limitsOf(document, kinds) {
   const given = kinds.filter(({ name, isOn }) => (document?.[name] ?? isOn) !== isOn);
-  return Object.fromEntries(given.map(({ name }) => [name, document[name]]));
+  return Object.fromEntries(given.map(({ name }) => [name, document?.[name]]));
 }
 
 const IN_UNITS = ["concurrency", "rate"];
 
 /**
- * @param {any} document
+ * @param {Limits & {weight?: Weight | null}} document
  * @param {string} [unit] What its limits count; undefined: jobs.
  * @returns {string[]} Each limit that has figures, in words.
  */
@@ -93,20 +100,20 @@ export function limitTexts(document, unit = document.weight?.unit) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document[name] ?? null) !== null,
   ).map(({ name, figures }) => {
-    if (name === "weight") return weightText(document.weight);
+    if (document.weight && name === "weight") return weightText(document.weight);
     const { count, seconds, instant } = Object.fromEntries(
       figures.map(({ unit, path }) => [unit, at(document, path)]),
     );
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
-      count,
-      unit,
-      ...(seconds && { duration: durationText(seconds * 1000) }),
-      ...(instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }),
+      ...(typeof count === "number" && { count }),
+      ...(unit && { unit }),
+      ...(typeof seconds === "number" && { duration: durationText(seconds * 1000) }),
+      ...(typeof instant === "string" && { at: instantText(Date.parse(instant), pref("times", "relative")) }),
     });
   });
 }
 
-/** @param {{from: string | null, default: number, unit: string}} weight */
+/** @param {Weight} weight */
 const weightText = (weight) =>
   weight.from === null
     ? t("limit.weight.same", { default: number(weight.default), unit: weight.unit })

@@ -25,14 +25,19 @@ export const endPause = (name, onDone) =>
 
 /**
  * A button that asks before it pauses.
- * @param {{target: PauseTarget, what: string, label?: string, class?: string, isIcon?: boolean, onDone?: () => unknown}} props `what`: the words for what is paused.
+ * @param {{target: PauseTarget, what: string, label?: string, class?: string, isIcon?: boolean, onDone?: () =>
+ *   unknown}} props `what`: the words for what is paused.
  *   `isIcon`: without its word, for the rows of lists.
  */
 export function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
   const name = `${t("constraints.pause")}: ${what}`;
   const open = () => ask({ target, what, ...(onDone && { onDone }) });
   return isIcon
-    ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name} onClick=${open}><${Icon} name="pause" /></button>`
+    ? html`<button
+        type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name}
+        onClick=${open}>
+        <${Icon} name="pause" />
+      </button>`
     : html`<${Button} opensDialog class=${more} aria-label=${name} onClick=${open}>${label ?? t("constraints.pause")}<//>`;
 }
 
@@ -48,7 +53,11 @@ export function PauseHost() {
   return asked && html`<${PauseDialog} ...${asked} onClose=${() => setAsked(null)} />`;
 }
 
-/** @param {(row: any) => any} render @returns {import("../ui/tables.js").Column} The column with the pauses of rows. */
+/**
+ * @template Row
+ * @param {(row: Row) => import("../core/lib.js").Node} render
+ * @returns {import("../ui/tables.js").Column<Row>} The column with the pauses of rows.
+ */
 export const pauseColumn = (render) => ({
   key: "pause",
   label: html`<span class="sr">${t("pause.row")}</span>`,

@@ -10,26 +10,34 @@ import { Button } from "../ui/controls.js";
 import { Text, Time } from "../ui/formats.js";
 import { whoText } from "../identity/value_words.js";
 
+/** @typedef {import("../../answers").Schemas["Matcher"]} Matcher */
+
 /** @param {string} name Of a constraint: whether it is a pause of its own. */
 export const isPause = (name) => name.startsWith("pause-");
 
-/** @param {any} matcher Of a pause. @param {any} other @returns {boolean} Whether it pauses all jobs that `other` matches, or one value of their key. */
+/**
+ * @param {Matcher} matcher Of a pause.
+ * @param {Matcher} other
+ * @returns {boolean} Whether it pauses all jobs that `other` matches, or one value of their key.
+ */
 export const concerns = (matcher, other) =>
   toJson(matcher) === toJson(other) ||
-  (matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other));
+  ("all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other));
 
-/** @param {any} matcher Of a pause. @returns {string} The jobs that it concerns, in words. */
+/** @param {Matcher} matcher Of a pause. @returns {string} The jobs that it concerns, in words. */
 export function pausedText(matcher) {
-  const { field, op, value } = matcher;
-  if (op === "eq" && field === "name") return t("pause.what.name", { name: visible(String(value)) });
-  if (op === "eq" && field === "tags") return t("pause.what.tag", { tag: visible(String(value)) });
-  const last = Array.isArray(matcher.all) ? matcher.all.at(-1) : null;
-  return last?.field
+  if ("field" in matcher && matcher.op === "eq") {
+    const subject = visible(String(matcher.value));
+    if (matcher.field === "name") return t("pause.what.name", { name: subject });
+    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
+  }
+  const last = "all" in matcher ? matcher.all.at(-1) : undefined;
+  return last && "field" in last
     ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) })
     : t("pause.what.matcher");
 }
 
-/** @param {{mayOperate: boolean, isOf?: (matcher: any) => boolean}} props `isOf`: which of them are shown. */
+/** @param {{mayOperate: boolean, isOf?: (matcher: Matcher) => boolean}} props `isOf`: which of them are shown. */
 export function Pauses({ mayOperate, isOf = () => true }) {
   const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints", "jobs"],
@@ -38,13 +46,33 @@ export function Pauses({ mayOperate, isOf = () => true }) {
   });
   const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
   if (pauses.length === 0) return null;
-  return html`<section class="card paused-now" aria-labelledby="paused"><h2 id="paused">${t("pause.now")}</h2><ul class="plain">${pauses.map(
-    (
-      one,
-    ) => html`<li key=${one.name} class="row"><a href=${href("constraints", { name: one.name })}><strong>${pausedText(one.matcher)}</strong></a>
-      ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-      <span class="muted">${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
-      <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
-      ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}</li>`,
-  )}</ul></section>`;
+  return html`<section class="card paused-now" aria-labelledby="paused">
+      <h2 id="paused">${t("pause.now")}</h2>
+      <ul class="plain">
+        ${pauses.map(
+          (one) => html`<li key=${one.name} class="row">
+              <a href=${href("constraints", { name: one.name })}>
+                <strong>${pausedText(one.matcher)}</strong>
+              </a>
+              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+              <span class="muted">
+                ${
+                  one.created_by &&
+                  html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `
+                }
+                <${Time} at=${one.created_at} /> · ${
+                  one.expires_at
+                    ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />`
+                    : t("pause.forever")
+                }
+              </span>
+              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+              ${
+                mayOperate &&
+                html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`
+              }
+            </li>`,
+        )}
+      </ul>
+    </section>`;
 }

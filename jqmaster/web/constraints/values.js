@@ -12,27 +12,30 @@ import { attempt } from "../ui/dialogs.js";
 import { FilterInput } from "../ui/filters.js";
 import { Badge, Text } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["ConstraintDetail"]} Constraint */
+/** @typedef {import("../../answers").Schemas["KeyUsageView"]} KeyUsage */
+
 /** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
 
 /**
- * @param {{one: any, path: string, mayOperate: boolean, onDone: () => Promise<void>}} props `one`: the constraint, which has a key.
+ * @param {{one: Constraint, path: `api/constraints/${string}`, mayOperate: boolean, onDone: () => Promise<void>}} props `one`: the constraint, which has a key.
  */
 export function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = useState("");
-  const [limiting, setLimiting] = useState(null);
+  const [limiting, setLimiting] = useState(/** @type {KeyUsage | null} */ (null));
   const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
     events: ["constraints", "jobs"],
     leastMs: 2000,
     everyMs: 5000,
   });
   // Until the answer arrives, rows that may match stay in place: the user may be about to press a button in one.
-  const likely = () => one.top_keys.filter((/** @type {any} */ key) => toJson(key.value).includes(asked));
+  const likely = () => one.top_keys.filter((key) => toJson(key.value).includes(asked));
   const keys = asked ? (found.data ?? likely()) : one.top_keys;
   const done = async () => {
     await Promise.all([onDone(), found.reload()]);
   };
   const setLimits = (
-    /** @type {any} */ key,
+    /** @type {KeyUsage} */ key,
     /** @type {Record<string, unknown>} */ limits,
     /** @type {string} */ text,
   ) =>
@@ -40,42 +43,80 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
       () => post(`${path}/values`, { value_id: key.id, ...limits }),
       t(text, { value: visible(key.value) }),
     ).then(done);
-  const resume = (/** @type {any} */ key) =>
+  const resume = (/** @type {KeyUsage} */ key) =>
     setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
-  return html`<section class="card"><h2>${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}</h2>
-    ${
-      one.values_hidden
-        ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>`
-        : html`<${FilterInput} label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024" value=${asked} onChange=${setAsked} />`
-    }
-    <${ErrorBox} problem=${asked ? found.problem : null} />
-    ${
-      keys.length === 0
-        ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>`
-        : html`<ul class="plain keys-list">${keys.map(
-            (
-              /** @type {any} */ key,
-              /** @type {number} */ at,
-            ) => html`<li key=${key.id ?? at}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
-            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
-          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}${one.weight && html` · ${unitsText(key, one.weight.unit)}`}</span>
-            ${
-              mayOperate &&
-              key.id &&
-              html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
-              ${
-                key.own_limits?.paused
-                  ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>`
-                  : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`
-              }
-              ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`
-            }</div></li>`,
-          )}</ul>`
-    }
-    ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
+  return html`<section class="card">
+      <h2>
+        ${t("constraints.top_keys")} ${
+          one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`
+        }
+      </h2>
+      ${
+        one.values_hidden
+          ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>`
+          : html`<${FilterInput}
+              label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024"
+              value=${asked} onChange=${setAsked} />`
+      }
+      <${ErrorBox} problem=${asked ? found.problem : null} />
+      ${
+        keys.length === 0
+          ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>`
+          : html`<ul class="plain keys-list">
+              ${keys.map(
+                (key, at) => html`<li key=${key.id ?? at}>
+                    <div class="row">
+                      <${Badge} kind=${key.is_open ? "ok" : "warn"}>
+                        ${t(key.is_open ? "why.passes" : "why.closed")}
+                      <//> <strong><${Text} value=${key.value} max=${80} /></strong>
+                      <span class="muted">
+                        ${
+                          limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") ||
+                          t("constraints.no_limit")
+                        }
+                      </span>
+                      ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+                    </div>
+                    <div class="row">
+                      <span class="num">
+                        ${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}
+                        ${one.weight && html` · ${unitsText(key, one.weight.unit)}`}
+                      </span>
+                      ${
+                        mayOperate &&
+                        key.id &&
+                        html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>
+                            ${t("constraints.limit_value")}
+                          <//>
+                          ${
+                            key.own_limits?.paused
+                              ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>`
+                              : html`<${PauseButton}
+                                  target=${{ constraint: one.name, value_id: key.id }}
+                                  what=${`${visible(one.key ?? "")} = ${visible(key.value)}`} onDone=${done} />`
+                          }
+                          ${
+                            key.own_limits &&
+                            html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`
+                          }`
+                      }
+                    </div>
+                  </li>`,
+              )}
+            </ul>`
+      }
+      ${
+        limiting &&
+        html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`
+      }
+    </section>`;
 }
 
-/** @param {Usage} usage @param {string} unit @returns {string} The units of running jobs and of the window, where they count. */
+/**
+ * @param {Pick<Usage, "running_units" | "units_in_window">} usage
+ * @param {string} unit
+ * @returns {string} The units of running jobs and of the window, where they count.
+ */
 export const unitsText = (usage, unit) =>
   [
     usage.running_units !== null &&
@@ -88,10 +129,10 @@ export const unitsText = (usage, unit) =>
 
 /**
  * Find the values that `text` may stand for: `42` is a number, and also a text of two digits.
- * @param {string} path
+ * @param {`api/constraints/${string}`} path
  * @param {string} text
  * @param {AbortSignal} signal
- * @returns {Promise<any[]>}
+ * @returns {Promise<KeyUsage[]>}
  */
 async function askFor(path, text, signal) {
   if (!text) return [];

@@ -1,14 +1,20 @@
 /** The public API over JSON. Nothing here knows more than openapi/jqmaster.yaml says. */
 
 /** @typedef {{loc: (string | number)[], msg: string}} FieldProblem */
+/** @typedef {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} ProblemBody */
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
 /** @typedef {import("../../answers").Schemas["SessionView"]} Session */
+/**
+ * @template {string} Path
+ * @template {import("../../answers").Method} [Verb="get"]
+ * @typedef {import("../../answers").Answer<Path, Verb>} Answer
+ */
 
 /** A failed call: a problem (RFC 9457), or no answer at all (status 0). */
 export class Problem extends Error {
   /**
    * @param {number} status
-   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[], stored_after?: number}} body
+   * @param {ProblemBody} body
    */
   constructor(status, body) {
     super(body.detail || body.title || `HTTP ${status}`);
@@ -49,12 +55,15 @@ export function urlOf(path, query = {}) {
 
 /**
  * Make one call, and return the parsed answer, null if it is empty. Throw Problem, or AbortError if it is aborted.
- * @param {string} method
- * @param {string} path
- * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal, heard?: (response: Response) => void}} [options]
+ * @template {"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} Verb
+ * @template {string} Path
+ * @param {Verb} method
+ * @param {Path} path
+ * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal,
+ *   heard?: (response: Response) => void}} [options]
  *   `text`: a body that is already JSON, if its numbers must stay as they were written. `heard`: gets the head of a
  *   good answer.
- * @returns {Promise<any>}
+ * @returns {Promise<Answer<Path, Lowercase<Verb>>>}
  */
 export async function call(method, path, { query, body, text, headers, signal, heard } = {}) {
   const sent = text ?? (body === undefined ? undefined : toJson(body));
@@ -78,6 +87,7 @@ export async function call(method, path, { query, body, text, headers, signal, h
     throw new Problem(0, { title: "No answer", code: "no_answer" });
   }
   const answer = await response.text();
+  /** @type {unknown} */
   let parsed = null;
   if (answer) {
     try {
@@ -90,12 +100,12 @@ export async function call(method, path, { query, body, text, headers, signal, h
     }
   }
   if (!response.ok) {
-    const problem = new Problem(response.status, parsed ?? {});
+    const problem = new Problem(response.status, /** @type {ProblemBody | null} */ (parsed) ?? {});
     if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
   heard?.(response);
-  return parsed;
+  return /** @type {Answer<Path, Lowercase<Verb>>} */ (parsed);
 }
 
 /**
@@ -103,37 +113,41 @@ export async function call(method, path, { query, body, text, headers, signal, h
  * @param {Path} path
  * @param {Query} [query]
  * @param {AbortSignal} [signal]
- * @returns {Promise<import("../../answers").Answer<Path>>}
+ * @returns {Promise<Answer<Path>>}
  */
 export const get = (path, query, signal) =>
   call("GET", path, { ...(query && { query }), ...(signal && { signal }) });
 /**
- * @param {string} path
+ * @template {string} Path
+ * @param {Path} path
  * @param {unknown} [body]
  */
 export const post = (path, body) => call("POST", path, body === undefined ? {} : { body });
 /**
- * @param {string} path
+ * @template {string} Path
+ * @param {Path} path
  * @param {unknown} body
  */
 export const patch = (path, body) => call("PATCH", path, { body });
 /**
- * @param {string} path
+ * @template {string} Path
+ * @param {Path} path
  * @param {unknown} body
  * @param {Record<string, string>} [headers]
  */
 export const put = (path, body, headers) => call("PUT", path, { body, ...(headers && { headers }) });
-/** @param {string} path */
+/** @template {string} Path @param {Path} path */
 export const del = (path) => call("DELETE", path);
 
-/** @returns {Promise<any> | null} The call that boot.js began before the scripts were loaded; returned only once. */
+/** @returns {Promise<Session> | undefined} The call that boot.js began before the scripts were loaded; returned only once. */
 function begunCall() {
-  const begun = /** @type {any} */ (globalThis).jqmasterSession;
-  delete (/** @type {any} */ (globalThis).jqmasterSession);
+  const page = /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis);
+  const begun = page.jqmasterSession;
+  delete page.jqmasterSession;
   return begun?.then(
-    async (/** @type {Response} */ response) => {
+    async (response) => {
       if (!response.ok) throw new Problem(response.status, {});
-      return parseExact(await response.text());
+      return /** @type {Session} */ (parseExact(await response.text()));
     },
     () => Promise.reject(new Problem(0, { title: "No answer", code: "no_answer" })),
   );
@@ -144,8 +158,7 @@ function begunCall() {
  * @returns {Promise<Session>}
  */
 export async function fetchSession() {
-  session = await (begunCall() ?? call("GET", "api/session"));
-  return /** @type {Session} */ (session);
+  return (session = await (begunCall() ?? call("GET", "api/session")));
 }
 
 /**
@@ -153,8 +166,7 @@ export async function fetchSession() {
  * @returns {Promise<Session>}
  */
 export async function logIn(credentials) {
-  session = await call("POST", "api/session", { body: credentials });
-  return /** @type {Session} */ (session);
+  return (session = await call("POST", "api/session", { body: credentials }));
 }
 
 /** @returns {Promise<string | null>} Where the login provider ends its own session, if it has one. */
@@ -183,7 +195,7 @@ const LONG_INTEGER = /^-?\d{16,}$/;
 /**
  * Parse JSON. Integers beyond 2^53 stay exact, as BigInt.
  * @param {string} text
- * @returns {any}
+ * @returns {unknown}
  */
 export function parseExact(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);

@@ -11,7 +11,8 @@ const EVERY_MS = 1_000;
 /** @typedef {{code: string, detail: string}} StoreFault */
 /**
  * @typedef {{ageMs: number | null, asOf: string | null, isOld: boolean, fault: StoreFault | null, isPartOld: boolean}} Freshness
- *   `ageMs`, `asOf` (ISO 8601 by the store's clock): null before the first data. `fault`: why the store gives none. `isPartOld`: something on the page could not be
+ *   `ageMs`, `asOf` (ISO 8601 by the store's clock): null before the first data. `fault`: why the store gives none.
+ *   `isPartOld`: something on the page could not be
  *   loaded again, and its former state is shown.
  */
 

@@ -7,13 +7,16 @@ import { pref, setPref } from "./prefs.js";
 export const LANGUAGES = { en: "English", ja: "日本語" };
 /** @typedef {keyof typeof LANGUAGES} Code */
 
+/** @param {string | null} code @returns {code is Code} */
+export const isLanguage = (code) => code !== null && Object.hasOwn(LANGUAGES, code);
+
 /** @type {Partial<Record<Code, Texts>>} */
 const loaded = {};
 
 /** @returns {Code} */
 export function language() {
   const chosen = pref("language", null);
-  if (chosen in LANGUAGES) return chosen;
+  if (isLanguage(chosen)) return chosen;
   return (navigator.languages ?? [navigator.language]).some((tag) => tag.startsWith("ja")) ? "ja" : "en";
 }
 

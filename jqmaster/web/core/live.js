@@ -6,8 +6,16 @@ import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
 import * as fresh from "./freshness.js";
 
-/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "events" | "batches" | "settings" | "action"} LiveEvent */
+/** @typedef {import("../../answers").Schemas} Schemas */
 /** @typedef {"connecting" | "live" | "lost" | "paused" | "off"} LiveStatus */
+/** @typedef {"workers" | "masters" | "constraints" | "definitions" | "events" | "batches" | "settings"} Sign An event that only says that something changed. */
+/** @typedef {{stats: Schemas["Stats"], jobs: {counts: Record<string, number>}, action: Schemas["JobActionView"]} & Record<Sign, object>} LiveData */
+/** @typedef {keyof LiveData} LiveEvent */
+/** @typedef {LiveData & {status: LiveStatus, resumed: null}} Told `status`: of the connection. `resumed`: it came back. */
+/**
+ * @typedef {{events?: LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} Reading
+ *   When data are loaded again. `isHeld`: not by itself now.
+ */
 
 /** @type {LiveEvent[]} */
 const EVENTS = [
@@ -31,10 +39,10 @@ const PING_MS = 15_000;
 /** A stream that says nothing for this long is dead even if its connection is not: one `alive` may be lost, the next late. */
 const SILENCE_MS = 2 * PING_MS + 5_000;
 
-/** @type {Map<string, Set<(data: any) => void>>} */
+/** @type {Map<keyof Told, Set<(data: never) => void>>} Those of an event take its data. */
 const listeners = new Map();
-/** @type {Map<string, any>} */
-const latest = new Map();
+/** @type {Partial<LiveData>} */
+let latest = {};
 /** @type {EventSource | null} */
 let source = null;
 /** @type {LiveStatus} */
@@ -61,7 +69,7 @@ export function stop() {
   isStarted = false;
   wasStopped = true;
   close();
-  latest.clear();
+  latest = {};
   fresh.forget();
   setStatus("off");
 }
@@ -70,8 +78,9 @@ export function stop() {
 export const liveStatus = () => status;
 
 /**
- * @param {string} event One of LiveEvent, or "status" for changes of the connection, or "resumed" after it came back.
- * @param {(data: any) => void} listener
+ * @template {keyof Told} Event
+ * @param {Event} event
+ * @param {(data: Told[Event]) => void} listener
  * @returns {() => void} Stops listening.
  */
 export function listen(event, listener) {
@@ -89,24 +98,26 @@ export function useLiveStatus() {
 
 /**
  * The newest data of `event`; null before the first.
- * @param {LiveEvent} event
- * @returns {any}
+ * @template {LiveEvent} Event
+ * @param {Event} event
+ * @returns {LiveData[Event] | null}
  */
 export function useLatest(event) {
-  const [value, setValue] = useState(latest.get(event) ?? null);
-  useEffect(() => listen(event, setValue), [event]);
+  const [value, setValue] = useState(/** @type {LiveData[Event] | null} */ (latest[event] ?? null));
+  useEffect(() => listen(event, (data) => setValue(() => data)), [event]);
   return value;
 }
 
 /**
  * Return the newest data of `event`, or what `load` returns if the stream does not send them soon.
- * @template T
- * @param {LiveEvent} event
- * @param {() => Promise<T>} load
- * @returns {Promise<T>}
+ * @template {LiveEvent} Event
+ * @param {Event} event
+ * @param {() => Promise<LiveData[Event]>} load
+ * @returns {Promise<LiveData[Event]>}
  */
 export function pushedOr(event, load) {
-  if (latest.has(event)) return Promise.resolve(latest.get(event));
+  const known = latest[event];
+  if (known !== undefined) return Promise.resolve(known);
   return new Promise((resolve, reject) => {
     const end = listen(event, (data) => {
       clearTimeout(late);
@@ -123,11 +134,12 @@ export function pushedOr(event, load) {
 /**
  * Return the data from `load`. They are loaded again when one of `events` arrives and after the connection comes back,
  * at most once in `leastMs`, and never while the tab is hidden. Without a stream they are loaded every `everyMs`.
- * A failed load is repeated every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an event, such as when a worker was last heard.
+ * A failed load is repeated every `everyMs`, too. `pollMs`: poll even with a stream, for data that change without an
+ * event, such as when a worker was last heard.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
- * @param {{events?: LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} [options] `isHeld`: do not load again by itself now.
+ * @param {Reading} [options]
  * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
  *   `isStale`: something happened while it was held. `problem.shownAsOfMs` says how old the data are if they could not be
  *   loaded again.
@@ -138,7 +150,7 @@ export function useResource(
   { events = [], leastMs = 1000, everyMs = 5000, pollMs = 0, isHeld = false } = {},
 ) {
   const [state, setState] = useState(
-    /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */ ({
+    /** @type {{data: T | null, problem: Problem | null, isLoading: boolean}} */ ({
       data: null,
       problem: null,
       isLoading: true,
@@ -220,7 +232,7 @@ export function useResource(
     };
     setState((old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();
-    const ends = events.map((event) => listen(/** @type {string} */ (event), soon));
+    const ends = events.map((event) => listen(event, soon));
     ends.push(
       listen("resumed", () => {
         // Load at once what could not be loaded while no master answered.
@@ -279,7 +291,7 @@ function connect() {
       } catch {
         return;
       }
-      latest.set(event, data);
+      latest = { ...latest, [event]: data };
       tell(event, data);
     });
   }
@@ -325,11 +337,13 @@ function setStatus(value) {
 }
 
 /**
- * @param {string} event
- * @param {any} data
+ * @template {keyof Told} Event
+ * @param {Event} event
+ * @param {Told[Event]} data
  */
 function tell(event, data) {
-  for (const listener of [...(listeners.get(event) ?? [])]) listener(data);
+  const all = /** @type {Set<(data: Told[Event]) => void> | undefined} */ (listeners.get(event));
+  for (const listener of [...(all ?? [])]) listener(data);
 }
 
 document.addEventListener("visibilitychange", () => {

@@ -1,19 +1,36 @@
 /** Preferences that this browser remembers: theme, language, times, columns. Nothing secret is kept. */
 import { useEffect, useState } from "./lib.js";
 
+/**
+ * @typedef {object} Preferences
+ * @property {string} theme
+ * @property {string | null} language
+ * @property {string} times
+ * @property {string} keys
+ * @property {string} density
+ * @property {string} flow
+ * @property {string[] | null} columns
+ * @property {string[]} acknowledged The keys of faults.
+ * @property {Record<string, number>} snoozed By key of the fault: until when, as Unix ms.
+ */
+/** @typedef {keyof Preferences | "failures.path"} Name */
+/** @template {Name} Of @typedef {Of extends keyof Preferences ? Preferences[Of] : string} Preference */
+
 const PREFIX = "jqmaster.";
-/** @type {Map<string, Set<(value: any) => void>>} */
+/** @type {Map<Name, Set<() => void>>} */
 const listeners = new Map();
-/** @type {Map<string, any>} */
+/** @type {Map<Name, unknown>} What is stored is trusted to be of its type. */
 const values = new Map();
 
 /**
- * @param {string} name
- * @param {any} fallback
- * @returns {any}
+ * @template {Name} Of
+ * @param {Of} name
+ * @param {Preference<Of>} fallback
+ * @returns {Preference<Of>}
  */
 export function pref(name, fallback) {
   if (!values.has(name)) {
+    /** @type {unknown} */
     let value = null;
     try {
       const text = localStorage.getItem(PREFIX + name);
@@ -23,12 +40,13 @@ export function pref(name, fallback) {
     }
     values.set(name, value);
   }
-  return values.get(name) ?? fallback;
+  return /** @type {Preference<Of> | null} */ (values.get(name)) ?? fallback;
 }
 
 /**
- * @param {string} name
- * @param {any} value Text, or what JSON can hold; null forgets it.
+ * @template {Name} Of
+ * @param {Of} name
+ * @param {Preference<Of> | null} value Text, or what JSON can hold; null forgets it.
  */
 export function setPref(name, value) {
   values.set(name, value);
@@ -38,14 +56,15 @@ export function setPref(name, value) {
   } catch {
     // It holds until the page is closed.
   }
-  for (const listener of listeners.get(name) ?? []) listener(value);
+  for (const listener of listeners.get(name) ?? []) listener();
 }
 
 /**
  * A preference that all components see change at once.
- * @param {string} name
- * @param {any} fallback
- * @returns {[any, (value: any) => void]}
+ * @template {Name} Of
+ * @param {Of} name
+ * @param {Preference<Of>} fallback
+ * @returns {[Preference<Of>, (value: Preference<Of> | null) => void]}
  */
 export function usePref(name, fallback) {
   const [, redraw] = useState(0);

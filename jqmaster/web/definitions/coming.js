@@ -6,12 +6,14 @@ import { html, useEffect, useState } from "../core/lib.js";
 import { usePref } from "../core/prefs.js";
 import { visible } from "../core/text.js";
 
+/** @typedef {import("../../answers").Schemas["PreviewedEvent"]} Event */
+
 /** @typedef {import("../../answers").Schemas["InstantView"]} Instant */
 
 const TYPING_MS = 300;
 
 /**
- * @typedef {{instants: any[] | null, events: any[] | null, problem: Problem | null, isOld: boolean}} Coming
+ * @typedef {{instants: Instant[] | null, events: Event[] | null, problem: Problem | null, isOld: boolean}} Coming
  *   `isOld`: it belongs to an earlier text.
  */
 
@@ -22,7 +24,7 @@ const TYPING_MS = 300;
  */
 export function useComing(body, of = null) {
   const [state, setState] = useState(
-    /** @type {{asked: string, instants: any[] | null, events: any[] | null, problem: Problem | null}} */ ({
+    /** @type {{asked: string, instants: Instant[] | null, events: Event[] | null, problem: Problem | null}} */ ({
       asked: "",
       instants: null,
       events: null,
@@ -36,7 +38,7 @@ export function useComing(body, of = null) {
     const timer = setTimeout(
       () => {
         call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
-          ({ instants, events }) => setState({ asked, instants, events, problem: null }),
+          ({ instants, events = [] }) => setState({ asked, instants, events, problem: null }),
           (error) => {
             if (error instanceof Problem) setState({ asked, instants: null, events: null, problem: error });
           },
@@ -88,10 +90,29 @@ export function ComingTable({ coming, zone, jitterMs = 0, label }) {
   if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
   const own = mode === "utc" ? "UTC" : ownZone();
   const isElsewhere = own !== zone;
-  return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
-    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
-    <tbody>${instants.map((one) => {
-      const note = noteText(one, jitterMs, zone);
-      return html`<tr key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}</tr>`;
-    })}</tbody></table></div>`;
+  return html`<div
+      class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}>
+      <table>
+        <caption class="sr">${label}</caption>
+        <thead>
+          <tr>
+            <th scope="col">${visible(zone)}</th>
+            ${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}
+          </tr>
+        </thead>
+        <tbody>
+          ${instants.map((one) => {
+            const note = noteText(one, jitterMs, zone);
+            return html`<tr
+                key=${`${one.due_at} ${one.moved_from ?? ""}`} class=${one.left_out ? "left-out" : ""}>
+                <td>
+                  <span class="num">${wallText(one.local)}</span>
+                  ${note && html` <span class="hint-line">${note}</span>`}
+                </td>
+                ${isElsewhere && html`<td><span class="num">${ownText(one.due_at, mode)}</span></td>`}
+              </tr>`;
+          })}
+        </tbody>
+      </table>
+    </div>`;
 }

@@ -29,8 +29,6 @@ import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
-/** @typedef {import("../../answers").Schemas["InstantView"]} Instant */
-
 /** @typedef {import("../../answers").Schemas["RunView"]} RunView */
 
 /** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
@@ -67,17 +65,19 @@ const JOB_FIELDS = [
   "expires_s",
 ];
 
-/** @param {any} one */
+/** @param {Definition} one */
 const isTime = (one) => one.kind === "time";
 
-/** @param {any} one @param {string[]} fields @returns {any} */
+/** @param {Record<string, unknown>} one @param {string[]} fields @returns {Record<string, unknown>} */
 const only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 
 /** @param {{name: string, query: Record<string, string>, go: typeof import("../core/router.js").go, session: import("../core/api.js").Session}} props */
 export function Definition({ name, query, go, session }) {
-  const path = `api/definitions/${encodeURIComponent(name)}`;
+  const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(name)}`);
   const [isEditing, setEditing] = useState(false);
-  const [sending, setSending] = useState(/** @type {{like: any} | null} */ (null));
+  const [sending, setSending] = useState(
+    /** @type {{like: import("../events/dialogs.js").Like} | null} */ (null),
+  );
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["definitions", "events", "jobs"],
@@ -87,7 +87,12 @@ export function Definition({ name, query, go, session }) {
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.definitions")}</h1><div class="card"><${Empty} title=${t("definitions.unknown")}><p><a href=${href("definitions")}>${t("nav.definitions")}</a></p><//></div>`;
+      return html`<h1>${t("nav.definitions")}</h1>
+        <div class="card">
+          <${Empty} title=${t("definitions.unknown")}>
+            <p><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const mayOperate = may(session, "operate");
@@ -98,28 +103,58 @@ export function Definition({ name, query, go, session }) {
     job: only(one.job, JOB_FIELDS),
   });
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
-    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
+    <div class="page-head job-head">
+      <h1>${visible(one.name)}</h1>
+      <span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-      ${one.enabled ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>`}
-      ${isTime(one) && html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`}
-      ${!isTime(one) && may(session, "push") && html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type) })}>${t("events.send_test")}<//>`}
-      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`}
-      <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//></div>`
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+          ${
+            one.enabled
+              ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>`
+              : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`
+          }
+          ${isTime(one) && html`<${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>`}
+          ${
+            isTime(one) &&
+            html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`
+          }
+          ${
+            !isTime(one) &&
+            may(session, "push") &&
+            html`<${Button} opensDialog onClick=${async () => setSending({ like: await newestLike(one.event_type ?? "") })}>${t("events.send_test")}<//>`
+          }
+          ${
+            !one.job.argument_hidden &&
+            html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`
+          }
+          <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//>
+        </div>`
     }
     <${Skips} one=${one} />
-    <div class="job-grid"><div class="stack"><${Facts} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
-      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
+    <div class="job-grid">
+      <div class="stack">
+        <${Facts} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} />
+      </div>
+      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}
+    </div>
     <${Runs} one=${one} query=${query} go=${go} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
+    ${
+      isEditing &&
+      html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`
+    }
     ${sending && html`<${SendEvent} like=${sending.like} onClose=${() => setSending(null)} />`}`;
 }
 
-/** @param {string} type May be a pattern. @returns {Promise<any>} What a test event begins with: the newest event of this type. */
+/**
+ * @param {string} type May be a pattern.
+ * @returns {Promise<import("../events/dialogs.js").Like>} What a test event begins with: the newest event of this
+ *   type.
+ */
 async function newestLike(type) {
   const none = /[*?[]/.test(type) ? null : { event_type: type };
   try {
@@ -154,54 +189,148 @@ function Skips({ one }) {
   );
   if (!data || data.skipped_in_a_row === 0) return null;
   const verdict = why.data?.verdicts[0];
-  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}><${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
-    <span class="fault-text">${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText(data.reason ?? "") })}
-      ${data.job_id && html` ${t("definitions.why.waits")} <${Id} id=${data.job_id} href=${href("job", { id: data.job_id })} /> <${State} state=${data.job_state} />`}${verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
-      ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}</span>${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}</section>`;
+  return html`<section class=${`fault ${data.is_fault ? "warn" : "info"}`} aria-label=${t("definitions.why")}>
+      <${Badge} kind=${data.is_fault ? "warn" : "info"}>${t(data.is_fault ? "fault.warn" : "fault.info")}<//>
+      <span class="fault-text">
+        ${t("definitions.why.skips", { count: data.skipped_in_a_row, reason: reasonText(data.reason ?? "") })}
+        ${
+          data.job_id &&
+          html` ${t("definitions.why.waits")} <${Id}
+              id=${data.job_id} href=${href("job", { id: data.job_id })} /> ${
+                data.job_state && html`<${State} state=${data.job_state} />`
+              }`
+        }
+        ${why.data && verdict && html` · <${Text} value=${verdictText(verdict, why.data)} max=${300} />`}
+        ${data.next_due_at && html` · ${t("definitions.next_due")}: <${Time} at=${data.next_due_at} />`}
+      </span>
+      ${data.is_fault && html`<${RunbookLink} code="skipping_definition" />`}
+    </section>`;
 }
 
-/** @param {{one: any, mayOperate: boolean}} props */
+/** @param {{one: Definition, mayOperate: boolean}} props */
 function Facts({ one, mayOperate }) {
-  return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">
-    ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
-    ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-    <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
-    ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
-    ${one.days && html`<dt>${t("definitions.form.days_rule")}</dt><dd>${t(`definitions.days_rule.${one.days.rule}`)} · <a href=${href("calendars", { name: one.days.calendar })}>${visible(one.days.calendar)}</a>${one.calendar_ends_at && html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`}</dd>`}
-    ${!isTime(one) && html`<${Trigger} one=${one} />`}
-    ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
-    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
-    <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-    ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} /></span></dd>`}
-    ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`}
-    ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
-    ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
-    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
-    <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
+  return html`<section class="card">
+      <h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2>
+      <dl class="facts">
+        ${
+          one.description &&
+          html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`
+        }
+        ${
+          !one.enabled &&
+          one.reason &&
+          html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`
+        }
+        <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
+        ${
+          isTime(one) &&
+          html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`
+        }
+        ${
+          one.days &&
+          html`<dt>${t("definitions.form.days_rule")}</dt>
+            <dd>
+              ${t(`definitions.days_rule.${one.days.rule}`)} · <a
+                href=${href("calendars", { name: one.days.calendar })}>
+                ${visible(one.days.calendar)}
+              </a>
+              ${
+                one.calendar_ends_at &&
+                html` <span class="muted">${t("calendars.covers_until")} ${one.calendar_ends_at}</span>`
+              }
+            </dd>`
+        }
+        ${!isTime(one) && html`<${Trigger} one=${one} />`}
+        ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
+        <dt>${t("definitions.last_run")}</dt>
+        <dd>
+          ${
+            one.last_run
+              ? html`<${Time} at=${one.last_run.due_at} isPast /> <${Outcome} run=${one.last_run} />`
+              : html`<${Num} value=${null} />`
+          }
+        </dd>
+        <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
+        ${
+          isTime(one) &&
+          html`<dt>${t("definitions.form.catch_up")}</dt>
+            <dd>
+              ${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">
+                ${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} />
+              </span>
+            </dd>`
+        }
+        ${
+          one.jitter_s > 0 &&
+          html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`
+        }
+        ${
+          one.starts_at &&
+          html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`
+        }
+        ${
+          one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`
+        }
+        ${
+          one.created_by &&
+          html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`
+        }
+        <dt>${t("constraints.changed")}</dt>
+        <dd>
+          <${Time} at=${one.changed_at} />
+          ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+        </dd>
+      </dl>
+    </section>`;
 }
 
-/** @param {{job: any, made: Instant}} props `made`: the argument that events make; null where they make none. */
+/** @param {{job: Definition["job"], made: unknown}} props `made`: the argument that events make; null where they make none. */
 function Job({ job, made }) {
   const isTooLarge = job.argument === null && job.argument_bytes > 1;
-  return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
-      <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-      ${job.expires_s && html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1000} /></dd>`}
-      ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
-      ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
-    <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;
+  return html`<section class="card">
+      <h2>${t("nav.job")}</h2>
+      <dl class="facts">
+        <dt>${t("job.name")}</dt>
+        <dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
+        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
+        <dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt>
+        <dd><${Num} value=${job.priority} /></dd>
+        ${
+          job.expires_s &&
+          html`<dt>${t("job.expires")}</dt><dd><${Duration} ms=${job.expires_s * 1000} /></dd>`
+        }
+        ${
+          job.requires &&
+          html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`
+        }
+        ${
+          job.tags.length > 0 &&
+          html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`
+        }
+      </dl>
+      <h3>${t("job.argument")}</h3>
+      ${
+        job.argument_hidden || isTooLarge
+          ? html`<p class="muted">${t("job.hidden")}</p>`
+          : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`
+      }
+    </section>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: Definition}} props */
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
   // Count from the last instant that has a record: one that is due now is still to come.
   const coming = useComing(toJson({ ...times, name: one.name, count: COMING }), one.next_due_at);
   const label = t("definitions.next", { count: COMING });
-  return html`<section class="card coming-card"><h2>${label}</h2>
-    ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1000} label=${label} /></section>`;
+  return html`<section class="card coming-card">
+      <h2>${label}</h2>
+      ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}
+      <${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1000} label=${label} />
+    </section>`;
 }
 
-/** @param {{one: any}} props Which events start the job, and how. */
+/** @param {{one: Definition}} props Which events start the job, and how. */
 function Trigger({ one }) {
   const gathering = gatheringText(one);
   return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><${RuleText} matcher=${one.matcher} /></dd>`}
@@ -209,7 +338,7 @@ function Trigger({ one }) {
     <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
 }
 
-/** @param {{one: any}} props What it makes of the newest events of its type, as it is now. */
+/** @param {{one: Definition}} props What it makes of the newest events of its type, as it is now. */
 function NewestEvents({ one }) {
   const job = one.argument === null ? { job: only(one.job, ["name", "argument"]) } : {};
   const coming = useComing(
@@ -223,13 +352,11 @@ function NewestEvents({ one }) {
 /** @param {RunView} run */
 const dueOf = (run) => `${run.due_at} ${run.event_id ?? ""}`;
 
-/** @param {{one: any, query: Record<string, string>, go: typeof import("../core/router.js").go}} props */
+/** @param {{one: Definition, query: Record<string, string>, go: typeof import("../core/router.js").go}} props */
 function Runs({ one, query, go }) {
   const hold = useHold();
   const outcome = OUTCOMES.includes(query["outcome"] ?? "") ? query["outcome"] : "";
-  const path = /** @type {"api/definitions/{name}/runs"} */ (
-    `api/definitions/${encodeURIComponent(one.name)}/runs`
-  );
+  const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(one.name)}/runs`);
   const of = JSON.stringify([one.name, outcome, query["cursor"]]);
   const found = useResource(
     async (signal) => ({
@@ -248,18 +375,42 @@ function Runs({ one, query, go }) {
   const change = (/** @type {Record<string, string | null>} */ changes) =>
     go("definitions", { name: one.name, outcome, ...changes });
   const isWhole = !outcome && !query["cursor"];
-  return html`<section class="card after"><div class="page-head"><h2>${t("definitions.runs")}</h2>${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
-      <${Field} label=${t("definitions.outcome")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${outcome} onChange=${(/** @type {FieldEvent} */ e) => change({ outcome: e.target.value })}>${OUTCOMES.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${
-      !found.data
-        ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<${NewRows} count=${newCount} onShow=${showNew} /><div ...${hold.bind}><${Table} isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf} columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))} empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} /></div>`
-    }
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => change({ cursor: found.data?.next_cursor ?? null })} onFirst=${() => change({})} /></section>`;
+  return html`<section class="card after">
+      <div class="page-head">
+        <h2>${t("definitions.runs")}</h2>
+        ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
+        <${Field} label=${t("definitions.outcome")}>
+          ${(/** @type {Record<string, unknown>} */ a) =>
+            html`<select
+                ...${a} value=${outcome}
+                onChange=${(/** @type {FieldEvent} */ e) => change({ outcome: e.target.value })}>
+                ${OUTCOMES.map(
+                  (key) =>
+                    html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`,
+                )}
+              </select>`}
+        <//>
+      </div>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${
+        !found.data
+          ? html`<${Loading} isLoading=${!found.problem} />`
+          : html`<${NewRows} count=${newCount} onShow=${showNew} />
+            <div ...${hold.bind}>
+              <${Table}
+                isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf}
+                columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))}
+                empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} />
+            </div>`
+      }
+      <${Pager}
+        hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+        isLoading=${found.isLoading} onNext=${() => change({ cursor: found.data?.next_cursor ?? null })}
+        onFirst=${() => change({})} />
+    </section>`;
 }
 
-/** @typedef {import("../ui/tables.js").Column & {label: string}} RunColumn */
+/** @typedef {import("../ui/tables.js").Column<RunView> & {label: string}} RunColumn */
 
 /** @type {RunColumn[]} */
 const RUN_COLUMNS = [
@@ -310,7 +461,7 @@ const OF_EVENTS = [
   },
 ];
 
-/** @param {any} one @returns {RunColumn[]} */
+/** @param {Definition} one @returns {RunColumn[]} */
 function columnsOf(one) {
   const [outcome, job] = /** @type {[RunColumn, RunColumn]} */ (RUN_COLUMNS);
   const [due, more] = /** @type {[RunColumn, RunColumn]} */ (isTime(one) ? OF_TIME : OF_EVENTS);

@@ -19,19 +19,17 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
 const DAY_MS = 86_400_000;
 
-/** @param {string} name @param {string} [rest] */
-const pathOf = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
+/** @template {"resume" | "run" | "pause" | "backfill"} Act @param {string} name @param {Act} act */
+const pathOf = (name, act) => /** @type {const} */ (`api/definitions/${encodeURIComponent(name)}/${act}`);
 
 /** @param {string} name @param {() => unknown} onDone */
 export const resumeDefinition = (name, onDone) =>
-  attempt(() => post(pathOf(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
-    onDone,
-  );
+  attempt(() => post(pathOf(name, "resume")), t("definitions.resumed", { name: visible(name) })).then(onDone);
 
 /** @param {string} name @param {() => unknown} onDone Starts its job once, now, and offers to cancel it. */
 export async function runDefinition(name, onDone) {
   let id = "";
-  const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "/run"))), "");
+  const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "run"))), "");
   if (!isDone) return;
   toast(t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }), "ok", () =>
     attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("definitions.run.undone")),
@@ -71,18 +69,35 @@ export function RowActions({ one, onDone }) {
   const pause = `${t("constraints.pause")}: ${visible(name)}`;
   const resume = `${t("constraints.unpause")}: ${visible(name)}`;
   const run = `${t("definitions.run")}: ${visible(name)}`;
-  return html`<span class="row-actions">${
-    one.enabled
-      ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>`
-      : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`
-  }${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
+  return html`<span class="row-actions">
+      ${
+        one.enabled
+          ? html`<button
+              type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause}
+              title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}>
+              <${Icon} name="pause" />
+            </button>`
+          : html`<button
+              type="button" class="icon-button row-action" aria-label=${resume} title=${resume}
+              onClick=${() => resumeDefinition(name, onDone)}>
+              <${Icon} name="resume" />
+            </button>`
+      }${
+        one.kind === "time" &&
+        html`<button
+            type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run}
+            onClick=${() => askAbout({ what: "run", name, onDone })}>
+            <${Icon} name="run" />
+          </button>`
+      }
+    </span>`;
 }
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
 function PauseDefinition({ name, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "" }));
   const save = async (/** @type {Values} */ { reason }) => {
-    await post(pathOf(name, "/pause"), { reason });
+    await post(pathOf(name, "pause"), { reason });
     await onDone();
     const text = t("definitions.paused", { name: visible(name) });
     return { text, undo: () => resumeDefinition(name, onDone) };
@@ -94,8 +109,11 @@ function PauseDefinition({ name, onClose, onDone }) {
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
 function RunDefinition({ name, onClose, onDone }) {
-  return html`<${ConfirmCount} title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary" onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p><//>`;
+  return html`<${ConfirmCount}
+      title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary"
+      onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
+      <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p>
+    <//>`;
 }
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */
@@ -103,7 +121,7 @@ function DeleteDefinition({ name, onClose }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const act = async () => {
     try {
-      await del(pathOf(name));
+      await del(`api/definitions/${encodeURIComponent(name)}`);
       toast(t("definitions.deleted", { name: visible(name) }));
       onClose();
       go("definitions");
@@ -112,8 +130,13 @@ function DeleteDefinition({ name, onClose }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}><p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}>
+      <p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+      </footer>
+    <//>`;
 }
 
 /**
@@ -134,12 +157,16 @@ function Backfill({ name, onClose, onDone }) {
   };
   const asked = JSON.stringify(range);
   const [counted, setCounted] = useState(
-    /** @type {{of: string, found: any, problem: Problem | null}} */ ({ of: "", found: null, problem: null }),
+    /** @type {{of: string, found: import("../../answers").Schemas["BackfillAnswer"] | null, problem: Problem | null}} */ ({
+      of: "",
+      found: null,
+      problem: null,
+    }),
   );
   useEffect(() => {
     let isOver = false;
     const timer = setTimeout(() => {
-      post(pathOf(name, "/backfill"), { ...range, dry_run: true }).then(
+      post(pathOf(name, "backfill"), { ...range, dry_run: true }).then(
         (found) => !isOver && setCounted({ of: asked, found, problem: null }),
         (error) =>
           !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null }),
@@ -159,21 +186,50 @@ function Backfill({ name, onClose, onDone }) {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
     if (forgotten > 0 && !isAsked) throw new Problem(422, { title: t("definitions.backfill.choose") });
-    const done = await post(pathOf(name, "/backfill"), {
+    const done = await post(pathOf(name, "backfill"), {
       ...range,
       ...(forgotten > 0 && { also_forgotten: true }),
     });
     await onDone();
-    return t("definitions.backfill.done", { count: done.started });
+    return t("definitions.backfill.done", { count: done.started ?? 0 });
   };
   const problem = form.problem ?? (isKnown ? counted.problem : null);
-  return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
-    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
-    <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
-    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}</p>
-    ${
-      forgotten > 0 &&
-      html`<p class="warning" role="note">${t("definitions.backfill.forgotten", { count: forgotten, until: instantText(Date.parse(found.forgotten_until), times) })}</p>
-      <${FormCheck} form=${form} name="also_forgotten"><span>${t("definitions.backfill.also_forgotten")}</span><//>`
-    }<//>`;
+  return html`<${FormDialog}
+      title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${
+        missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")
+      }>
+      <p><strong><${Text} value=${name} max=${100} /></strong></p>
+      <p class="muted">${t("definitions.backfill.text")}</p>
+      <div class="form-grid">
+        ${["from", "to"].map(
+          (part) =>
+            html`<${FormField}
+                key=${part} form=${form} name=${part} problem=${problem}
+                label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1"
+                max=${LATEST} />`,
+        )}
+      </div>
+      <p role="status" class="confirm-count">
+        ${
+          found
+            ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}`
+            : counted.problem && isKnown
+              ? "–"
+              : t("action.counting")
+        }
+      </p>
+      ${
+        forgotten > 0 &&
+        html`<p class="warning" role="note">
+            ${t("definitions.backfill.forgotten", {
+              count: forgotten,
+              until: instantText(Date.parse(found?.forgotten_until ?? ""), times),
+            })}
+          </p>
+          <${FormCheck} form=${form} name="also_forgotten">
+            <span>${t("definitions.backfill.also_forgotten")}</span>
+          <//>`
+      }
+    <//>`;
 }

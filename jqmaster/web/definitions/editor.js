@@ -17,7 +17,7 @@ import { LATEST, editedInstant, inZone, inputOf, useZone } from "../ui/instants.
 /** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
 
 /** @typedef {import("../ui/forms.js").Values} Values */
-/** @typedef {import("../ui/forms.js").Form} Form */
+/** @typedef {import("../ui/forms.js").FormInputs} Form */
 
 // The API's rule: a name is part of an address.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
@@ -28,7 +28,7 @@ const KINDS = ["time", "event"];
 const OVERLAPS = ["allow", "forbid", "replace", "queue"];
 const CATCH_UPS = ["skip", "latest", "all"];
 const DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
-const RETRY = ["base_s", "factor", "max_s"];
+const RETRY = /** @type {const} */ (["base_s", "factor", "max_s"]);
 const INSTANTS = ["starts_at", "ends_at"];
 /** The parts of a job that have labels of their own elsewhere. */
 const JOB_LABELS = [
@@ -43,10 +43,10 @@ const JOB_LABELS = [
   "rerun_lost",
 ];
 
-/** @param {any} job @returns {boolean} Whether its argument has to be typed anew, because it is not shown. */
+/** @param {Definition["job"]} job @returns {boolean} Whether its argument has to be typed anew, because it is not shown. */
 const isLeftOut = (job) => job.argument_hidden || (job.argument === null && job.argument_bytes > 1);
 
-/** @param {any} one null: a new one. @returns {Values} */
+/** @param {Definition | null} one null: a new one. @returns {Values} */
 function valuesOf(one) {
   const job = one?.job;
   const retry = job?.retry ?? { base_s: 1, factor: 2, max_s: 3600, jitter: true };
@@ -99,8 +99,8 @@ const jobLabel = (name) => (JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`de
 
 /**
  * @param {Values} values
- * @param {any} base The definition that the form was opened with.
- * @returns {any} The fields that say when it is due.
+ * @param {Definition | null} base The definition that the form was opened with.
+ * @returns {object} The fields that say when it is due.
  */
 const timesIn = (values, base) => ({
   schedule: scheduleIn(values),
@@ -113,7 +113,7 @@ const timesIn = (values, base) => ({
   }),
 });
 
-/** @param {Values} values @param {any} base @returns {string} The request, with the argument as it was typed, so that no number changes. */
+/** @param {Values} values @param {Definition | null} base @returns {string} The request, with the argument as it was typed, so that no number changes. */
 function requestIn(values, base) {
   const argument = argumentIn(values);
   /** @type {Record<string, string>} */
@@ -154,7 +154,7 @@ function requestIn(values, base) {
 /** @param {Values} values */
 const isOfEvents = (values) => values["kind"] === "event";
 
-/** @param {Values} values @returns {any} The fields that say what happens to instants noticed late. */
+/** @param {Values} values @returns {object} The fields that say what happens to instants noticed late. */
 const latenessIn = (values) => ({
   catch_up: values["catch_up"],
   max_catch_up: asNumber(values["max_catch_up"]),
@@ -179,7 +179,7 @@ function argumentIn(values) {
 
 /**
  * @param {Values} values
- * @param {any} base
+ * @param {Definition | null} base
  * @returns {string} The request for the preview; "" while nothing is complete yet.
  */
 function previewIn(values, base) {
@@ -200,7 +200,7 @@ function previewIn(values, base) {
 /** @param {string} field @param {string} msg */
 const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: ["job", field], msg }] });
 
-/** @param {{definition: Definition, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new one. */
+/** @param {{definition: Definition | null, onClose: () => void, onDone: (name: string) => unknown}} props `definition` null: a new one. */
 export function DefinitionEditor({ definition, onClose, onDone }) {
   useZone();
   const form = useForm(definition, valuesOf);
@@ -209,7 +209,7 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
   const asked = previewIn(values, form.base);
   const coming = useComing(asked);
   const shown = form.problem ?? coming.problem;
-  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ given, /** @type {Definition | null} */ base) => {
     const name = given["name"]?.trim() ?? "";
     if (!NAME.test(name)) {
       const msg = t(name ? "constraints.name.rule" : "constraints.name.none");
@@ -223,20 +223,50 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
     await onDone(name);
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
-  const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
-  return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
-      reread=${definition ? reread : undefined} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
-    <div class="form-grid">${
-      !definition &&
-      html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf("kind")}>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`
-    }
-      <${FormField} form=${form} name="description" label=${labelOf("description")} maxlength="1000" /></div>
-    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
-      <${Preview} values=${values} coming=${coming} isAsked=${asked !== ""} /></div>
-    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
-    <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
-    <${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//><//>`;
+  const reread = () => get(`api/definitions/${encodeURIComponent(definition?.name ?? "")}`);
+  return html`<${FormDialog}
+      title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")}
+      form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+      reread=${definition ? reread : undefined} isNew=${definition === null}
+      saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
+      <div class="form-grid">
+        ${
+          !definition &&
+          html`<${FormField}
+              form=${form} name="name" problem=${shown} label=${labelOf("name")}
+              hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+            <${FormField} form=${form} name="kind" as="select" label=${labelOf("kind")}>
+              ${KINDS.map(
+                (kind) =>
+                  html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`,
+              )}
+            <//>`
+        }
+        <${FormField} form=${form} name="description" label=${labelOf("description")} maxlength="1000" />
+      </div>
+      <div class="form-grid">
+        <fieldset class="plain-fields">
+          <legend>${t(isEvents ? "events.which" : "definitions.when")}</legend>
+          <div class="stack">
+            ${
+              isEvents
+                ? html`<${WhichEvents} form=${form} problem=${shown} />`
+                : html`<${When} form=${form} problem=${shown} />`
+            }
+          </div>
+        </fieldset>
+        <${Preview} values=${values} coming=${coming} isAsked=${asked !== ""} />
+      </div>
+      <fieldset class="plain-fields">
+        <legend>${t("nav.job")}</legend>
+        <${JobFields}
+          form=${form} problem=${shown} isLeftOut=${definition !== null && isLeftOut(definition.job)} />
+      </fieldset>
+      <fieldset class="plain-fields">
+        <legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} />
+      </fieldset>
+      <${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>
+    <//>`;
 }
 
 /**
@@ -250,7 +280,11 @@ function Preview({ values, coming, isAsked }) {
   }
   const zone = (values["time_zone"] ?? "").trim();
   const label = t("definitions.next", { count: COMING });
-  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${zone} jitterMs=${Number(values["jitter_s"]) * 1000 || 0} label=${label} /></section>`;
+  return html`<section class="preview" aria-live="polite">
+      <h3>${label}</h3>
+      <${ComingTable}
+        coming=${coming} zone=${zone} jitterMs=${Number(values["jitter_s"]) * 1000 || 0} label=${label} />
+    </section>`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props */
@@ -260,30 +294,81 @@ function When({ form, problem }) {
   const field = (
     /** @type {string} */ name,
     /** @type {string} */ path,
-    /** @type {Record<string, any>} */ more = {},
+    /** @type {Record<string, unknown>} */ more = {},
   ) =>
     html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf(name)} ...${more} />`;
   const clock = (/** @type {string} */ path) => field("time", path, { type: "time", required: true });
   const dayErrors = fieldErrors(problem, "schedule.weekly_on");
-  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf("way")}>${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}<//>
+  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf("way")}>
+      ${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}
+    <//>
     ${
       way === "every" &&
-      html`<div class="form-grid">${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
-      <${FormField} form=${form} name="every_unit" as="select" label=${labelOf("every_unit")}><option value="minutes">${t("definitions.minutes")}</option><option value="hours">${t("definitions.hours")}</option><//>
-      ${field("offset", "offset", { type: "number", min: "0", step: "1", hint: t("definitions.offset.hint") })}</div>`
+      html`<div class="form-grid">
+          ${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
+          <${FormField} form=${form} name="every_unit" as="select" label=${labelOf("every_unit")}>
+            <option value="minutes">${t("definitions.minutes")}</option>
+            <option value="hours">${t("definitions.hours")}</option>
+          <//>
+          ${field("offset", "offset", {
+            type: "number",
+            min: "0",
+            step: "1",
+            hint: t("definitions.offset.hint"),
+          })}
+        </div>`
     }
     ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
     ${way === "daily" && clock("daily_at")}
     ${
       way === "weekly" &&
-      html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)} <${Button} class="small" onClick=${() => form.set(Object.fromEntries(DAYS.map((day, at) => [day, at < WORKING_DAYS ? "yes" : ""])))}>${dayText("mon")}–${dayText("fri")}<//></div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`
+      html`<fieldset class="plain-set">
+          <legend>${t("definitions.days")}</legend>
+          <div class="row">
+            ${DAYS.map(
+              (day) =>
+                html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`,
+            )} <${Button}
+              class="small"
+              onClick=${() =>
+                form.set(Object.fromEntries(DAYS.map((day, at) => [day, at < WORKING_DAYS ? "yes" : ""])))}>
+              ${dayText("mon")}–${dayText("fri")}
+            <//>
+          </div>
+          ${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}
+        </fieldset>
+        ${clock("at")}`
     }
     ${
       way === "monthly" &&
-      html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf("day_of_month")} hint=${Number(values["day_of_month"]) > 28 ? t("definitions.short_months") : undefined}>${Array.from({ length: LAST_DAYS }, (_, at) => html`<option key=${at} value=${String(at + 1)}>${String(at + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`
+      html`<div class="form-grid">
+          <${FormField}
+            form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron"
+            label=${labelOf("day_of_month")}
+            hint=${Number(values["day_of_month"]) > 28 ? t("definitions.short_months") : undefined}>
+            ${Array.from(
+              { length: LAST_DAYS },
+              (_, at) => html`<option key=${at} value=${String(at + 1)}>${String(at + 1)}</option>`,
+            )}
+            <option value="L">${t("definitions.last_day")}</option>
+          <//>
+          ${clock("cron")}
+        </div>`
     }
-    ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
-    <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : undefined} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    ${
+      way === "cron" &&
+      field("cron", "cron", {
+        maxlength: "200",
+        placeholder: "*/15 8-18 * * MON-FRI",
+        autocapitalize: "none",
+        spellcheck: false,
+        hint: t("definitions.cron.hint"),
+      })
+    }
+    <${FormField}
+      form=${form} name="time_zone" problem=${problem} label=${labelOf("time_zone")}
+      hint=${way === "every" ? t("definitions.every.hint") : undefined} list="zones" maxlength="64"
+      autocapitalize="none" spellcheck=${false} />
     <${DaysOff} form=${form} problem=${problem} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
@@ -300,14 +385,30 @@ function DaysOff({ form, problem }) {
   useEffect(() => {
     if (isOn && !stored && first) form.set({ days_calendar: first });
   }, [isOn, stored, first]);
-  return html`<div class="form-grid"><${FormField} form=${form} name="days_rule" as="select" path="days.rule" problem=${problem} label=${labelOf("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : undefined}>${DAY_RULES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`)}<//>
-    ${isOn && html`<${FormField} form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem} disabled=${all.length === 0} label=${labelOf("days_calendar")} hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : undefined}>${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}<//>`}</div>`;
+  return html`<div class="form-grid">
+      <${FormField}
+        form=${form} name="days_rule" as="select" path="days.rule" problem=${problem}
+        label=${labelOf("days_rule")} hint=${isOn ? t("definitions.days_rule.hint") : undefined}>
+        ${DAY_RULES.map(
+          (one) => html`<option key=${one} value=${one}>${t(`definitions.days_rule.${one}`)}</option>`,
+        )}
+      <//>
+      ${
+        isOn &&
+        html`<${FormField}
+            form=${form} name="days_calendar" as="select" path="days.calendar" problem=${problem}
+            disabled=${all.length === 0} label=${labelOf("days_calendar")}
+            hint=${data && all.length === 0 ? t("definitions.days.no_calendar") : undefined}>
+            ${all.map((one) => html`<option key=${one} value=${one}>${visible(one)}</option>`)}
+          <//>`
+      }
+    </div>`;
 }
 
 /** @param {{form: Form, problem: Problem | null, isLeftOut: boolean}} props */
 function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
-  const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf(name)} ...${more} />`;
   const argument = field("argument", {
     as: "textarea",
@@ -315,26 +416,59 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
     hint: html`<${JsonHint} />`,
     spellcheck: false,
   });
-  return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-    <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-    ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
-    ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
-    <div class="form-grid">${field("timeout", { type: "number", min: "0.001", step: "any" })}
-      ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
-      ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
-      ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
-      ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
-      ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
-      ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
-    ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
-    <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf(name)}</span><//>`)}</div></div>`;
+  return html`<div class="stack">
+      <${FormField}
+        form=${form} name="job_name" path="job.name" label=${labelOf("job_name")}
+        hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none"
+        spellcheck=${false} />
+      <datalist id="known-job-names">
+        ${names.map((name) => html`<option key=${name} value=${name} />`)}
+      </datalist>
+      ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
+      ${
+        isOfEvents(form.values)
+          ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>`
+          : argument
+      }
+      <div class="form-grid">
+        ${field("timeout", { type: "number", min: "0.001", step: "any" })}
+        ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
+        ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
+        ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
+        ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
+        ${field("expires_s", { type: "number", min: "0.001", step: "any", hint: t("job.expires_s.hint") })}
+        ${RETRY.map(
+          (part) =>
+            html`<${FormField}
+                key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`}
+                label=${labelOf(`retry_${part}`)} type="number" min="0" step="any" />`,
+        )}
+      </div>
+      ${field("headers", {
+        as: "textarea",
+        class: "short",
+        rows: "2",
+        hint: t("enqueue.headers.hint"),
+        spellcheck: false,
+      })}
+      <div class="row">
+        ${["retry_jitter", "keep_result", "rerun_lost"].map(
+          (name) =>
+            html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf(name)}</span><//>`,
+        )}
+      </div>
+    </div>`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props */
 function Rules({ form, problem }) {
   const choice = (/** @type {string} */ name, /** @type {string[]} */ all) =>
-    html`<${FormField} form=${form} name=${name} as="select" label=${labelOf(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
-  const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more) =>
+    html`<${FormField}
+        form=${form} name=${name} as="select" label=${labelOf(name)}
+        hint=${t(`definitions.${name}.${form.values[name]}.text`)}>
+        ${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}
+      <//>`;
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more) =>
     html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf(name)} ...${more} />`;
   if (isOfEvents(form.values)) {
     const overlaps = OVERLAPS.filter((one) => one !== "queue" || form.values["overlap"] === one);

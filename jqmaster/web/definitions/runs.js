@@ -14,7 +14,7 @@ export const STRIP = 30;
 const LATE_MS = 1000;
 
 /**
- * @param {any} run
+ * @param {RunView} run
  * @returns {number | null} How long after its instant it fired; null if its schedule did not fire it.
  */
 export const latenessMs = (run) =>
@@ -22,10 +22,10 @@ export const latenessMs = (run) =>
     ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at))
     : null;
 
-/** @param {any} run @returns {string} The word by which it is counted and drawn: its outcome, or how its job ended. */
+/** @param {RunView} run @returns {string} The word by which it is counted and drawn: its outcome, or how its job ended. */
 function kindOf(run) {
   if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
-  if (run.job_state === null) return "fired";
+  if (!run.job_state) return "fired";
   return isIn(run.job_state, "finished") ? run.job_state : "going";
 }
 
@@ -37,7 +37,7 @@ export function reasonText(reason) {
   return tOr(`definitions.reason.${reason}`, visible(reason));
 }
 
-/** @param {any} run @returns {string} */
+/** @param {RunView} run @returns {string} */
 export function runText(run) {
   const outcome = tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome));
   const reason = run.reason && reasonText(run.reason);
@@ -45,7 +45,7 @@ export function runText(run) {
   return [outcome, reason, state].filter(Boolean).join(" · ");
 }
 
-/** @param {any[]} runs Newest first. @returns {string} Such as `Last 30: 28 Succeeded, 1 Missed`. */
+/** @param {RunView[]} runs Newest first. @returns {string} Such as `Last 30: 28 Succeeded, 1 Missed`. */
 function stripText(runs) {
   /** @type {Map<string, number>} */
   const counts = new Map();
@@ -62,19 +62,29 @@ function stripText(runs) {
 export function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>
+      ${shown.map(
+        (run) =>
+          html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`,
+      )}
+    </span>`;
 }
 
 /** @type {Record<string, "ok" | "bad" | "info">} */
 const OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 
-/** @param {{run: any}} props */
+/** @param {{run: {outcome: string, reason: string | null, moved_from?: string | null}}} props */
 export function Outcome({ run }) {
   const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${reasonText(run.reason)}</span>`}${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>
+    ${run.reason && html` <span class="muted">${reasonText(run.reason)}</span>`}
+    ${
+      run.moved_from &&
+      html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`
+    }`;
 }
 
-/** @param {{run: any}} props How late it fired. */
+/** @param {{run: RunView | null | undefined}} props How late it fired. */
 export function Lateness({ run }) {
   const ms = run ? latenessMs(run) : null;
   if (ms === null) return html`<${Num} value=${null} />`;
@@ -83,8 +93,12 @@ export function Lateness({ run }) {
     : html`<span class="muted"><${Duration} ms=${ms} /></span>`;
 }
 
-/** @param {{run: any}} props Its job, with the state that it has now. */
+/** @param {{run: RunView}} props Its job, with the state that it has now. */
 export function RunJob({ run }) {
   if (!run.job_id) return html`<${Num} value=${null} />`;
-  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
+  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${
+    run.job_state
+      ? html`<${State} state=${run.job_state} />`
+      : html`<span class="muted">${t("definitions.job_gone")}</span>`
+  }`;
 }

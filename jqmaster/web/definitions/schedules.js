@@ -4,6 +4,8 @@ import { visible } from "../core/text.js";
 import { instantParts } from "../ui/formats.js";
 
 /** @typedef {import("../ui/forms.js").Values} Values */
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
+/** @typedef {NonNullable<Definition["schedule"]>} Schedule */
 
 /** The ways to say when, in the order of a list. Only the last needs knowledge of cron. */
 export const WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
@@ -30,7 +32,7 @@ const BLANK = {
 /** @param {string} text Of two digits at most. */
 const two = (text) => text.padStart(2, "0");
 
-/** @param {any} schedule null: of a new definition. @returns {Values} The fields of a form. */
+/** @param {Schedule | null} schedule null: of a new definition. @returns {Values} The fields of a form. */
 export function valuesOfSchedule(schedule) {
   if (!schedule) return BLANK;
   if ("every_minutes" in schedule) {
@@ -46,7 +48,7 @@ export function valuesOfSchedule(schedule) {
   if ("hourly_at" in schedule) return { ...BLANK, way: "hourly", minute: String(schedule.hourly_at) };
   if ("daily_at" in schedule) return { ...BLANK, way: "daily", time: schedule.daily_at };
   if ("weekly_on" in schedule) {
-    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
+    const days = DAYS.map((day) => [day, schedule.weekly_on.some((one) => one === day) ? "yes" : ""]);
     return { ...BLANK, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
   }
   const monthly = monthlyOf(schedule.cron);
@@ -69,7 +71,7 @@ export function asNumber(text) {
   return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
 }
 
-/** @param {Values} values Of a form. @returns {any} The schedule as the API takes it. */
+/** @param {Values} values Of a form. @returns {object} The schedule as the API takes it. */
 export function scheduleIn(values) {
   const at = values["time"] ?? "";
   switch (values["way"]) {
@@ -99,7 +101,7 @@ export const dayText = (day, weekday = "short") =>
     MONDAY_MS + DAYS.indexOf(day) * 86_400_000,
   );
 
-/** @param {any} schedule @returns {string} In words, without its time zone. */
+/** @param {Schedule} schedule @returns {string} In words, without its time zone. */
 export function scheduleText(schedule) {
   if ("every_minutes" in schedule) {
     const isHours = schedule.every_minutes % HOUR === 0;
@@ -110,7 +112,7 @@ export function scheduleText(schedule) {
   if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
   if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
   if ("weekly_on" in schedule) {
-    const days = schedule.weekly_on.map((/** @type {string} */ day) => dayText(day)).join(", ");
+    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
     return t("definitions.weekly_at", { days, at: schedule.at });
   }
   const monthly = monthlyOf(schedule.cron);
@@ -120,7 +122,7 @@ export function scheduleText(schedule) {
     : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
 }
 
-/** @param {any} one A definition of any kind. @returns {string} What starts its job. */
+/** @param {Definition} one A definition of any kind. @returns {string} What starts its job. */
 export const startText = (one) =>
   one.schedule
     ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`

@@ -9,10 +9,10 @@ import { Button } from "../ui/controls.js";
 
 /** @typedef {{key: string, isFrom: boolean, text: string}} Row `text`: a path of the event, or a fixed value as it is typed. */
 
-const isMap = (/** @type {any} */ value) =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** @param {any} value @returns {boolean} Whether some part of it comes from the event. */
+/** @param {unknown} value @returns {boolean} Whether some part of it comes from the event. */
 const reads = (value) =>
   value !== null &&
   typeof value === "object" &&
@@ -24,6 +24,7 @@ const reads = (value) =>
  * @returns {Row[] | null}
  */
 export function rowsOf(text) {
+  /** @type {unknown} */
   let document;
   try {
     document = parseExact(text);
@@ -35,7 +36,7 @@ export function rowsOf(text) {
     if (isMap(value) && typeof value["from"] === "string") return { key, isFrom: true, text: value["from"] };
     return reads(value) ? null : { key, isFrom: false, text: typedOf(value) };
   });
-  return rows.every((row) => row !== null) ? /** @type {Row[]} */ (rows) : null;
+  return rows.every((row) => row !== null) ? rows : null;
 }
 
 /** @param {Row[]} rows @returns {string} */
@@ -72,14 +73,39 @@ export function ArgumentMapping({ text, onText, paths }) {
   const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
     change(rows.map((row, place) => (place === at ? { ...row, ...part } : row)));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
-    <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
-    ${rows.map((row, at) => {
-      const n = at + 1;
-      return html`<div key=${at} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(/** @type {FieldEvent} */ e) => put(at, { key: e.target.value })} />
-        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(/** @type {FieldEvent} */ e) => put(at, { isFrom: e.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
-        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : undefined} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(/** @type {FieldEvent} */ e) => put(at, { text: e.target.value })} />
-        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change(rows.filter((_, place) => place !== at))}>✕</button></div>`;
-    })}
-    <div><${Button} class="small" onClick=${() => change([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
-    <p class="muted small">${t("events.mapping.hint")}</p></div>`;
+      <datalist id=${`${id}-paths`}>
+        ${paths.map((path) => html`<option key=${path} value=${path} />`)}
+      </datalist>
+      ${rows.map((row, at) => {
+        const n = at + 1;
+        return html`<div key=${at} class="rule-row">
+            <input
+              aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off"
+              autocapitalize="none" maxlength="200" value=${row.key}
+              onInput=${(/** @type {FieldEvent} */ e) => put(at, { key: e.target.value })} />
+            <select
+              aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"}
+              onChange=${(/** @type {FieldEvent} */ e) => put(at, { isFrom: e.target.value === "from" })}>
+              <option value="from">${t("events.mapping.from")}</option>
+              <option value="value">${t("events.mapping.value")}</option>
+            </select>
+            <input
+              aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : undefined}
+              spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text}
+              onInput=${(/** @type {FieldEvent} */ e) => put(at, { text: e.target.value })} />
+            <button
+              type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })}
+              onClick=${() => change(rows.filter((_, place) => place !== at))}>
+              ✕
+            </button>
+          </div>`;
+      })}
+      <div>
+        <${Button}
+          class="small" onClick=${() => change([...rows, { key: "", isFrom: true, text: "payload" }])}>
+          ${t("events.mapping.add")}
+        <//>
+      </div>
+      <p class="muted small">${t("events.mapping.hint")}</p>
+    </div>`;
 }

@@ -9,14 +9,18 @@ import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, JsonHint, useForm } from "../ui/forms.js";
 import { LATEST, inZone, instantIn, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["EventAnswer"]} EventAnswer */
+
 /** @typedef {import("../../answers").Schemas["EventView"]} Event */
 
 /** @typedef {import("../ui/forms.js").Values} Values */
 
-/** @param {any} answer To an event that was sent. @returns {string} What it started. */
+/** @typedef {{event_type?: string, payload?: unknown, source?: string, subject?: string} | null} Like An event, or fields of one. */
+
+/** @param {EventAnswer} answer To an event that was sent. @returns {string} What it started. */
 function startedText(answer) {
   if (answer.duplicate) return t("events.sent.duplicate");
-  const waiting = answer.runs.filter((/** @type {any} */ run) => run.outcome === "waiting").length;
+  const waiting = answer.runs.filter((run) => run.outcome === "waiting").length;
   const parts = [
     t("events.sent", { count: answer.job_ids.length }),
     waiting > 0 && t("events.sent.waiting", { count: waiting }),
@@ -25,7 +29,7 @@ function startedText(answer) {
   return parts.filter(Boolean).join(" ");
 }
 
-/** @param {any} like An event, or the fields of one; null: none. @returns {Values} */
+/** @param {Like} like @returns {Values} */
 const valuesOf = (like) => ({
   event_type: like?.event_type ?? "",
   payload: toJson(like && "payload" in like ? like.payload : {}, 2),
@@ -54,18 +58,19 @@ function requestIn(values) {
   return `{"payload":${payload},${toJson(rest).slice(1)}`;
 }
 
-/** @param {{like: any, onClose: () => void, onDone?: () => unknown}} props `like`: what the form begins with. */
+/** @param {{like: Like, onClose: () => void, onDone?: () => unknown}} props `like`: what the form begins with. */
 export function SendEvent({ like, onClose, onDone }) {
   useZone();
   const form = useForm(like, valuesOf);
   const types = useKnownTypes();
   const send = async (/** @type {Values} */ values) => {
-    const answer = await call("POST", "api/events", { text: requestIn(values) });
+    // One event was sent, not many.
+    const answer = /** @type {EventAnswer} */ (await call("POST", "api/events", { text: requestIn(values) }));
     await onDone?.();
     go("events", { id: answer.event_id });
     return startedText(answer);
   };
-  const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
+  const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} label=${t(`events.${name}`)} ...${more} />`;
   return html`<${FormDialog} title=${t("events.send.title")} form=${form} onClose=${onClose} onSave=${send} isNew saveLabel=${t("events.send")}>
     <p class="muted">${t("events.send.text")}</p>
@@ -84,5 +89,9 @@ export function ReplayEvent({ event, onClose }) {
     toast(startedText(answer));
     go("events", { id: answer.event_id });
   };
-  return html`<${ConfirmCount} title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")} verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}><p>${t("events.replay.text")}</p><//>`;
+  return html`<${ConfirmCount}
+      title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")}
+      verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}>
+      <p>${t("events.replay.text")}</p>
+    <//>`;
 }

@@ -5,6 +5,8 @@ import { number, t } from "../core/i18n.js";
 import { durationText } from "../ui/formats.js";
 import { visible } from "../core/text.js";
 
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 export const ARGUMENT_WAYS = ["payload", "parts", "fixed"];
@@ -18,14 +20,14 @@ export const FIGURES = {
 const MATCHER = { field: "payload.total", op: "ge", value: 100 };
 const MAPPING = { order: { from: "payload.order" } };
 
-/** @param {any} argument @returns {boolean} Whether it is the unchanged payload. */
+/** @param {unknown} argument @returns {boolean} Whether it is the unchanged payload. */
 const isPayload = (argument) =>
-  argument !== null && typeof argument === "object" && argument.from === "payload";
+  argument !== null && typeof argument === "object" && "from" in argument && argument.from === "payload";
 
-/** @param {any} one A definition; null: a new one. @returns {Values} The fields of a form. */
+/** @param {Definition | null} one A definition; null: a new one. @returns {Values} The fields of a form. */
 export function valuesOfTrigger(one) {
   const gathering = one?.debounce ? "debounce" : one?.collect ? "collect" : "none";
-  const figures = one?.debounce ?? one?.collect ?? {};
+  const figures = /** @type {Record<string, unknown>} */ (one?.debounce ?? one?.collect ?? {});
   const text = (/** @type {string} */ name, /** @type {string} */ blank) =>
     gathering !== "none" && name in figures ? (figures[name] === null ? "" : String(figures[name])) : blank;
   const argument = one?.argument ?? null;
@@ -47,7 +49,7 @@ export function valuesOfTrigger(one) {
     max_s: text("max_s", ""),
     max: text("max", "100"),
     within_s: text("within_s", "10"),
-    gathering_key: figures.key ?? "",
+    gathering_key: String(figures["key"] ?? ""),
   };
 }
 
@@ -83,7 +85,7 @@ function typedJson(values, name, loc) {
   return text;
 }
 
-/** @param {any} one A definition of kind event. @returns {string} How it gathers events, in words; "" where each starts a job. */
+/** @param {Definition} one A definition of kind event. @returns {string} How it gathers events, in words; "" where each starts a job. */
 export function gatheringText({ debounce, collect }) {
   const duration = (/** @type {number} */ s) => durationText(s * 1000);
   const parts = debounce

@@ -14,7 +14,7 @@ import { Table } from "../ui/tables.js";
 
 /** @typedef {import("../../answers").Schemas["PreviewedEvent"]} PreviewedEvent */
 
-/** @typedef {import("../ui/forms.js").Form} Form */
+/** @typedef {import("../ui/forms.js").FormInputs} Form */
 /** @typedef {import("../core/api.js").Problem} Problem */
 
 const FIELDS = ["payload", "event_type", "source", "subject"];
@@ -67,14 +67,21 @@ export function useKnownTypes() {
   return types;
 }
 
-/** @param {{form: Form, name: string, problem: Problem | null, children?: any} & Record<string, any>} props */
+/** @param {{form: Form, name: string, options: string[], problem: Problem | null} & Record<string, unknown>} props */
 function Choice({ form, name, options, problem, ...more }) {
-  return html`<${FormField} form=${form} name=${name} as="select" problem=${problem} label=${triggerLabel(name)} ...${more}>${options.map((/** @type {string} */ one) => html`<option key=${one} value=${one}>${t(`events.${name}.${one}`)}</option>`)}<//>`;
+  return html`<${FormField}
+      form=${form} name=${name} as="select" problem=${problem} label=${triggerLabel(name)} ...${more}>
+      ${options.map((one) => html`<option key=${one} value=${one}>${t(`events.${name}.${one}`)}</option>`)}
+    <//>`;
 }
 
 /** @param {{isJson: boolean, onJson: (isJson: boolean) => void, label: string}} props */
 function Ways({ isJson, onJson, label }) {
-  return html`<div class="row" role="group" aria-label=${label}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//></div>`;
+  return html`<div class="row" role="group" aria-label=${label}>
+      <${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>
+        ${t("rule.builder")}
+      <//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//>
+    </div>`;
 }
 
 /** @param {{problem: Problem | null, path: string}} props The errors of a part that is not a single control. */
@@ -88,8 +95,13 @@ export function WhichEvents({ form, problem }) {
   const { values } = form;
   const types = useKnownTypes();
   const suggestions = useEventSuggestions(values["event_type"]?.trim() ?? "");
-  return html`<${FormField} form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")} hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200" autocapitalize="none" spellcheck=${false} />
-    <datalist id="known-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
+  return html`<${FormField}
+      form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")}
+      hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200"
+      autocapitalize="none" spellcheck=${false} />
+    <datalist id="known-event-types">
+      ${types.map((type) => html`<option key=${type} value=${type} />`)}
+    </datalist>
     <${Choice} form=${form} name="matching" options=${["all", "some"]} problem=${problem} path="matching" />
     ${
       values["matching"] === "some" &&
@@ -97,30 +109,53 @@ export function WhichEvents({ form, problem }) {
     }`;
 }
 
-/** @param {{form: Form, problem: Problem | null, children?: any}} props Where the argument comes from. `children`: the control of a fixed one. */
+/**
+ * @param {{form: Form, problem: Problem | null, children?: import("../core/lib.js").Node}} props Where the argument
+ *   comes from. `children`: the control of a fixed one.
+ */
 export function EventArgument({ form, problem, children }) {
   const { values } = form;
   const [isJson, setJson] = useState(() => rowsOf(values["mapping"] ?? "") === null);
   const { fields } = useEventSuggestions(values["event_type"]?.trim() ?? "");
   const way = values["argument_way"];
-  return html`<${Choice} form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
+  return html`<${Choice}
+      form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
     ${
       way === "parts" &&
       html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("mapping")} />
-      ${
-        isJson
-          ? html`<${FormField} form=${form} name="mapping" path="argument" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("mapping")} hint=${t("events.form.mapping.hint")} problem=${problem} />`
-          : html`<${ArgumentMapping} paths=${[...fields, ...ALSO]} text=${values["mapping"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ mapping: text })} /><${PartErrors} problem=${problem} path="argument" />`
-      }`
+        ${
+          isJson
+            ? html`<${FormField}
+                form=${form} name="mapping" path="argument" as="textarea" rows="5" spellcheck=${false}
+                label=${triggerLabel("mapping")} hint=${t("events.form.mapping.hint")} problem=${problem} />`
+            : html`<${ArgumentMapping}
+                paths=${[...fields, ...ALSO]} text=${values["mapping"] ?? ""}
+                onText=${(/** @type {string} */ text) => form.set({ mapping: text })} />
+              <${PartErrors} problem=${problem} path="argument" />`
+        }`
     }${way === "fixed" && children}`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props One job for one event, or for many. */
 export function Gathering({ form, problem }) {
   const way = /** @type {keyof typeof FIGURES} */ (form.values["gathering"] ?? "none");
-  return html`<${Choice} form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering" hint=${t(`events.gathering.${way}.text`)} />
-    ${FIGURES[way].map((name) => html`<${FormField} key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem} label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"} step=${name === "max" ? "1" : "any"} />`)}
-    ${way !== "none" && html`<${FormField} form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem} label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")} placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`}`;
+  return html`<${Choice}
+      form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering"
+      hint=${t(`events.gathering.${way}.text`)} />
+    ${FIGURES[way].map(
+      (name) =>
+        html`<${FormField}
+            key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem}
+            label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"}
+            step=${name === "max" ? "1" : "any"} />`,
+    )}
+    ${
+      way !== "none" &&
+      html`<${FormField}
+          form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem}
+          label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")}
+          placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`
+    }`;
 }
 
 /** @param {{coming: import("../definitions/coming.js").Coming, isAsked: boolean, label: string}} props What the definition makes of the newest events. */
@@ -131,10 +166,14 @@ export function EventsTable({ coming, isAsked, label }) {
     return html`<p class="muted">${problem.status === 422 ? t("events.preview.invalid") : visible(problem.title)}</p>`;
   if (events === null) return html`<p class="muted">${t("loading")}</p>`;
   if (events.length === 0) return html`<${Empty} title=${t("events.preview.none")} />`;
-  return html`<div class="coming" aria-busy=${String(isOld)}><${Table} isFixed caption=${label} rows=${events} rowKey=${(/** @type {PreviewedEvent} */ one) => one.event_id} columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+  return html`<div class="coming" aria-busy=${String(isOld)}>
+      <${Table}
+        isFixed caption=${label} rows=${events} rowKey=${(/** @type {PreviewedEvent} */ one) => one.event_id}
+        columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} />
+    </div>`;
 }
 
-/** @type {(import("../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../ui/tables.js").Column<PreviewedEvent> & {label: string})[]} */
 const PREVIEWED = [
   {
     key: "received",
@@ -164,7 +203,7 @@ function Matches({ matches }) {
 
 const MOST_SHOWN = 300;
 
-/** @param {{value: any, isHidden: boolean}} props One line of a value. */
+/** @param {{value: unknown, isHidden: boolean}} props One line of a value. */
 export function Excerpt({ value, isHidden }) {
   if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
   if (value === null || value === undefined) return html`<${Num} value=${null} />`;

@@ -42,21 +42,33 @@ const rolesOf = (text) =>
       }),
   );
 
-/** @param {{form: any, isFirst?: boolean, hasNamespaces: boolean}} props The role, and those in single namespaces. */
+/** @param {{form: import("../ui/forms.js").FormInputs, isFirst?: boolean, hasNamespaces: boolean}} props The role, and those in single namespaces. */
 function RoleFields({ form, isFirst = false, hasNamespaces }) {
   const roles = isFirst ? ["admin"] : hasNamespaces ? ROLES_WITH_NAMESPACES : ROLES;
-  return html`<${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
-    ${hasNamespaces && !isFirst && html`<${FormField} form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")} maxlength="2000" spellcheck=${false} autocapitalize="none" />`}`;
+  return html`<${FormField}
+      form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>
+      ${roles.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}
+    <//>
+    ${
+      hasNamespaces &&
+      !isFirst &&
+      html`<${FormField}
+          form=${form} name="namespaces" label=${t("access.roles")} hint=${t("access.roles.hint")}
+          maxlength="2000" spellcheck=${false} autocapitalize="none" />`
+    }`;
 }
 
 /** @param {{token: NewTokenView, text: string, onClose: () => void}} props The token is shown only this once. */
 function Secret({ token, text, onClose }) {
-  return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${text} onClose=${onClose}>
+      <p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} />
+      <footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
 }
 
 /** @param {{onClose: () => void, onDone: () => Promise<void>}} props */
 export function NewToken({ onClose, onDone }) {
-  const [made, setMade] = useState(null);
+  const [made, setMade] = useState(/** @type {NewTokenView | null} */ (null));
   const form = useForm(null, () => ({
     label: "",
     names: "",
@@ -81,17 +93,43 @@ export function NewToken({ onClose, onDone }) {
     return t("access.token.done", { label: visible(values["label"] ?? "") });
   };
   if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
-  return html`<${FormDialog} title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.create")}>
-    <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
-    <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
-    <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
-    ${!namespace && html`<${FormField} form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")} maxlength="1000" spellcheck=${false} autocapitalize="none" />`}
-    <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
+  return html`<${FormDialog}
+      title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen
+      saveLabel=${t("access.create")}>
+      <${FormField}
+        form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
+      <fieldset class="plain-set">
+        <legend>${t("access.scopes")}</legend>
+        ${SCOPES.map(
+          (scope) =>
+            html`<${FormCheck} key=${scope} form=${form} name=${scope}>
+                <span>
+                  ${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span>
+                </span>
+              <//>`,
+        )}
+      </fieldset>
+      <${FormField}
+        form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000"
+        spellcheck=${false} />
+      ${
+        !namespace &&
+        html`<${FormField}
+            form=${form} name="namespaces" label=${t("nav.namespaces")} hint=${t("access.namespaces.hint")}
+            maxlength="1000" spellcheck=${false} autocapitalize="none" />`
+      }
+      <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>
+        ${LIVES_DAYS.map(
+          (days) =>
+            html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`,
+        )}
+      <//>
+    <//>`;
 }
 
-/** @param {{token: NewTokenView, onClose: () => void, onDone: () => Promise<void>}} props */
+/** @param {{token: import("../../answers").Schemas["TokenView"], onClose: () => void, onDone: () => Promise<void>}} props */
 export function RotateToken({ token, onClose, onDone }) {
-  const [made, setMade] = useState(null);
+  const [made, setMade] = useState(/** @type {NewTokenView | null} */ (null));
   const form = useForm(null, () => ({ overlap: durationText(DAY_S * 1000) }));
   const save = async (/** @type {Values} */ values) => {
     const text = values["overlap"] ?? "";
@@ -108,7 +146,10 @@ export function RotateToken({ token, onClose, onDone }) {
     <${DurationField} form=${form} name="overlap" path="overlap_s" label=${t("access.overlap")} empty=${t("access.overlap.none")} /><//>`;
 }
 
-/** @param {{isFirst: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props `isFirst`: there is no user yet, so this one must be an admin. */
+/**
+ * @param {{isFirst: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props
+ *   `isFirst`: there is no user yet, so this one must be an admin.
+ */
 export function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
   const role = isFirst ? "admin" : "viewer";
   const form = useForm(null, () => ({ name: "", role, namespaces: "", password: "" }));
@@ -117,10 +158,17 @@ export function NewUser({ isFirst, hasNamespaces, onClose, onDone }) {
     await onDone();
     return t("access.user.made", { name: visible(values["name"] ?? "") });
   };
-  return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
-    <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
-    <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
-    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+  return html`<${FormDialog}
+      title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("access.add")}>
+      <${FormField}
+        form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64"
+        autocapitalize="none" spellcheck=${false} />
+      <${RoleFields} form=${form} isFirst=${isFirst} hasNamespaces=${hasNamespaces} />
+      <${FormField}
+        form=${form} name="password" type="password" label=${t("login.password")}
+        hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" />
+    <//>`;
 }
 
 /** @param {{user: UserView, path: string, isMe: boolean, hasNamespaces: boolean, onClose: () => void, onDone: () => Promise<void>}} props */
@@ -143,7 +191,11 @@ export function NewPassword({ user, path, onClose }) {
     await patch(path, { password });
     return t("access.password.done");
   };
-  return html`<${FormDialog} title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
-    <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
-    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+  return html`<${FormDialog}
+      title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
+      <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
+      <${FormField}
+        form=${form} name="password" type="password" label=${t("login.password")}
+        hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" />
+    <//>`;
 }

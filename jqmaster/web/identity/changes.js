@@ -19,7 +19,23 @@ export function Changes({ name, etag }) {
     [name, etag],
   );
   const entries = data?.entries ?? [];
-  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} isPast /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
-    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+  return html`<section class="card after" aria-labelledby="changes">
+      <h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+      <ol class="audit">
+        ${entries.map(
+          (entry) =>
+            html`<li key=${entry.id} class="entry">
+                <p class="row">
+                  <strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time}
+                    at=${entry.at} isPast /> <span class="muted">
+                    ${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span>
+                  </span>
+                </p>
+                <${ChangedValue} entry=${entry} />
+                <${Difference} before=${entry.before} after=${entry.after} />
+              </li>`,
+        )}
+      </ol>
+      <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p>
+    </section>`;
 }

@@ -10,9 +10,9 @@ import { isDefault, isMap, keyWords, wordsOf } from "./value_words.js";
 
 /**
  * Return the differences between two values, member by member if both are maps.
- * @param {any} before
- * @param {any} after
- * @returns {{key: string, before: any, after: any}[]} `undefined` where there was, or is, none.
+ * @param {unknown} before
+ * @param {unknown} after
+ * @returns {{key: string, before: unknown, after: unknown}[]} `undefined` where there was, or is, none.
  */
 export function differences(before, after) {
   if (!isMap(before) && !isMap(after))
@@ -32,25 +32,23 @@ export function differences(before, after) {
  */
 export function ChangedValue({ entry }) {
   const document = entry.after ?? entry.before;
-  const what = document && changedText(entry.action, document);
+  const what = isMap(document) && changedText(entry.action, document);
   return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
 }
 
-/** @param {string} action @param {any} document @returns {string} */
+/** @param {string} action @param {Record<string, unknown>} document @returns {string} */
 function changedText(action, document) {
   if (action === "constraint.value" && "value" in document) {
-    const value =
-      typeof document.value === "string" ? JSON.stringify(document.value) : toJson(document.value);
-    return `${document.key ?? t("audit.value")} = ${value}`;
+    const { value, key } = document;
+    return `${key ?? t("audit.value")} = ${typeof value === "string" ? JSON.stringify(value) : toJson(value)}`;
   }
-  if (action.startsWith("worker.") && document.node_id)
-    return [document.node_id, document.pid && t("master.pid", { pid: String(document.pid) }), document.url]
-      .filter(Boolean)
-      .join(" · ");
+  const { node_id: node, pid, url } = document;
+  if (action.startsWith("worker.") && node)
+    return [node, pid && t("master.pid", { pid: String(pid) }), url].filter(Boolean).join(" · ");
   return "";
 }
 
-/** @param {{before: any, after: any}} props */
+/** @param {{before: unknown, after: unknown}} props */
 export function Difference({ before, after }) {
   // A new document has defaults, which say nothing.
   const isMade = before === null || before === undefined;
@@ -58,12 +56,27 @@ export function Difference({ before, after }) {
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
   );
   if (rows.length === 0) return null;
-  const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {"was" | "is"} */ kind) => {
+  const cell = (
+    /** @type {string} */ key,
+    /** @type {unknown} */ value,
+    /** @type {"was" | "is"} */ kind,
+  ) => {
     if (value === undefined || value === null) return "";
     const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
     // A new document replaces nothing.
     if (isMade) return words;
-    return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
+    return html`<span class=${`diff ${kind}`}>
+        <span aria-hidden="true">${kind === "was" ? "−" : "+"}</span>
+        <span class="sr">${t(`audit.${kind}`)}</span> ${words}
+      </span>`;
   };
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
+  return html`<dl class="facts changes">
+      ${rows.slice(0, 100).map(
+        (row) =>
+          html`<dt title=${visible(row.key)}>
+                <${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} />
+              </dt>
+              <dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`,
+      )}
+    </dl>`;
 }

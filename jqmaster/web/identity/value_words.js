@@ -26,8 +26,8 @@ const TOKEN = /^[0-9a-f]{8}$/;
 const INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 
-export const isMap = (/** @type {any} */ value) =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+export const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** @param {string} text @returns {string} The text with only the end of a UUID, by which people tell UUIDs apart. */
 export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
@@ -35,7 +35,7 @@ export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}
 /** @param {string} who A user, a token or a master, as the audit log names it. @returns {string} */
 export const whoText = (who) => (TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who));
 
-/** @param {any} value @returns {boolean} Whether it says nothing about what was created. */
+/** @param {unknown} value @returns {boolean} Whether it says nothing about what was created. */
 export const isDefault = (value) =>
   value === false || value === "" || value === null || (Array.isArray(value) && value.length === 0);
 
@@ -52,7 +52,7 @@ const withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
 /** @param {number} ms @returns {string} */
 const instantWords = (ms) => instantText(ms, pref("times", "relative"));
 
-/** @param {any} filter Of jobs, as the store has it. @returns {string} */
+/** @param {Record<string, unknown>} filter Of jobs, as the store has it. @returns {string} */
 function filterWords(filter) {
   const words = Object.entries(filter).map(([key, value]) => {
     if (key === "matcher") return ruleText(value) ?? toJson(value);
@@ -64,7 +64,7 @@ function filterWords(filter) {
   return words.join(" · ") || t("audit.filter.all");
 }
 
-/** @param {any} override Limits of one value of a key, or of the values whose jobs meet a condition. @returns {string} */
+/** @param {Record<string, unknown>} override Limits of one value of a key, or of the values whose jobs meet a condition. @returns {string} */
 function overrideWords(override) {
   const { match, value: of } = override;
   const value = match ? (ruleText(match) ?? toJson(match)) : typeof of === "string" ? of : toJson(of);
@@ -88,7 +88,7 @@ function textWords(key, text) {
 
 /**
  * @param {string} key The member of a document that has the value.
- * @param {any} value
+ * @param {unknown} value
  * @returns {string}
  */
 export function wordsOf(key, value) {
@@ -98,14 +98,14 @@ export function wordsOf(key, value) {
   if (DATA.includes(key)) return toJson(value);
   if (typeof value === "number") return figureWords(key, value);
   if (Array.isArray(value)) {
-    if (key === "overrides") return value.map(overrideWords).join("; ") || t("none");
+    if (key === "overrides") return value.filter(isMap).map(overrideWords).join("; ") || t("none");
     return value.map((one) => wordsOf(key, one)).join(value.some(isMap) ? "; " : ", ") || t("none");
   }
   if (!isMap(value)) return toJson(value);
   if (key === "filter") return filterWords(value);
   if (key === "rate" && "limit" in value) return limitTexts({ rate: value }).join(", ");
   if (key === "matcher" || key === "when_matches") return ruleText(value) ?? toJson(value);
-  if (key === "schedule") return scheduleText(value);
+  if (key === "schedule") return scheduleText(/** @type {Parameters<typeof scheduleText>[0]} */ (value));
   const members = Object.entries(value).filter(([, part]) => !isDefault(part));
   return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
 }

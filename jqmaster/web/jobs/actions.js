@@ -9,11 +9,13 @@ import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
 import { Badge, State, Text, Time } from "../ui/formats.js";
 import { FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../../answers").Schemas["JobActionPreview"]} JobActionPreview */
+
 /** @typedef {import("../../answers").Schemas["JobActionView"]} JobAction */
 /** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
 
-/** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
-/** @typedef {{ids: string[]} | {filter: Record<string, any>}} Target */
+/** @typedef {import("../core/states.js").Action} ActionName */
+/** @typedef {{ids: string[]} | {filter: Record<string, unknown>}} Target */
 
 /** @type {ActionName[]} */
 export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
@@ -29,7 +31,7 @@ const POLL_MS = 2000;
  *   jobs than were counted.
  */
 export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
-  const [dry, setDry] = useState(/** @type {any} */ (null));
+  const [dry, setDry] = useState(/** @type {JobActionPreview & {of: string} | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
   const { priority = "", rate, share } = form.values;
@@ -46,13 +48,16 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
     ...(atMost !== null && { at_most: atMost }),
   });
+  // The answer to a dry run is a preview.
   const ask = () =>
-    post("api/jobs/actions", {
-      action,
-      ...target,
-      ...(hasPriority && { priority: Number(priority) }),
-      dry_run: true,
-    });
+    /** @type {Promise<JobActionPreview>} */ (
+      post("api/jobs/actions", {
+        action,
+        ...target,
+        ...(hasPriority && { priority: Number(priority) }),
+        dry_run: true,
+      })
+    );
   useEffect(() => {
     if (hasPriority && !isPriority) return undefined;
     let isOver = false;
@@ -74,10 +79,15 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
     };
   }, [counted]);
   if (!dry) {
-    return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+    return html`<${Dialog} title=${title} onClose=${onClose}>
+        <${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}
+        <footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer>
+      <//>`;
   }
-  return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
-      onConfirm=${async () => {
+  return html`<${ConfirmCount}
+      title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)}
+      kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted}
+      onClose=${onClose} onConfirm=${async () => {
         const again = isRecounted ? await ask() : dry;
         if (again.count !== dry.count) {
           setDry({ ...again, of: counted });
@@ -89,14 +99,53 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
         toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
         onBegun();
       }}>
-    <p>${t(`action.${action}.text`)}</p>
-    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
-    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {JobSummary} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
-    <div class="form-grid">
-      ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
-      ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
-      ${action === "retry" && dry.count > 1 && html`<${FormField} form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")} hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
-    </div><//>`;
+      <p>${t(`action.${action}.text`)}</p>
+      ${
+        "filter" in target &&
+        html`<p class="muted">
+            ${t("action.all_that_match")} ${Object.entries(target.filter).map(
+              ([key, value]) =>
+                html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `,
+            )}
+          </p>`
+      }
+      ${
+        dry.examples?.length > 0 &&
+        html`<ul class="plain examples">
+            ${dry.examples.slice(0, 5).map(
+              (/** @type {JobSummary} */ job) =>
+                html`<li key=${job.id}>
+                      <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
+                        class="muted">
+                        <${Time} at=${job.created_at} />
+                      </span>
+                    </li>`,
+            )}
+            ${dry.count > dry.examples.length && html`<li class="muted">…</li>`}
+          </ul>`
+      }
+      <div class="form-grid">
+        ${
+          hasPriority &&
+          html`<${FormField}
+              form=${form} name="priority" problem=${problem} label=${t("job.priority")}
+              hint=${t("job.priority.hint")} type="number" step="1" />`
+        }
+        ${
+          dry.count > 100 &&
+          html`<${FormField}
+              form=${form} name="rate" path="rate_per_s" label=${t("action.rate")}
+              hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`
+        }
+        ${
+          action === "retry" &&
+          dry.count > 1 &&
+          html`<${FormField}
+              form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")}
+              hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`
+        }
+      </div>
+    <//>`;
 }
 
 /** @type {Set<() => void>} */
@@ -120,9 +169,9 @@ export function useActionEnds(onEnd) {
  * @param {{mayOperate: boolean}} props
  */
 export function ActionsUnderWay({ mayOperate }) {
-  const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
+  const [all, setAll] = useState(/** @type {Record<string, JobAction>} */ ({}));
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
-  const take = (/** @type {any[]} */ actions) =>
+  const take = (/** @type {JobAction[]} */ actions) =>
     setAll((old) => {
       // An answer that was on its way when the event of the end arrived is older than the event.
       const isOlder = (/** @type {JobAction} */ action) =>
@@ -158,20 +207,46 @@ export function ActionsUnderWay({ mayOperate }) {
         (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS),
     )
     .sort((a, b) => b.created_at.localeCompare(a.created_at));
-  return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
-    const isRunning = action.state === "running";
-    const most = action.matched ?? action.ids_count ?? action.looked_at;
-    return html`<div key=${action.id} class="card action">
-      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>${tOr(`action.state.${action.state}`, visible(action.state))}<//>
-      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
-      <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
-      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
-      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
-      ${
-        isRunning && mayOperate
-          ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>`
-          : !isRunning &&
-            html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(new Set([...hidden, action.id]))}>✕</button>`
-      }</div>`;
-  })}</div>`;
+  return html`<div class="under-way" role="status" aria-live="polite">
+      ${shown.map((action) => {
+        const isRunning = action.state === "running";
+        const most = action.matched ?? action.ids_count ?? action.looked_at;
+        return html`<div key=${action.id} class="card action">
+            <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>
+              ${tOr(`action.state.${action.state}`, visible(action.state))}
+            <//>
+            <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+            <span>
+              ${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}
+              ${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}
+              ${
+                action.failed_again !== null &&
+                action.failed_again > 0 &&
+                html` · ${t("action.failed_again", { count: action.failed_again })}`
+              }
+            </span>
+            ${
+              isRunning &&
+              most > 0 &&
+              html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`
+            }
+            ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+            ${
+              isRunning && mayOperate
+                ? html`<${Button}
+                    class="small"
+                    onClick=${() =>
+                      attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>
+                    ${t("action.stop")}
+                  <//>`
+                : !isRunning &&
+                  html`<button
+                      type="button" class="icon-button" aria-label=${t("close")}
+                      onClick=${() => setHidden(new Set([...hidden, action.id]))}>
+                      ✕
+                    </button>`
+            }
+          </div>`;
+      })}
+    </div>`;
 }

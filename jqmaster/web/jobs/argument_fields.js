@@ -2,7 +2,7 @@
 import { parseExact, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 
-/** @typedef {Record<string, any>} Schema */
+/** @typedef {Record<string, any>} Schema Whatever workers report, which nobody has checked. */
 /** @typedef {"text" | "integer" | "number" | "choice" | "date" | "time" | "date-time" | "json"} Control */
 
 /**
@@ -219,7 +219,7 @@ export function valuesOf(schema, text, values) {
 /**
  * Return the text that gives a field the value, and the control that this takes if it is not the usual one.
  * @param {ArgumentField} field
- * @param {any} value
+ * @param {unknown} value
  * @returns {[string, Control | ""]}
  */
 function textOf(field, value) {

@@ -8,6 +8,8 @@ import { Button } from "../ui/controls.js";
 import { FormField, JsonHint } from "../ui/forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["NameContract"]} Contract */
+
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 const CONTRACT_MS = 300;
@@ -18,10 +20,10 @@ const CONTRACT_MS = 300;
 /**
  * Return the contract that live workers, or the last ones, reported for a name.
  * @param {string} name
- * @returns {any} Null if nobody reported any, or it is not known yet.
+ * @returns {Contract | null} Null if nobody reported any, or it is not known yet.
  */
 export function useContract(name) {
-  const [contract, setContract] = useState(null);
+  const [contract, setContract] = useState(/** @type {Contract | null} */ (null));
   useEffect(() => {
     if (!name) {
       setContract(null);
@@ -30,7 +32,7 @@ export function useContract(name) {
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
-        (answer) => setContract(answer.contracts[0] ?? null),
+        (answer) => setContract(answer.contracts?.[0] ?? null),
         (error) => {
           // The name is unknown, or this caller may not read it: the job can be typed all the same.
           if (error instanceof Problem) setContract(null);
@@ -60,13 +62,14 @@ export function useContract(name) {
 
 /**
  * The argument in a form whose values have `argument` and `mode`.
- * @param {import("../ui/forms.js").Form} form
- * @param {any} contract
+ * @param {import("../ui/forms.js").FormInputs} form
+ * @param {Contract | null} contract
  * @returns {ArgumentState}
  */
 export function useArgument(form, contract) {
   const { values } = form;
-  const schema = hasFields(contract?.argument_schema) ? contract.argument_schema : null;
+  const schema =
+    contract?.argument_schema && hasFields(contract.argument_schema) ? contract.argument_schema : null;
   const [isRefused, setRefused] = useState(false);
   // The last text that this hook put into `argument`: while it stands, the fields hold what was typed.
   const given = useRef(values["argument"] ?? "");
@@ -125,36 +128,52 @@ function isSame(one, other) {
 }
 
 /**
- * @param {any} value
- * @returns {any} The same value with the keys of its maps in order.
+ * @param {unknown} value
+ * @returns {unknown} The same value with the keys of its maps in order.
  */
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(
-    Object.keys(value)
-      .sort()
-      .map((key) => [key, sorted(value[key])]),
-  );
+  const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(members.map(([key, member]) => [key, sorted(member)]));
 }
 
-/** @param {{form: import("../ui/forms.js").Form, argument: ArgumentState, problem: Problem | null}} props */
+/** @param {{form: import("../ui/forms.js").FormInputs, argument: ArgumentState, problem: Problem | null}} props */
 export function ArgumentForm({ form, argument, problem }) {
-  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
+  const raw = html`<${FormField}
+      form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")}
+      hint=${html`<${JsonHint} />`} spellcheck=${false} />`;
   if (!argument.hasSchema) return raw;
   const { isByFields } = argument;
   const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");
-  return html`<div class="stack"><div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
-      <${Button} class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>${t("enqueue.argument.fields")}<//>
-      <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>${t("enqueue.argument.raw")}<//></div>
-    ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
-    <fieldset class="plain-fields" hidden=${!isByFields}><legend>${t("job.argument")}</legend>
-      ${whole.length > 0 && html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`}
-      <div class="form-grid">${argument.fields.map((field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`)}</div></fieldset>
-    ${!isByFields && raw}</div>`;
+  return html`<div class="stack">
+      <div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
+        <${Button}
+          class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>
+          ${t("enqueue.argument.fields")}
+        <//>
+        <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>
+          ${t("enqueue.argument.raw")}
+        <//>
+      </div>
+      ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
+      <fieldset class="plain-fields" hidden=${!isByFields}>
+        <legend>${t("job.argument")}</legend>
+        ${
+          whole.length > 0 &&
+          html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`
+        }
+        <div class="form-grid">
+          ${argument.fields.map(
+            (field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`,
+          )}
+        </div>
+      </fieldset>
+      ${!isByFields && raw}
+    </div>`;
 }
 
-/** @param {{form: import("../ui/forms.js").Form, field: ArgumentField, problem: Problem | null}} props */
+/** @param {{form: import("../ui/forms.js").FormInputs, field: ArgumentField, problem: Problem | null}} props */
 function OneField({ form, field, problem }) {
   useZone();
   const name = keyOf(field.name);
@@ -176,7 +195,14 @@ function OneField({ form, field, problem }) {
       : visible(field.fallback.replace(/^"|"$/g, ""));
   switch (field.control) {
     case "choice":
-      return html`<${FormField} ...${common} as="select"><option value="">${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}</option>${field.choices.map((one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`)}<//>`;
+      return html`<${FormField} ...${common} as="select">
+          <option value="">
+            ${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}
+          </option>
+          ${field.choices.map(
+            (one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`,
+          )}
+        <//>`;
     case "json":
       return html`<${FormField} ...${common} as="textarea" class="short" rows="3" placeholder=${usual} />`;
     case "integer":
@@ -185,7 +211,9 @@ function OneField({ form, field, problem }) {
     case "date":
       return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
     case "date-time":
-      return html`<${FormField} ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])} type="datetime-local" step="1" max=${LATEST} />`;
+      return html`<${FormField}
+          ...${common} form=${inPageZone(form)} label=${inZone(label, form.values[name])}
+          type="datetime-local" step="1" max=${LATEST} />`;
     case "time":
       return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
     default:
@@ -201,10 +229,10 @@ function textOfChoice(json) {
 
 /**
  * Adapt the form to a browser control that knows no time zones: it shows the zone of the page.
- * @param {import("../ui/forms.js").Form} form
+ * @param {import("../ui/forms.js").FormInputs} form
  */
 const inPageZone = (form) => adapted(form, inputOf, instantIn);
-/** @param {import("../ui/forms.js").Form} form */
+/** @param {import("../ui/forms.js").FormInputs} form */
 const withSeconds = (form) =>
   adapted(
     form,
@@ -219,10 +247,10 @@ const withSeconds = (form) =>
 const full = (text, length) => (text.length === length ? `${text}:00` : text);
 
 /**
- * @param {import("../ui/forms.js").Form} form
+ * @param {import("../ui/forms.js").FormInputs} form
  * @param {(text: string) => string} shown
  * @param {(text: string) => string} kept
- * @returns {import("../ui/forms.js").Form}
+ * @returns {import("../ui/forms.js").FormInputs}
  */
 function adapted(form, shown, kept) {
   return {

@@ -28,7 +28,13 @@ export function BacklogWhy({ whose, class: more = "" }) {
     return html`<p class=${`backlog-why ${more}`} aria-hidden="true">${" "}</p>`;
   const head = t(data.is_exact ? "backlog.waits" : "backlog.waits.at_least", { count: data.ready });
   const part = data.examined < data.ready ? ` ${t("backlog.part", { count: data.examined })}` : "";
-  return html`<p class=${`backlog-why ${more}`}>${head}${part} ${causes.map((cause, at) => html`<span key=${keyOf(cause)}>${at > 0 && t("backlog.and")}<a href=${addressOf(cause)}>${causeText(cause)}</a></span>`)}</p>`;
+  return html`<p class=${`backlog-why ${more}`}>
+      ${head}
+      ${part} ${causes.map(
+        (cause, at) =>
+          html`<span key=${keyOf(cause)}>${at > 0 && t("backlog.and")}<a href=${addressOf(cause)}>${causeText(cause)}</a></span>`,
+      )}
+    </p>`;
 }
 
 /** @param {WaitCause} cause */

@@ -18,7 +18,7 @@ const TIME_REM = 7.4;
 const DATE_REM = 11.2;
 const SECOND_LINE = ["state", "error", "argument", "progress"];
 
-/** @typedef {import("../ui/tables.js").Column & {by?: (job: any) => number | string, include?: string, isDefault?: boolean}} JobColumn */
+/** @typedef {import("../ui/tables.js").Column<ListedJob> & {by?: (job: ListedJob) => number | string, include?: string, isDefault?: boolean}} JobColumn */
 
 /** @param {{failures: number, max_retry: number}} job */
 export const retriesText = ({ failures, max_retry: most }) =>
@@ -70,7 +70,13 @@ const ALL = [
     label: "job.name",
     by: (job) => job.name,
     render: (job) =>
-      html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>${job.tags.slice(0, 4).map((/** @type {string} */ tag) => html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`)}`,
+      html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>
+        ${job.tags
+          .slice(0, 4)
+          .map(
+            (/** @type {string} */ tag) =>
+              html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`,
+          )}`,
   },
   {
     key: "error",
@@ -199,7 +205,7 @@ const ALL = [
 ];
 const KEYS = ALL.map((column) => column.key);
 
-/** @param {{text: string | null, isCode?: boolean}} props One line of text from outside, whole in its title. */
+/** @param {{text: string | null | undefined, isCode?: boolean}} props One line of text from outside, whole in its title. */
 function Line({ text, isCode = false }) {
   if (!text) return html`<${Num} value=${null} />`;
   const shown = visible(text);
@@ -241,7 +247,7 @@ export function useJobColumns(state, asked) {
  * Leave out the error column while no listed job has an error. It appears with the first one, and stays for as long as
  * the same is listed.
  * @param {JobColumn[]} columns
- * @param {any[]} rows
+ * @param {ListedJob[]} rows
  * @param {string} of What is listed.
  */
 export function useErrorColumn(columns, rows, of) {
@@ -285,7 +291,27 @@ export function ColumnsDialog({ columns, onClose }) {
     const next = KEYS.filter((one) => (one === key ? !chosen.includes(key) : chosen.includes(one)));
     if (next.length) setPref("columns", next);
   };
-  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${ALL.map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${t(/** @type {string} */ (column.label))}</label></li>`)}</ul>
-    <label class="check"><input type="checkbox" checked=${density === "compact"} onChange=${() => setDensity(density === "compact" ? null : "compact")} /> ${t("columns.compact")}</label>
-    <footer><${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("columns")} onClose=${onClose}>
+      <ul class="plain">
+        ${ALL.map(
+          (column) =>
+            html`<li key=${column.key}>
+                <label class="check">
+                  <input
+                    type="checkbox" checked=${chosen.includes(column.key)}
+                    onChange=${() => toggle(column.key)} /> ${t(/** @type {string} */ (column.label))}
+                </label>
+              </li>`,
+        )}
+      </ul>
+      <label class="check">
+        <input
+          type="checkbox" checked=${density === "compact"}
+          onChange=${() => setDensity(density === "compact" ? null : "compact")} /> ${t("columns.compact")}
+      </label>
+      <footer>
+        <${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//>
+        <${Button} kind="primary" onClick=${onClose}>${t("close")}<//>
+      </footer>
+    <//>`;
 }

@@ -1,9 +1,11 @@
 /** The jobs that a filter selects as a file: CSV for spreadsheets, JSON for programs. */
 import { get, toJson } from "../core/api.js";
 
+/** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
+
 export const MOST = 10_000;
 const PAGE = 500;
-const FIELDS = [
+const FIELDS = /** @type {const} */ ([
   "id",
   "name",
   "state",
@@ -20,7 +22,7 @@ const FIELDS = [
   "worker_id",
   "worker_name",
   "tags",
-];
+]);
 
 /**
  * Return a cell that no spreadsheet mistakes for a formula.
@@ -33,7 +35,7 @@ export function csvCell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** @param {any[]} jobs */
+/** @param {ListedJob[]} jobs */
 export const csvOf = (jobs) =>
   [FIELDS, ...jobs.map((job) => FIELDS.map((field) => job[field]))]
     .map((row) => row.map(csvCell).join(","))
@@ -42,13 +44,13 @@ export const csvOf = (jobs) =>
 /**
  * Fetches up to MOST jobs and hands them to the browser as a file.
  * @param {"csv" | "json"} kind
- * @param {Record<string, any>} filter
+ * @param {Record<string, string>} filter
  * @param {string} order
  * @param {(count: number) => void} onProgress
  * @returns {Promise<{count: number, isCut: boolean}>}
  */
 export async function exportJobs(kind, filter, order, onProgress) {
-  /** @type {any[]} */
+  /** @type {ListedJob[]} */
   let jobs = [];
   /** @type {string | undefined} */
   let cursor;

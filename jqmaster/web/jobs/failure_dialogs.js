@@ -28,7 +28,8 @@ const CUT_AT = 200;
 /** @typedef {{group: FailureGroup, who: string, onClose: () => void, onDone: () => unknown}} Props `who`: the reader. */
 
 /** @param {FailureGroup} group @param {"ignore" | "assign" | "resolve" | "merge"} call */
-export const pathOf = (group, call) => `api/failures/${encodeURIComponent(group.id)}/${call}`;
+export const pathOf = (group, call) =>
+  /** @type {const} */ (`api/failures/${encodeURIComponent(group.id)}/${call}`);
 
 /** @param {Props & {question: Question}} props */
 export function FailureDialog({ question, ...props }) {
@@ -38,7 +39,13 @@ export function FailureDialog({ question, ...props }) {
 
 /** @param {{group: FailureGroup}} props */
 const What = ({ group }) =>
-  html`<p><strong><${Text} value=${group.name} max=${100} /></strong>${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}</p>`;
+  html`<p>
+      <strong><${Text} value=${group.name} max=${100} /></strong>
+      ${
+        !group.message_hidden &&
+        html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`
+      }
+    </p>`;
 
 /** @param {Props} props */
 function Ignore({ group, onClose, onDone }) {
@@ -52,10 +59,15 @@ function Ignore({ group, onClose, onDone }) {
     const undo = () => attempt(() => del(pathOf(group, "ignore")), t("failures.unignored")).then(onDone);
     return { text: t("failures.ignoring"), undo };
   };
-  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
-    <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-    <${DurationField} form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")} empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
-    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.ignore")}>
+      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+      <${DurationField}
+        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
+        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
+    <//>`;
 }
 
 /** @param {Props} props */
@@ -80,9 +92,14 @@ function Resolve({ group, onClose, onDone }) {
     const undo = () => attempt(() => del(pathOf(group, "resolve")), t("failures.reopened")).then(onDone);
     return { text: t("failures.resolving"), undo };
   };
-  return html`<${FormDialog} title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.resolve")}>
-    <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
-    <${FormField} form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")} maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} /><//>`;
+  return html`<${FormDialog}
+      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.resolve")}>
+      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+      <${FormField}
+        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
+        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
+    <//>`;
 }
 
 /** @param {Props} props */
@@ -106,10 +123,22 @@ function Merge({ group, onClose, onDone }) {
     return { text: t("failures.merge.done"), undo };
   };
   if (others?.length === 0)
-    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}><${What} group=${group} /><p>${t("failures.merge.none")}</p><footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
-  return html`<${FormDialog} title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.merge")}>
-    <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
-    <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}><option value="">${t("failures.merge.choose")}</option>${(others ?? []).map((one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`)}<//><//>`;
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
+        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
+        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+      <//>`;
+  return html`<${FormDialog}
+      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.merge")}>
+      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
+        <option value="">${t("failures.merge.choose")}</option>
+        ${(others ?? []).map(
+          (one) =>
+            html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`,
+        )}
+      <//>
+    <//>`;
 }
 
 /** @param {Props} props */
@@ -119,9 +148,7 @@ function Affected({ group, onClose }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   useEffect(() => {
     const aborter = new AbortController();
-    const url = /** @type {"api/failures/{group_id}/values"} */ (
-      `api/failures/${encodeURIComponent(group.id)}/values`
-    );
+    const url = /** @type {const} */ (`api/failures/${encodeURIComponent(group.id)}/values`);
     get(url, { path }, aborter.signal).then(
       (answer) => {
         setFound(answer);
@@ -136,12 +163,22 @@ function Affected({ group, onClose }) {
     );
     return () => aborter.abort();
   }, [group.id, path]);
-  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}><${What} group=${group} />
-    <${FilterInput} type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path} list="failure-paths" onChange=${(/** @type {string} */ text) => text && setPath(text)} />
-    <datalist id="failure-paths">${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}</datalist>
-    <${ErrorBox} problem=${problem} />
-    ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
-    <footer><${Button} onClick=${onClose}>${t("close")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
+      <${What} group=${group} />
+      <${FilterInput}
+        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
+        list="failure-paths" onChange=${(/** @type {string} */ text) => text && setPath(text)} />
+      <datalist id="failure-paths">
+        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
+      </datalist>
+      <${ErrorBox} problem=${problem} />
+      ${
+        found
+          ? html`<${Values} found=${found} path=${path} group=${group} />`
+          : html`<${Loading} isLoading=${!problem} />`
+      }
+      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
 }
 
 /** @param {{found: AffectedValues, path: string, group: FailureGroup}} props */
@@ -156,9 +193,34 @@ function Values({ found, path, group }) {
   ].filter(Boolean);
   if (found.values.length === 0)
     return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
-  return html`<p><strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">${notes.join(" · ")}</span></p>
-    <table class="affected"><thead><tr><th scope="col">${t("failures.values.value")}</th><th scope="col" class="num">${t("failures.values.jobs")}</th><th scope="col" class="num">${t("failures.values.share")}</th></tr></thead>
-    <tbody>${found.values.map((one) => html`<tr key=${one.value}><th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th><td class="num"><i class="affected-bar" style=${{ width: `${(60 * one.count) / most}%` }} aria-hidden="true"></i><${Num} value=${one.count} /></td><td class="num">${share(one.count)}</td></tr>`)}</tbody></table>`;
+  return html`<p>
+      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
+        ${notes.join(" · ")}
+      </span>
+    </p>
+    <table class="affected">
+      <thead>
+        <tr>
+          <th scope="col">${t("failures.values.value")}</th>
+          <th scope="col" class="num">${t("failures.values.jobs")}</th>
+          <th scope="col" class="num">${t("failures.values.share")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${found.values.map(
+          (one) =>
+            html`<tr key=${one.value}>
+                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
+                <td class="num">
+                  <i
+                    class="affected-bar" style=${{ width: `${(60 * one.count) / most}%` }} aria-hidden="true"></i>
+                  <${Num} value=${one.count} />
+                </td>
+                <td class="num">${share(one.count)}</td>
+              </tr>`,
+        )}
+      </tbody>
+    </table>`;
 }
 
 /** @param {{value: string, path: string, group: FailureGroup}} props The jobs of the group that have the value, where a filter can name it. */

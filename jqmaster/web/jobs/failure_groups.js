@@ -25,11 +25,12 @@ export const isIgnored = (group) => Boolean(group.ignored) && group.ignored?.end
 
 /**
  * Add `is_ignored` to the names in an answer of `api/names`: whether all their failures of the last hour are ignored or resolved.
- * @param {any} answer
+ * @param {import("../../answers").Schemas["NameList"]} answer
  * @param {AbortSignal} signal
  */
 export async function withIgnored(answer, signal) {
-  if (!answer.names.some((/** @type {NameStats} */ name) => name.failed > 0)) return answer;
+  if (!answer.names.some((name) => name.failed > 0))
+    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
   const isRecent = (/** @type {FailureGroup} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
   const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
   const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
@@ -46,7 +47,9 @@ export async function withIgnored(answer, signal) {
 const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
 
 /**
- * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, onAct: (action: "retry" | "delete", group: FailureGroup) => void, onAsk: (question: import("./failure_dialogs.js").Question, group: FailureGroup) => void, onChange: () => unknown}} props
+ * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, onAct: (action: "retry" |
+ *   "delete", group: FailureGroup) => void, onAsk: (question: import("./failure_dialogs.js").Question, group:
+ *   FailureGroup) => void, onChange: () => unknown}} props
  *   `count`: replaces the count of the whole group.
  */
 export function FailureCard({ group, session, count = group.count, onAct, onAsk, onChange }) {
@@ -55,36 +58,111 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
   const undo = (/** @type {"ignore" | "resolve"} */ call, /** @type {string} */ done) =>
     attempt(() => del(pathOf(group, call)), done).then(onChange);
   const message = group.message || t("failures.silent");
-  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}><div class="group-count"><p><b><${Num} value=${count} /></b> <span class="muted">${t("failures.failed", { count })}</span></p><${Trend} group=${group} /></div>
-    <div class="group-body"><p class="group-head"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}<${Decisions} group=${group} />${group.example_job_id && html`<span class="group-example muted">${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></span>`}</p>
-      ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
-      <p class="group-more muted">${group.raised_at && html`<code title=${visible(group.raised_at.code)}><${Text} value=${group.raised_at.file} max=${60} /></code> <${Text} value=${group.raised_at.function} max=${60} /> · `}${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /><${Versions} group=${group} /></p>
-      <${Ignored} group=${group} /><${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} /></div>
-    <p class="group-acts"><a class="button small as-link" href=${href("jobs", isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>${
-      mayOperate &&
-      html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>${t("failures.values")}<//>
-        <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
-        ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
-        <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>${t("failures.assign")}<//>
-        <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>${t("failures.merge.open")}<//>
-        ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
-        <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`
-    }</p></li>`;
+  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
+      <div class="group-count">
+        <p><b><${Num} value=${count} /></b> <span class="muted">${t("failures.failed", { count })}</span></p>
+        <${Trend} group=${group} />
+      </div>
+      <div class="group-body">
+        <p class="group-head">
+          <a href=${href("names", { name: group.name })}>
+            <strong><${Text} value=${group.name} max=${100} /></strong>
+          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
+          ${(group.marks ?? []).map(
+            (mark) =>
+              html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
+                  <${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
+                </span>`,
+          )}
+          <${Decisions} group=${group} />
+          ${
+            group.example_job_id &&
+            html`<span class="group-example muted">
+                ${t("failures.example")} <${Id}
+                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
+              </span>`
+          }
+        </p>
+        ${
+          group.message_hidden
+            ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`
+            : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`
+        }
+        <p class="group-more muted">
+          ${
+            group.raised_at &&
+            html`<code title=${visible(group.raised_at.code)}>
+                <${Text} value=${group.raised_at.file} max=${60} />
+              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `
+          }
+          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
+            at=${group.first_seen_at} />
+          <${Versions} group=${group} />
+        </p>
+        <${Ignored} group=${group} />
+        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
+      </div>
+      <p class="group-acts">
+        <a
+          class="button small as-link" href=${href(
+            "jobs",
+            isCovered
+              ? { state: "failed", name: group.name, cause: group.cause }
+              : { state: "failed", failure_group: group.id },
+          )}>
+          ${t("failures.jobs")}
+        </a>
+        ${
+          mayOperate &&
+          html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
+              ${t("failures.values")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+              ${t("action.retry")}
+            <//>
+            ${
+              isResolved(group)
+                ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>`
+                : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`
+            }
+            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
+              ${t("failures.assign")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
+              ${t("failures.merge.open")}
+            <//>
+            ${
+              isIgnored(group)
+                ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>`
+                : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`
+            }
+            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+              ${t("action.delete")}
+            <//>`
+        }
+      </p>
+    </li>`;
 }
 
 /** @param {{group: FailureGroup}} props Who looks after it, and in which version it is resolved. */
 function Decisions({ group }) {
   const { assigned, resolved } = group;
-  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}><${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//></span>`}${
-    resolved &&
-    html` <span title=${`${t("audit.by")} ${visible(resolved.by)}`}><${Badge} kind=${resolved.reopened_by === null ? "ok" : "warn"}>${
-      resolved.reopened_by === null
-        ? resolved.version
-          ? t("failures.resolved.in", { version: visible(resolved.version) })
-          : t("failures.resolved.next")
-        : t("failures.reopened.by", { version: visible(resolved.reopened_by) })
-    }<//></span>`
-  }`;
+  return html`${
+    assigned &&
+    html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
+        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
+      </span>`
+  }
+    ${
+      resolved &&
+      html` <span title=${`${t("audit.by")} ${visible(resolved.by)}`}><${Badge} kind=${resolved.reopened_by === null ? "ok" : "warn"}>${
+        resolved.reopened_by === null
+          ? resolved.version
+            ? t("failures.resolved.in", { version: visible(resolved.version) })
+            : t("failures.resolved.next")
+          : t("failures.reopened.by", { version: visible(resolved.reopened_by) })
+      }<//></span>`
+    }`;
 }
 
 /** @param {{group: FailureGroup}} props */
@@ -100,7 +178,11 @@ function Trend({ group }) {
 function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
-  return html`<span> · ${t("failures.versions")} ${versions.map((seen, at) => html`${at > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</span>`;
+  return html`<span> · ${t("failures.versions")} ${versions.map(
+    (seen, at) =>
+      html`${at > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`,
+  )}
+    </span>`;
 }
 
 /** @param {{group: FailureGroup, mayOperate: boolean, onChange: () => unknown}} props The groups that count in it. */
@@ -111,7 +193,18 @@ function Merged({ group, mayOperate, onChange }) {
     attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
       onChange,
     );
-  return html`<ul class="plain" aria-label=${t("failures.merged")}>${merged.map((one) => html`<li key=${one.id} class="muted">${t("failures.merged")} <${Num} value=${one.count} /> × <${Text} value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split(one.id)}>${t("failures.split_off")}</button>`}</li>`)}</ul>`;
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>
+      ${merged.map(
+        (one) =>
+          html`<li key=${one.id} class="muted">
+              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
+                value=${one.message || one.id} max=${160} /> ${
+                  mayOperate &&
+                  html`<button type="button" class="link" onClick=${() => split(one.id)}>${t("failures.split_off")}</button>`
+                }
+            </li>`,
+      )}
+    </ul>`;
 }
 
 /** @param {{group: FailureGroup}} props Who ignores it, until when and why; or why that is over. */
@@ -120,5 +213,14 @@ function Ignored({ group }) {
   if (!ignored) return null;
   if (ignored.ended_by !== null)
     return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
-  return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
+  return html`<p>
+      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
+        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${
+          ignored.until
+            ? html`${t("failures.until")} <${Time} at=${ignored.until} />`
+            : t("failures.until.changes")
+        }
+        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
+      </span>
+    </p>`;
 }

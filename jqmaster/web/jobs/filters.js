@@ -10,6 +10,8 @@ import { Text, nowMs } from "../ui/formats.js";
 import { Field } from "../ui/forms.js";
 import { inputOf, useZone } from "../ui/instants.js";
 
+/** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
+
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
@@ -83,7 +85,7 @@ export function filterOf(query, deployedMs) {
 /**
  * The same for an action on many jobs, whose body has numbers and documents.
  * @param {Record<string, string>} filter
- * @returns {Record<string, any>}
+ * @returns {Record<string, unknown>}
  */
 export const actionFilterOf = (filter) =>
   Object.fromEntries(
@@ -112,7 +114,7 @@ export function useDeployedMs(isWanted) {
   return deployedMs;
 }
 
-/** @param {any[]} workers @returns {number | null} */
+/** @param {Worker[]} workers @returns {number | null} */
 export function deployOf(workers) {
   /** @type {Map<string, number>} */
   const first = new Map();
@@ -130,7 +132,10 @@ const SHOWN = ["q", "name", "tag", "within", "cause"];
 const hasField = (key, isMore) =>
   SHOWN.includes(key) || (isMore && key !== "failure_group" && key !== "batch");
 
-/** @param {{query: Record<string, string>, batch: import("../batches/parts.js").Batch | null, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props `batch`: the one whose members are listed. */
+/**
+ * @param {{query: Record<string, string>, batch: import("../batches/parts.js").Batch | null, change: (changes:
+ *   Record<string, string | undefined>, replace?: boolean) => void}} props `batch`: the one whose members are listed.
+ */
 export function Filters({ query, batch, change }) {
   useZone();
   const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
@@ -146,9 +151,11 @@ export function Filters({ query, batch, change }) {
   const [isMore, setMore] = useState(isMoreWanted);
   const names = useNames(query["name"] ?? "");
   const ended = isIn(query["state"] ?? "", "finished");
-  /** @param {string} key @param {Record<string, any>} [more] */
+  /** @param {string} key @param {Record<string, unknown>} [more] */
   const typed = (key, more = {}) =>
-    html`<${FilterInput} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(/** @type {string} */ text) => change({ [key]: text }, true)} ...${more} />`;
+    html`<${FilterInput}
+        key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+        onChange=${(/** @type {string} */ text) => change({ [key]: text }, true)} ...${more} />`;
   const matcher = matcherOf(query);
   const chipText = (/** @type {string} */ key) =>
     key === "batch" && batch
@@ -156,30 +163,106 @@ export function Filters({ query, batch, change }) {
       : TIME_FILTERS.includes(key)
         ? inputOf(query[key]).replace("T", " ") || query[key]
         : query[key];
-  return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-    ${typed("q")}
-    ${typed("name", { list: "names" })}
-    ${typed("tag")}
-    <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["within"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => change({ within: e.target.value })}><option value="">${t("filter.any")}</option>${[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`)}</select>`}<//>
-    <${Field} label=${t("filter.cause")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
-    <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-    <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
-    ${
-      isMore &&
-      html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-      <${Field} label=${t("filter.op")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["op"] || "eq"} onChange=${(/** @type {FieldEvent} */ e) => change({ op: e.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
-      ${typed("value", { placeholder: "globex", maxlength: 1024 })}
-      ${typed("worker")}
-      ${typed("batch", { maxlength: 36, placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", pattern: ID.source, onChange: (/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true) })}
-      ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
-      ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(/** @type {string} */ at) => change({ [key]: at }, true)} />`)}`
-    }
-    ${
-      active.length > 0 &&
-      html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
-      <button type="button" class="link" onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`
-    }
-  </form>`;
+  return html`<form
+      class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      ${typed("q")}
+      ${typed("name", { list: "names" })}
+      ${typed("tag")}
+      <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${query["within"] ?? ""}
+              onChange=${(/** @type {FieldEvent} */ e) => change({ within: e.target.value })}>
+              <option value="">${t("filter.any")}</option>
+              ${[...Object.keys(WINDOWS_MS), DEPLOY].map(
+                (one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`,
+              )}
+            </select>`}
+      <//>
+      <${Field} label=${t("filter.cause")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${query["cause"] ?? ""}
+              onChange=${(/** @type {FieldEvent} */ e) => change({ cause: e.target.value })}>
+              <option value="">${t("filter.any")}</option>
+              ${CAUSES.map(
+                (cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`,
+              )}
+            </select>`}
+      <//>
+      <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
+        ${t(isMore ? "filters.less" : "filters.more")}
+      <//>
+      ${
+        isMore &&
+        html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
+          <${Field} label=${t("filter.op")}>
+            ${(/** @type {Record<string, unknown>} */ a) =>
+              html`<select
+                  ...${a} value=${query["op"] || "eq"}
+                  onChange=${(/** @type {FieldEvent} */ e) => change({ op: e.target.value }, true)}>
+                  ${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}
+                </select>`}
+          <//>
+          ${typed("value", { placeholder: "globex", maxlength: 1024 })}
+          ${typed("worker")}
+          ${typed("batch", {
+            maxlength: 36,
+            placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e",
+            pattern: ID.source,
+            onChange: (/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true),
+          })}
+          ${NUMBER_FILTERS.map((key) =>
+            typed(key, {
+              type: "number",
+              min: key === "min_attempt" ? "1" : "0",
+              step: key === "min_attempt" ? "1" : "any",
+            }),
+          )}
+          ${TIME_FILTERS.map(
+            (key) =>
+              html`<${FilterInstant}
+                  key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""}
+                  onChange=${(/** @type {string} */ at) => change({ [key]: at }, true)} />`,
+          )}`
+      }
+      ${
+        active.length > 0 &&
+        html`<div class="chips">
+            ${active.map(
+              (key) =>
+                html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>
+                    ${
+                      key === "field"
+                        ? html`<${Text}
+                            value=${
+                              matcher
+                                ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}`
+                                : query["field"]
+                            }
+                            max=${80} />`
+                        : key === "within"
+                          ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}`
+                          : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`
+                    }
+                    <button
+                      type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })}
+                      onClick=${() =>
+                        change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>
+                      ✕
+                    </button>
+                  </span>`,
+            )}
+            <button
+              type="button" class="link"
+              onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>
+              ${t("filter.clear")}
+            </button>
+          </div>`
+      }
+    </form>`;
 }
 
 /** @param {string} typed @returns {string[]} */

@@ -24,12 +24,11 @@ const VIEWS = /** @type {const} */ (["graph", "waterfall"]);
 
 /**
  * Load the flow at `path`, and the library that lays it out; null if no job waits for another.
- * @param {string} path
+ * @param {`api/jobs/${string}/flow` | `api/batches/${string}/flow`} path
  * @param {AbortSignal} signal
  * @returns {Promise<FlowView | null>}
  */
 export async function loadFlow(path, signal) {
-  /** @type {FlowView} */
   const flow = await get(path, { limit: MOST_JOBS }, signal);
   if (!flow.jobs.some((job) => job.after.length > 0)) return null;
   await loadLayout();
@@ -71,7 +70,13 @@ export function Flow({ flow, current = "", session, onChange }) {
   useKeys({ n: () => step(1, true), N: () => step(-1, true) });
   const failure = newest.get(failures[at] ?? "");
   const counted = `${t("flow.jobs", { count: shown.current.jobs.length })}${flow.is_complete ? "" : ` · ${t("flow.incomplete")}`}`;
-  const tools = html`<p class="muted small">${counted}</p><span class="row" role="group" aria-label=${t("flow.view")}>${VIEWS.map((one) => html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`)}</span>`;
+  const tools = html`<p class="muted small">${counted}</p>
+    <span class="row" role="group" aria-label=${t("flow.view")}>
+      ${VIEWS.map(
+        (one) =>
+          html`<${Button} key=${one} class="small" aria-pressed=${String(view === one)} onClick=${() => setView(one)}>${t(`flow.view.${one}`)}<//>`,
+      )}
+    </span>`;
   const drawn = { flow: shown.current, newest, current, failure: failure?.id ?? "", tools };
   return html`<div class=${`flow ${failures.length ? "has-failure" : ""}`} ref=${box} ...${hold.bind}>
     ${failure && html`<${Failure} job=${failure} place=${at} count=${failures.length} session=${session} onStep=${step} onChange=${onChange} />`}
@@ -83,7 +88,8 @@ export function Flow({ flow, current = "", session, onChange }) {
 }
 
 /**
- * @param {{job: FlowJob, place: number, count: number, session: import("../core/api.js").Session, onStep: (way: 1 | -1) => void, onChange: () => unknown}} props
+ * @param {{job: FlowJob, place: number, count: number, session: import("../core/api.js").Session, onStep: (way: 1 |
+ *   -1) => void, onChange: () => unknown}} props
  *   One job at which the flow broke, and what to do about it. `place`: from 0.
  */
 function Failure({ job, place, count, session, onStep, onChange }) {
@@ -94,9 +100,26 @@ function Failure({ job, place, count, session, onStep, onChange }) {
     ).then(onChange);
   const reason = job.error ?? (job.cause ? t(`cause.${job.cause}`) : "");
   return html`<section class="flow-failure" aria-label=${t("flow.failures")}>
-    <p><b>${t("flow.failure", { place: place + 1, count })}</b> <a href=${href("job", { id: job.id })}>${titleOf(job)}</a>${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}</p>
-    <div class="row">
-      ${count > 1 && html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`}
-      <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>${t(count > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd><//>
-      ${may(session, "operate") && job.state !== null && admits(job.state, "retry") && html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`}</div></section>`;
+      <p>
+        <b>${t("flow.failure", { place: place + 1, count })}</b> <a href=${href("job", { id: job.id })}>
+          ${titleOf(job)}
+        </a>
+        ${reason && html` <span class="flow-reason"><${Text} value=${reason} max=${300} /></span>`}
+      </p>
+      <div class="row">
+        ${
+          count > 1 &&
+          html`<${Button} class="small" onClick=${() => onStep(-1)}>${t("flow.failure.before")}<//>`
+        }
+        <${Button} class="small" title=${t("flow.failure.key")} onClick=${() => onStep(1)}>
+          ${t(count > 1 ? "flow.failure.next" : "flow.failure.show")} <kbd>n</kbd>
+        <//>
+        ${
+          may(session, "operate") &&
+          job.state !== null &&
+          admits(job.state, "retry") &&
+          html`<${Button} class="small" kind="primary" onClick=${retry}>${t("flow.retry")}<//>`
+        }
+      </div>
+    </section>`;
 }

@@ -83,25 +83,62 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const node = (/** @type {Place} */ place) => {
     const isCurrent = place.key === current;
     const isEntry = place.key === entry;
-    const marks = `${place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : ""} ${place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : ""} ${place.key === failure ? "is-failure" : ""}`;
+    const marks = [
+      place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
+      place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      place.key === failure ? "is-failure" : "",
+    ].join(" ");
     return keptNode(
       place.key,
       [place, newest, isCurrent, isEntry, marks],
       () =>
-        html`<${Node} key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent} isEntry=${isEntry} onOpen=${() => setEach(true)} />`,
+        html`<${Node}
+            key=${place.key} place=${place} newest=${newest} marks=${marks} isCurrent=${isCurrent}
+            isEntry=${isEntry} onOpen=${() => setEach(true)} />`,
     );
   };
-  return html`<div class="row flow-tools">${tools}
-      ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
-      <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
+  return html`<div class="row flow-tools">
+      ${tools}
+      ${
+        hasAlike &&
+        html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`
+      }
+      <span class="row" role="group" aria-label=${t("flow.zoom")}>
+        <${Button}
+          class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)}
+          onClick=${() => step(-1)}>
+          −
+        <//>
+        <${Button}
+          class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>
+          +
+        <//>
+        <${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//>
+      </span>
+    </div>
     <p class="sr" id="flow-keys">${t("flow.keys")}</p>
-    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>
-      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
-        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map(line)}
-          ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
-        ${nodes.map(node)}
-      </div></div></div>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}</p>`;
+    <div
+      class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(/** @type {FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>
+      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}>
+        <div
+          class="flow-canvas"
+          style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
+          <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">
+            ${picture.lines.map(line)}
+            ${picture.places
+              .filter((place) => place.kind === "junction")
+              .map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}
+          </svg>
+          ${nodes.map(node)}
+        </div>
+      </div>
+    </div>
+    <p class="muted small flow-legend">
+      <span class="legend-critical"></span> ${t("flow.critical")}
+      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+    </p>`;
 }
 
 /**
@@ -174,8 +211,18 @@ function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
     const told = counts
       .map(([state, count]) => `${number(count)} ${tOr(`state.${state}`, state)}`)
       .join(", ");
-    return html`<button type="button" class=${`flow-node is-group ${marks}`} data-key=${place.key} style=${at} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told}, ${links}`} title=${`${name} × ${number(jobs.length)}\n${told}`} onClick=${onOpen}>
-      <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state, count]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ flexGrow: String(count) }}></i>`)}</span></button>`;
+    return html`<button
+        type="button" class=${`flow-node is-group ${marks}`} data-key=${place.key} style=${at} tabindex=${tab}
+        aria-label=${`${name} × ${number(jobs.length)}, ${told}, ${links}`}
+        title=${`${name} × ${number(jobs.length)}\n${told}`} onClick=${onOpen}>
+        <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span>
+        <span class="strip">
+          ${counts.map(
+            ([state, count]) =>
+              html`<i key=${state} class=${`seg seg-${state}`} style=${{ flexGrow: String(count) }}></i>`,
+          )}
+        </span>
+      </button>`;
   }
   const state = job.state ?? "";
   const lasted =
@@ -191,7 +238,18 @@ function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
   const error = job.error ? visible(job.error) : "";
   const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-title"><span class="flow-name">${name}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>${place.isFailure && html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`}`;
+  const inside = html`<span class="flow-title">
+      <span class="flow-name">${name}</span>
+      ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
+    </span>
+    <span class="flow-more">
+      <span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span>
+      <span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span>
+    </span>
+    ${
+      place.isFailure &&
+      html`<span class="flow-error">${error || (job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : "")}</span>`
+    }`;
   const common = {
     class: `flow-node ${isCurrent ? "is-current" : ""} ${marks} ${state ? `of-${state}` : "is-gone"}`,
     "data-key": place.key,

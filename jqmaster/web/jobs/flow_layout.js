@@ -4,8 +4,10 @@
 
 /**
  * A place in the picture: one job, jobs that are alike, or a junction where many lines meet.
- * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], isFailure: boolean, x: number, y: number, before: string[], behind: string[]}} Place
- *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: its upper left corner. `before`, `behind`: keys of the places that lines come from and lead to, skipping
+ * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], isFailure: boolean, x: number, y:
+ *   number, before: string[], behind: string[]}} Place
+ *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: its upper left corner.
+ *   `before`, `behind`: keys of the places that lines come from and lead to, skipping
  *   junctions.
  */
 /** @typedef {{key: string, from: string, to: string, path: string}} Line */
@@ -21,7 +23,7 @@ export const GROUPED_FROM = 5;
 /** Above this many lines, the faster method arranges them. */
 const FEW_LINES = 120;
 
-/** @type {any} */
+/** @type {typeof import("./flow_library.js") | null} */
 let library = null;
 
 /** Load the library that lays out graphs. Most visitors see no flow, and never load it. */
@@ -128,9 +130,14 @@ export function pictureOf(jobs, { current, isEach, failures }) {
   const real = placesOf(jobs, current, isEach, failures);
   const { pairs, junctions } = connected(real);
   const places = [...real, ...junctions];
+  if (library === null) throw new Error("The library that lays out graphs is not loaded.");
+  /** @type {import("../vendor/d3-dag.js").MutGraph<Place, undefined>} */
   const graph = library.graph();
   const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
-  for (const [from, to] of pairs) graph.link(nodes.get(from), nodes.get(to));
+  for (const [from, to] of pairs) {
+    const [start, end] = [nodes.get(from), nodes.get(to)];
+    if (start && end) graph.link(start, end);
+  }
   // The library works from top to bottom: its horizontal axis is vertical here.
   const isSmall = pairs.length <= FEW_LINES;
   const arrange = library

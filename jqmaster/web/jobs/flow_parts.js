@@ -37,7 +37,8 @@ export function useKeptNodes() {
   const kept = useRef(/** @type {Map<string, {facts: unknown[], node: unknown}>} */ (new Map()));
   return (key, facts, make) => {
     const old = kept.current.get(key);
-    if (old && old.facts.every((fact, place) => fact === facts[place])) return /** @type {any} */ (old.node);
+    if (old && old.facts.every((fact, place) => fact === facts[place]))
+      return /** @type {ReturnType<typeof make>} */ (old.node);
     const node = make();
     kept.current.set(key, { facts, node });
     return node;

@@ -105,15 +105,51 @@ export function FlowWaterfall({ flow, newest, current, failure, tools }) {
         title: told,
         "aria-label": told,
       };
-      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span><span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
-      const marks = `${broken.has(job.id) ? "is-broken" : ""} ${isCritical ? "is-critical" : ""} ${job.id === current ? "is-current" : ""} ${job.id === failure ? "is-failure" : ""}`;
+      const name = html`<span class=${`state state-${job.state ?? ""}`}><i aria-hidden="true"></i></span>
+        <span class="flow-name">${job.name === null ? t("flow.gone") : visible(job.name)}</span>
+        ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}`;
+      const marks = [
+        broken.has(job.id) ? "is-broken" : "",
+        isCritical ? "is-critical" : "",
+        job.id === current ? "is-current" : "",
+        job.id === failure ? "is-failure" : "",
+      ].join(" ");
       return html`<li key=${job.id} class=${marks}>
-        ${job.state === null ? html`<span role="img" ...${common}>${name}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : undefined} ...${common}>${name}</a>`}
-        <span class="waterfall-track" aria-hidden="true">${waited !== null && waited > 0 && from !== null && html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`}${start !== null && ran !== null && html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`}</span>
-        <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}</li>`;
+          ${
+            job.state === null
+              ? html`<span role="img" ...${common}>${name}</span>`
+              : html`<a href=${href("job", { id: job.id })} aria-current=${job.id === current ? "true" : undefined} ...${common}>${name}</a>`
+          }
+          <span class="waterfall-track" aria-hidden="true">
+            ${
+              waited !== null &&
+              waited > 0 &&
+              from !== null &&
+              html`<i class="waterfall-wait" style=${{ left: at(from), width: `${(100 * waited) / span}%` }}></i>`
+            }
+            ${
+              start !== null &&
+              ran !== null &&
+              html`<i class=${`waterfall-run seg-${job.state}`} style=${{ left: at(start), width: `${(100 * ran) / span}%` }}></i>`
+            }
+          </span>
+          <span class="num muted" aria-hidden="true">${ran === null ? word : durationText(ran)}</span>
+          ${job.error && html`<span class="waterfall-error" aria-hidden="true">${visible(job.error)}</span>`}
+        </li>`;
     });
   };
-  return html`<div class="row flow-tools">${tools}</div><p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
-    <ol class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(/** @type {import("../core/lib.js").FieldEvent} */ e) => setFocused(e.target.dataset["key"] ?? focused)}>${rows.map(line)}</ol>
-    <p class="muted small flow-legend"><span class="legend-critical"></span> ${t("flow.critical")}${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}</p>`;
+  return html`<div class="row flow-tools">${tools}</div>
+    <p class="sr" id="flow-keys">${t("flow.waterfall.keys")}</p>
+    <ol
+      class="waterfall" ref=${list} aria-label=${t("flow.view.waterfall")} aria-describedby="flow-keys"
+      onKeyDown=${press}
+      onFocusIn=${(/** @type {import("../core/lib.js").FieldEvent} */ e) =>
+        setFocused(e.target.dataset["key"] ?? focused)}>
+      ${rows.map(line)}
+    </ol>
+    <p class="muted small flow-legend">
+      <span class="legend-critical"></span> ${t("flow.critical")}
+      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+      ${Number.isFinite(span) && ` · ${t("flow.span", { duration: durationText(span) })}`}
+    </p>`;
 }

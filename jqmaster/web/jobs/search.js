@@ -3,13 +3,17 @@ import { useEffect, useRef, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { useResource } from "../core/live.js";
 
-/** @typedef {{jobs: any[], lookedAt: number}} Progress */
+/** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
+/** @typedef {import("../../answers").Schemas["JobCount"]} JobCount */
+
+/** @typedef {{jobs: ListedJob[], lookedAt: number}} Progress */
+/** @typedef {Record<string, string>} Filter As the API has it. */
 
 export const PAGE = 50;
 const COUNT_EVERY_MS = 10_000;
 
 /**
- * @param {() => Record<string, any>} filter The filter of the API as it is at the moment of a call.
+ * @param {() => Filter} filter The filter of the API as it is at the moment of a call.
  * @param {{order: string, cursor: string | undefined, include: string, of: string}} list `of`: what is listed; when it changes, the search begins anew.
  */
 export function useJobSearch(filter, { order, cursor, include, of }) {
@@ -18,7 +22,7 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
   const isStopped = useRef(false);
   const page = useResource(
     async (signal) => {
-      /** @type {any[]} */
+      /** @type {ListedJob[]} */
       let jobs = [];
       let lookedAt = 0;
       let next = cursor;
@@ -65,9 +69,9 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
 
 /**
  * How many jobs a filter selects, by state; null where nothing is filtered or no answer came yet.
- * @param {(() => Record<string, any>) | null} filter
+ * @param {(() => Filter) | null} filter
  * @param {string} of What is counted.
- * @returns {any}
+ * @returns {JobCount | null}
  */
 export function useJobCount(filter, of) {
   const found = useResource(

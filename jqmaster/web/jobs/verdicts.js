@@ -7,15 +7,19 @@ import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
 import { durationText, relativeText } from "../ui/formats.js";
 
+/** @typedef {import("../../answers").Schemas["WhyAnswer"]} Why */
+/** @typedef {import("../../answers").Schemas["WhyConstraint"]} WhyConstraint */
+/** @typedef {Why["verdicts"][number]} AnyVerdict */
+/** @template {AnyVerdict["code"]} Code @typedef {Extract<AnyVerdict, {code: Code}>} Verdict */
+
 /** Maximum number of characters of a key value in the name of a constraint. */
 const MAX_VALUE = 60;
+/** The ways in which workers are unavailable, as the verdict has them. */
+const UNAVAILABLE = /** @type {const} */ (["full", "draining", "broken", "paused", "refusing", "pulling"]);
 /** The jobs that one sentence names. */
 const MAX_NAMED_JOBS = 3;
 
-/**
- * @param {any} verdict
- * @returns {string}
- */
+/** @param {Verdict<"no_worker">} verdict */
 function noWorkerText(verdict) {
   const known = verdict.stale + verdict.detached;
   const key =
@@ -28,8 +32,8 @@ function noWorkerText(verdict) {
 }
 
 /**
- * @param {any} verdict
- * @param {any} why The whole answer.
+ * @param {AnyVerdict} verdict
+ * @param {Why} why The whole answer.
  * @returns {string} The master's own text for a verdict that this page does not know.
  */
 export function verdictText(verdict, why) {
@@ -48,9 +52,7 @@ export function verdictText(verdict, why) {
         name: visible(verdict.name),
         count: verdict.workers,
         labels: visible(labelsText(verdict.requires)),
-        nearest: visible(
-          verdict.nearest.map((/** @type {any} */ one) => one.node_id || one.worker_id).join(", "),
-        ),
+        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", ")),
       });
     case "workers_unavailable":
       return unavailableText(verdict);
@@ -65,10 +67,7 @@ export function verdictText(verdict, why) {
         jobs:
           verdict.jobs
             .slice(0, MAX_NAMED_JOBS)
-            .map(
-              (/** @type {any} */ job) =>
-                `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`,
-            )
+            .map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`)
             .join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : ""),
       });
     case "awaiting_callback":
@@ -76,14 +75,14 @@ export function verdictText(verdict, why) {
         ? t("why.text.answered", { attempt: verdict.attempt })
         : t("why.text.awaiting_callback", {
             attempt: verdict.attempt,
-            due: relativeText(Date.parse(verdict.due_at)),
+            due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–",
           });
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
 }
 
-/** @param {any} verdict */
+/** @param {Verdict<"scheduled" | "retrying">} verdict */
 function dueText(verdict) {
   const text = t(`why.text.${verdict.code}`, {
     due: relativeText(Date.parse(verdict.due_at)),
@@ -92,32 +91,41 @@ function dueText(verdict) {
   return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
 }
 
-/** @param {"concurrency" | "rate"} kind @param {any} applied A constraint that counts units. */
-function unitsReason(kind, { weight, concurrency, rate }) {
+/**
+ * @param {"concurrency" | "rate"} kind
+ * @param {NonNullable<WhyConstraint["weight"]>} weight
+ * @param {Partial<WhyConstraint>} applied A constraint that counts units.
+ */
+function unitsReason(kind, weight, { concurrency, rate }) {
   const isRate = kind === "rate";
   const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
-    used: number(isRate ? weight.in_window : weight.running),
-    limit: number(isRate ? rate.limit : concurrency),
+    used: number((isRate ? weight.in_window : weight.running) ?? 0),
+    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
     unit: weight.unit,
     job: number(weight.job),
-    ...(isRate && { period: durationText(rate.period_s * 1000) }),
+    ...(isRate && rate && { period: durationText(rate.period_s * 1000) }),
   });
   return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
 }
 
-/** @param {{name: string, key_value?: unknown}} verdict @param {{constraints: {name: string, key_value?: unknown}[]}} why @returns {any} The constraint of a verdict, as it applies to the job. */
+/**
+ * @param {{name: string, key_value?: unknown}} verdict
+ * @param {{constraints: WhyConstraint[]}} why
+ * @returns {Partial<WhyConstraint>} The constraint of a verdict, as it applies to the job.
+ */
 const appliedTo = (verdict, why) =>
   why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
 
-/** @param {any} verdict @param {any} why */
+/** @param {Verdict<"constraint">} verdict @param {Why} why */
 function constraintText(verdict, why) {
   const applied = appliedTo(verdict, why);
   const what = verdict.key
     ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})`
     : visible(verdict.name);
-  const reasons = verdict.kinds.map((/** @type {string} */ kind) => {
+  const reasons = verdict.kinds.map((kind) => {
     const isFirst = kind === verdict.kind;
-    if (applied.weight && (kind === "concurrency" || kind === "rate")) return unitsReason(kind, applied);
+    if (applied.weight && (kind === "concurrency" || kind === "rate"))
+      return unitsReason(kind, applied.weight, applied);
     if (kind === "concurrency")
       return t("why.text.concurrency", {
         used: (isFirst ? verdict.usage : applied.running) ?? 0,
@@ -139,21 +147,21 @@ function constraintText(verdict, why) {
 
 /**
  * Return how long a rate limit takes to let the jobs before this one start.
- * @param {any} verdict
- * @param {any} why
+ * @param {Verdict<"constraint">} verdict
+ * @param {Pick<Why, "verdicts" | "constraints" | "as_of">} why
  * @returns {number | null} null if something other than a rate decides.
  */
 export function expectedWaitMs(verdict, why) {
   if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
   // Nobody knows what the jobs before this one weigh.
   if (appliedTo(verdict, why).weight) return null;
-  const ahead = why.verdicts.find((/** @type {any} */ one) => one.code === "ahead");
+  const ahead = why.verdicts.find((one) => one.code === "ahead");
   if (!ahead) return null;
   const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
-  return opensMs + Math.floor(ahead.count / verdict.limit) * verdict.period_s * 1000;
+  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1000;
 }
 
-/** @param {any} verdict */
+/** @param {Verdict<"ahead">} verdict */
 function aheadText(verdict) {
   if (!verdict.count) return t("why.text.ahead.unknown");
   const others = Object.entries(verdict.others).slice(0, 3);
@@ -164,11 +172,11 @@ function aheadText(verdict) {
   })}`;
 }
 
-/** @param {any} verdict */
+/** @param {Verdict<"workers_unavailable">} verdict */
 function unavailableText(verdict) {
-  const parts = ["full", "draining", "broken", "paused", "refusing", "pulling"]
-    .filter((key) => verdict[key])
-    .map((key) => t(`why.text.workers.${key}`, { count: verdict[key] }));
+  const parts = UNAVAILABLE.filter((key) => verdict[key]).map((key) =>
+    t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 }),
+  );
   return t("why.text.workers_unavailable", {
     name: visible(verdict.name),
     count: verdict.workers,

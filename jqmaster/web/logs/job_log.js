@@ -9,6 +9,8 @@ import { Sure, toast } from "../ui/dialogs.js";
 import { usePref } from "../core/prefs.js";
 import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
 // More lines make a page slow; the file has them all.
 const MOST_SHOWN = 2_000;
@@ -17,14 +19,17 @@ const WAIT_S = 25;
 const AGAIN_MS = 2_000;
 
 /** @typedef {{seq: number, attempt: number, at: string, level: string, text: string | null}} Entry */
-/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean, missing: Problem | null}} Log `missing`: why lines of the archive are not there. */
+/**
+ * @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean, missing:
+ *   Problem | null}} Log `missing`: why lines of the archive are not there.
+ */
 /** @typedef {typeof LEVELS[number]} Level */
 
 /** @type {Log} */
 const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 
 /**
- * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
+ * @param {{path: `api/jobs/${string}`, isGone?: boolean, mayErase?: boolean}} props `path`: of the job in the API. For a job that is
  *   gone, only the archive may have lines. `mayErase`: the job is over or gone, and the user may erase its log.
  */
 export function JobLog({ path, isGone = false, mayErase = false }) {
@@ -56,38 +61,62 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
     }
   };
   if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
-  return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
-      <label>${t("job.log.level")} <select value=${level} onChange=${(/** @type {any} */ event) => setLevel(event.currentTarget.value)}>${LEVELS.map(
-        (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`,
-      )}</select></label>
-      <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /></label>
-      <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(/** @type {any} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
-      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
-      ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
-    <${ErrorBox} problem=${problem} onRetry=${retry} />
-    ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
-    ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-    ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
-    ${
-      log.entries.length === 0
-        ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
-        : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${
-            shown.length === 0
-              ? html`<p class="muted">${t("job.log.not_found")}</p>`
-              : shown.map(
-                  (entry, at) =>
-                    html`<${Line} key=${entry.seq} entry=${entry} before=${shown[at - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`,
-                )
-          }</div>`
-    }
-    ${
-      isErasing &&
-      html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
-        await del(`${path}/logs`);
-        toast(t("job.log.erased"));
-        retry();
-      }}><p>${t("job.log.erase.text")}</p><//>`
-    }</section>`;
+  return html`<section class="card job-log" aria-labelledby="job-log">
+      <div class="row log-head">
+        <h2 id="job-log">${t("job.log")}</h2>
+        <label>
+          ${t("job.log.level")} <select
+            value=${level}
+            onChange=${(/** @type {FieldEvent} */ event) =>
+              setLevel(LEVELS.find((one) => one === event.currentTarget.value) ?? level)}>
+            ${LEVELS.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+          </select>
+        </label>
+        <label>
+          ${t("job.log.search")} <input
+            type="search" value=${wanted}
+            onInput=${(/** @type {FieldEvent} */ event) => setWanted(event.currentTarget.value)} />
+        </label>
+        <label class="check">
+          <input
+            type="checkbox" checked=${isFollowing}
+            onChange=${(/** @type {FieldEvent} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
+              "job.log.follow",
+            )}
+        </label>
+        <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
+          ${t("job.log.download")}
+        <//>
+        ${
+          mayErase &&
+          html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`
+        }
+      </div>
+      <${ErrorBox} problem=${problem} onRetry=${retry} />
+      ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
+      ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+      ${
+        log.entries.length === 0
+          ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
+          : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${
+              shown.length === 0
+                ? html`<p class="muted">${t("job.log.not_found")}</p>`
+                : shown.map(
+                    (entry, at) =>
+                      html`<${Line} key=${entry.seq} entry=${entry} before=${shown[at - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`,
+                  )
+            }</div>`
+      }
+      ${
+        isErasing &&
+        html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+          await del(`${path}/logs`);
+          toast(t("job.log.erased"));
+          retry();
+        }}><p>${t("job.log.erase.text")}</p><//>`
+      }
+    </section>`;
 }
 
 /**
@@ -101,20 +130,32 @@ function Line({ entry, before, isWhole, mode }) {
   const above = before && instantParts(Date.parse(before.at), mode);
   // The first line says the day and the zone, and so does the first of another day.
   const isNewDay = above?.day !== day || above.zone !== zone;
-  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
-    ${isWhole && before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
-    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${`${localText(ms)} · ${utcText(ms)}`}>${clock}.${String(ms % 1000).padStart(3, "0")}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${
-      entry.text === null
-        ? html`<span class="muted">${t("job.log.hidden")}</span>`
-        : ansiPieces(entry.text).map(
-            (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`,
-          )
-    }</span></div>`;
+  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}
+    ${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${
+      isWhole &&
+      before &&
+      before.attempt !== entry.attempt &&
+      html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`
+    }
+    <div class=${`log-line log-${entry.level}`}>
+      <time datetime=${entry.at} title=${`${localText(ms)} · ${utcText(ms)}`}>
+        ${clock}.${String(ms % 1000).padStart(3, "0")}
+      </time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">
+        ${
+          entry.text === null
+            ? html`<span class="muted">${t("job.log.hidden")}</span>`
+            : ansiPieces(entry.text).map(
+                (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`,
+              )
+        }
+      </span>
+    </div>`;
 }
 
 /**
  * Follow the lines of a job from a level up. A hidden page waits.
- * @param {string} path
+ * @param {`api/jobs/${string}`} path
  * @param {Level} level
  */
 function useLog(path, level) {
@@ -140,7 +181,7 @@ function useLog(path, level) {
 }
 
 /**
- * @param {string} path
+ * @param {`api/jobs/${string}`} path
  * @param {Level} level
  * @param {AbortSignal} signal
  * @param {(log: Log) => void} onLog
@@ -153,7 +194,7 @@ async function follow(path, level, signal, onLog, onProblem) {
   while (!signal.aborted && !log.isLast) {
     try {
       const page = await get(
-        /** @type {"api/jobs/{job_id}/logs"} */ (`${path}/logs`),
+        `${path}/logs`,
         {
           after,
           level,
@@ -193,7 +234,7 @@ async function follow(path, level, signal, onLog, onProblem) {
 
 /**
  * Hand all lines from a level up to the browser as a text file.
- * @param {string} path
+ * @param {`api/jobs/${string}`} path
  * @param {Level} level
  */
 async function download(path, level) {
@@ -201,7 +242,7 @@ async function download(path, level) {
   const lines = [];
   let after = 0;
   for (;;) {
-    const page = await get(/** @type {"api/jobs/{job_id}/logs"} */ (`${path}/logs`), {
+    const page = await get(`${path}/logs`, {
       after,
       level,
       limit: 5_000,

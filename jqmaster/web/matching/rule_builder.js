@@ -7,8 +7,11 @@ import { Button } from "../ui/controls.js";
 import { Text } from "../ui/formats.js";
 import { FormField, fieldErrors } from "../ui/forms.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {{field: string, op: string, value: string, isNot: boolean}} Row `value` as it is typed. */
 /** @typedef {{kind: "all" | "any", rows: Row[]}} Rule */
+/** @typedef {(field: string, value: unknown) => void} Add */
 
 const OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 const FIELDS = ["name", "tags", "priority"];
@@ -23,31 +26,34 @@ const MOST_VALUES = 20;
  * @returns {Rule | null}
  */
 export function ruleOf(text) {
+  /** @type {Partial<Record<Rule["kind"], unknown>> | null} */
   let matcher;
   try {
-    matcher = parseExact(text);
+    matcher = /** @type {typeof matcher} */ (parseExact(text));
   } catch {
     return null;
   }
   const kind = Array.isArray(matcher?.any) ? "any" : "all";
-  const members = matcher?.[kind] ?? [matcher];
-  const rows = members.map(rowOf);
-  return rows.every((/** @type {Row | null} */ row) => row !== null) ? { kind, rows } : null;
+  const members = matcher?.[kind];
+  const rows = (Array.isArray(members) ? members : [matcher]).map(rowOf);
+  return rows.every((row) => row !== null) ? { kind, rows } : null;
 }
 
-/** @param {any} condition @returns {Row | null} */
+/** @param {{not?: unknown} | null} condition @returns {Row | null} */
 function rowOf(condition) {
   const isNot = Boolean(condition?.not);
-  const leaf = isNot ? condition.not : condition;
-  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  const leaf = /** @type {{field?: unknown, op?: unknown, value?: unknown} | null} */ (
+    isNot ? condition?.not : condition
+  );
+  if (typeof leaf?.field !== "string" || typeof leaf.op !== "string" || !OPS.includes(leaf.op)) return null;
   return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
 }
 
-/** @param {any} value @returns {string} Plain text if it cannot be mistaken for JSON, else JSON. */
+/** @param {unknown} value @returns {string} Plain text if it cannot be mistaken for JSON, else JSON. */
 export const typedOf = (value) =>
   typeof value === "string" && valueOf(value) === value ? value : toJson(value);
 
-/** @param {string} typed @returns {any} The parsed JSON if it is JSON, else the text. */
+/** @param {string} typed @returns {unknown} The parsed JSON if it is JSON, else the text. */
 export function valueOf(typed) {
   try {
     return parseExact(typed);
@@ -70,7 +76,7 @@ function conditionText({ field, op, value, isNot }) {
 }
 
 /**
- * @param {any} matcher
+ * @param {unknown} matcher
  * @returns {string | null} The matcher in words, on one line; null if that would be hard to read.
  */
 export function ruleText(matcher) {
@@ -80,12 +86,17 @@ export function ruleText(matcher) {
   return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
 }
 
-/** @param {{matcher: any}} props A matcher for people to read, and its JSON one click away. */
+/** @param {{matcher: unknown}} props A matcher for people to read, and its JSON one click away. */
 export function RuleText({ matcher }) {
   const rule = ruleOf(toJson(matcher));
   const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4000} isBlock /></pre>`;
   if (rule === null) return json;
-  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at) => html`<li key=${at}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}
+    <ul class="plain rule-text">
+      ${rule.rows.map(
+        (row, at) => html`<li key=${at}><${Text} value=${conditionText(row)} max=${400} /></li>`,
+      )}
+    </ul>
     <details><summary>JSON</summary>${json}</details>`;
 }
 
@@ -133,23 +144,76 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
   const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
     change({ ...rule, rows: rule.rows.map((row, place) => (place === at ? { ...row, ...part } : row)) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
-    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
-    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(/** @type {any} */ e) => change({ ...rule, kind: e.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
-    ${rule.rows.map((row, at) => {
-      const n = at + 1;
-      return html`<div key=${at} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(/** @type {any} */ e) => put(at, { field: e.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(/** @type {any} */ e) => put(at, { op: e.target.value.replace("not ", ""), isNot: e.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(/** @type {any} */ e) => put(at, { value: e.target.value })} />
-        <datalist id=${`${id}-values-${at}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>✕</button>`}</div>`;
-    })}
-    <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${hint}</p></div>`;
+      <datalist id=${`${id}-fields`}>
+        ${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}
+      </datalist>
+      ${
+        rule.rows.length > 1 &&
+        html`<select
+            aria-label=${t("rule.kind")} value=${rule.kind}
+            onChange=${(/** @type {FieldEvent} */ e) =>
+              change({ ...rule, kind: e.target.value === "any" ? "any" : "all" })}>
+            <option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option>
+          </select>`
+      }
+      ${rule.rows.map((row, at) => {
+        const n = at + 1;
+        return html`<div key=${at} class="rule-row">
+            <input
+              aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.field}
+              onInput=${(/** @type {FieldEvent} */ e) => put(at, { field: e.target.value })} />
+            <select
+              aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`}
+              onChange=${(/** @type {FieldEvent} */ e) =>
+                put(at, {
+                  op: e.target.value.replace("not ", ""),
+                  isNot: e.target.value.startsWith("not "),
+                })}>
+              ${["", "not "].flatMap((not) =>
+                OPS.map(
+                  (op) =>
+                    html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`,
+                ),
+              )}
+            </select>
+            <input
+              aria-label=${t("rule.value", { n })} list=${`${id}-values-${at}`} spellcheck=${false}
+              autocomplete="off" autocapitalize="none" value=${row.value}
+              onInput=${(/** @type {FieldEvent} */ e) => put(at, { value: e.target.value })} />
+            <datalist id=${`${id}-values-${at}`}>
+              ${(suggestions.values.get(row.field) ?? []).map(
+                (value) => html`<option key=${value} value=${value} />`,
+              )}
+            </datalist>
+            ${
+              rule.rows.length > 1 &&
+              html`<button
+                  type="button" class="icon-button" aria-label=${t("rule.remove", { n })}
+                  onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>
+                  ✕
+                </button>`
+            }
+          </div>`;
+      })}
+      <div>
+        <${Button}
+          class="small" onClick=${() =>
+            change({
+              ...rule,
+              rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }],
+            })}>
+          ${t("rule.add")}
+        <//>
+      </div>
+      <p class="muted small">${hint}</p>
+    </div>`;
 }
 
 /**
  * A matcher in a form: as rows or as JSON.
- * @param {{form: import("../ui/forms.js").Form, label: string, suggestions: Suggestions, hint: string, jsonHint?: string, rows?: string, problem?: import("../core/api.js").Problem | null}} props
+ * @param {{form: import("../ui/forms.js").FormInputs, label: string, suggestions: Suggestions, hint: string, jsonHint?:
+ *   string, rows?: string, problem?: import("../core/api.js").Problem | null}} props
  *   `problem`: in place of the form's.
  */
 export function MatcherField({ form, label, suggestions, hint, jsonHint, rows = "5", problem }) {
@@ -157,17 +221,26 @@ export function MatcherField({ form, label, suggestions, hint, jsonHint, rows = 
   const [isJson, setJson] = useState(() => ruleOf(text) === null);
   const shown = problem ?? form.problem;
   const errors = fieldErrors(shown, "matcher");
-  return html`<div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
-    ${
-      isJson
-        ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown} />`
-        : html`<${RuleBuilder} suggestions=${suggestions} hint=${hint} text=${text} onText=${(/** @type {string} */ next) => form.set({ matcher: next })} />${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`
-    }</div>`;
+  return html`<div class="stack">
+      <div class="row" role="group" aria-label=${t("rule.mode")}>
+        <${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>
+          ${t("rule.builder")}
+        <//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//>
+      </div>
+      ${
+        isJson
+          ? html`<${FormField} form=${form} name="matcher" as="textarea" rows=${rows} spellcheck=${false} label=${label} hint=${jsonHint} problem=${shown} />`
+          : html`<${RuleBuilder}
+              suggestions=${suggestions} hint=${hint} text=${text}
+              onText=${(/** @type {string} */ next) => form.set({ matcher: next })} />
+            ${errors.length > 0 && html`<p class="field-error">${visible(errors.join("; "))}</p>`}`
+      }
+    </div>`;
 }
 
 /**
  * @param {string[]} fields Those that are always there.
- * @param {(add: (field: string, value: any) => void, signal: AbortSignal) => Promise<unknown>} read Adds what is found.
+ * @param {(add: Add, signal: AbortSignal) => Promise<unknown>} read Adds what is found.
  * @param {unknown[]} deps
  * @returns {Suggestions}
  */
@@ -177,7 +250,8 @@ export function useSuggestions(fields, read, deps) {
     const aborter = new AbortController();
     /** @type {Map<string, Set<string>>} */
     const values = new Map();
-    const add = (/** @type {string} */ field, /** @type {any} */ value) =>
+    /** @type {Add} */
+    const add = (field, value) =>
       eachPart(field, value, (path, part) =>
         values.set(path, (values.get(path) ?? new Set()).add(typedOf(part))),
       );
@@ -196,8 +270,8 @@ export function useSuggestions(fields, read, deps) {
 
 /**
  * @param {string} path
- * @param {any} value
- * @param {(path: string, part: any) => void} take Each part that a condition can compare.
+ * @param {unknown} value
+ * @param {Add} take Each part that a condition can compare.
  */
 function eachPart(path, value, take) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
@@ -210,7 +284,7 @@ function eachPart(path, value, take) {
 /** @returns {Suggestions} Paths and values of jobs in the queue. */
 export const useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
 
-/** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */
+/** @param {Add} add @param {AbortSignal} signal */
 async function readJobs(add, signal) {
   const [names, jobs] = await Promise.all([
     get("api/names", { limit: 50 }, signal),

@@ -21,8 +21,7 @@ export const QUOTAS = /** @type {const} */ ([
 ]);
 
 /** @param {string} name Of a namespace. */
-export const pathOfNamespace = (name) =>
-  /** @type {"api/namespaces/{name}"} */ (`api/namespaces/${encodeURIComponent(name)}`);
+export const pathOfNamespace = (name) => /** @type {const} */ (`api/namespaces/${encodeURIComponent(name)}`);
 
 /** @param {string} name Of a part of the form. */
 const labelOf = (name) => t(`namespaces.${name}`);
@@ -46,7 +45,10 @@ function documentOf(values, isNew) {
   };
 }
 
-/** @param {{one: Namespace | null, stores: string[], onClose: () => void, onDone: (name: string) => unknown}} props `one` null: a new one. `stores`: the names of those that are configured. */
+/**
+ * @param {{one: Namespace | null, stores: string[], onClose: () => void, onDone: (name: string) => unknown}} props
+ *   `one` null: a new one. `stores`: the names of those that are configured.
+ */
 export function NamespaceEditor({ one, stores, onClose, onDone }) {
   const form = useForm(one, valuesOf);
   const save = async (/** @type {Values} */ given, /** @type {Namespace | null} */ base) => {
@@ -64,11 +66,39 @@ export function NamespaceEditor({ one, stores, onClose, onDone }) {
   };
   const field = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} spellcheck=${false} ...${more} />`;
-  return html`<${FormDialog} title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!one} reread=${one ? () => get(pathOfNamespace(one.name)) : undefined} labelOf=${labelOf}>
-    ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
-    ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
-    ${!one && stores.length > 1 && html`<${FormField} form=${form} name="store" label=${labelOf("store")} as="select" hint=${t("namespaces.store.hint")}>${stores.map((store) => html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`)}<//>`}
-    <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
-    ${QUOTAS.map((quota) => field(quota, { key: quota, type: "number", min: "1", step: "1", path: `quotas.${quota}`, hint: t(`namespaces.${quota}.hint`) }))}
-    ${!one && html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}<//>`}<//>`;
+  return html`<${FormDialog}
+      title=${one ? `${t("namespaces.edit")} · ${visible(one.name)}` : t("namespaces.make")} form=${form}
+      onClose=${onClose} onSave=${save} isNew=${!one}
+      reread=${one ? () => get(pathOfNamespace(one.name)) : undefined} labelOf=${labelOf}>
+      ${!one && field("name", { hint: t("namespaces.name.rule"), maxlength: "39", autocapitalize: "none" })}
+      ${field("title", { hint: t("namespaces.title.hint"), maxlength: "100", spellcheck: true })}
+      ${
+        !one &&
+        stores.length > 1 &&
+        html`<${FormField}
+            form=${form} name="store" label=${labelOf("store")} as="select" hint=${t("namespaces.store.hint")}>
+            ${stores.map(
+              (store) =>
+                html`<option key=${store} value=${store === "default" ? "" : store}>${visible(store)}</option>`,
+            )}
+          <//>`
+      }
+      <h3>${t("namespaces.quotas")}</h3><p class="muted">${t("namespaces.quotas.hint")}</p>
+      ${QUOTAS.map((quota) =>
+        field(quota, {
+          key: quota,
+          type: "number",
+          min: "1",
+          step: "1",
+          path: `quotas.${quota}`,
+          hint: t(`namespaces.${quota}.hint`),
+        }),
+      )}
+      ${
+        !one &&
+        html`<${FormMore} form=${form} names=${["tag"]} problem=${form.problem} label=${t("namespaces.more")}>
+            ${field("tag", { hint: t("namespaces.tag.hint"), maxlength: "64", autocapitalize: "none" })}
+          <//>`
+      }
+    <//>`;
 }

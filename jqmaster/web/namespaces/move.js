@@ -18,8 +18,7 @@ import { pathOfNamespace } from "./editor.js";
 const STORES = { pollMs: 5000 };
 
 /** @param {string} name Of a namespace. */
-export const pathOfMove = (name) =>
-  /** @type {"api/namespaces/{name}/move"} */ (`${pathOfNamespace(name)}/move`);
+export const pathOfMove = (name) => /** @type {const} */ (`${pathOfNamespace(name)}/move`);
 
 /**
  * Chooses the store. Each choice is checked by a dry run, which tells how long the stop is expected to take.
@@ -36,17 +35,27 @@ export function MoveDialog({ one, onClose, onDone }) {
     toast(t("namespaces.move.begun", { name: visible(one.name) }));
     await onDone();
   };
-  return html`<${Sure} title=${t("namespaces.move.title", { name: visible(one.name) })} verb=${t("namespaces.move")} isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
-    <p>${t("namespaces.move.text")}</p>
-    <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
-    ${
-      stores.data && others.length === 0
-        ? html`<p>${t("namespaces.move.none")}</p>`
-        : html`<${Field} label=${t("namespaces.move.to")}>${(/** @type {Record<string, unknown>} */ attributes) => html`<select ...${attributes} name="store" value=${store} onChange=${(/** @type {FieldEvent} */ event) => setChosen(event.target.value)}>${others.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}</select>`}<//>`
-    }
-    <${ErrorBox} problem=${problem} />
-    ${store && !plan && !problem && html`<${Loading} />`}
-    ${plan && html`<${PlanFacts} plan=${plan} />`}<//>`;
+  return html`<${Sure}
+      title=${t("namespaces.move.title", { name: visible(one.name) })} verb=${t("namespaces.move")}
+      isReady=${plan !== null} onConfirm=${begin} onClose=${onClose}>
+      <p>${t("namespaces.move.text")}</p>
+      <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
+      ${
+        stores.data && others.length === 0
+          ? html`<p>${t("namespaces.move.none")}</p>`
+          : html`<${Field} label=${t("namespaces.move.to")}>
+              ${(/** @type {Record<string, unknown>} */ attributes) =>
+                html`<select
+                    ...${attributes} name="store" value=${store}
+                    onChange=${(/** @type {FieldEvent} */ event) => setChosen(event.target.value)}>
+                    ${others.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}
+                  </select>`}
+            <//>`
+      }
+      <${ErrorBox} problem=${problem} />
+      ${store && !plan && !problem && html`<${Loading} />`}
+      ${plan && html`<${PlanFacts} plan=${plan} />`}
+    <//>`;
 }
 
 /** @param {string} name @param {string} store "" asks nothing. */
@@ -106,6 +115,7 @@ export function MoveCard({ one, mayAbort, onDone }) {
 }
 
 /** @type {Record<string, string>} */
+/** @type {Record<string, import("../ui/formats.js").Kind>} */
 const KINDS = { done: "ok", failed: "bad", aborted: "off", returning: "warn" };
 
 /** @param {Move} move @returns {number | null} Keys that the present step has done. */

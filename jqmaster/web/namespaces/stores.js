@@ -8,7 +8,7 @@ import { Table } from "../ui/tables.js";
 
 /** @typedef {import("../../answers").Schemas["StoreView"]} Store */
 
-/** @type {(import("../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../ui/tables.js").Column<Store> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -54,7 +54,19 @@ const COLUMNS = [
 
 /** @param {{stores: Store[]}} props */
 export function Stores({ stores }) {
-  return html`<div class="after stores"><h2>${t("namespaces.stores")}</h2>
-    ${stores.flatMap(({ name, faults }) => Object.entries(faults).map(([key, why]) => html`<p key=${`${name} ${key}`} class="fault bad"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span></p>`))}
-    <${Table} caption=${t("namespaces.stores")} rows=${stores} rowKey=${(/** @type {Store} */ store) => store.name} columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+  return html`<div class="after stores">
+      <h2>${t("namespaces.stores")}</h2>
+      ${stores.flatMap(({ name, faults }) =>
+        Object.entries(faults).map(
+          ([key, why]) =>
+            html`<p key=${`${name} ${key}`} class="fault bad">
+                <${Badge} kind="bad">${t("fault.bad")}<//>
+                <span class="fault-text">${visible(name)}: <${Text} value=${why} max=${300} /></span>
+              </p>`,
+        ),
+      )}
+      <${Table}
+        caption=${t("namespaces.stores")} rows=${stores} rowKey=${(/** @type {Store} */ store) => store.name}
+        columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} />
+    </div>`;
 }

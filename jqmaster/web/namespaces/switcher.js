@@ -23,7 +23,11 @@ export function Switcher({ onOpen }) {
   const name = visible(namespace || DEFAULT);
   if (!hasOthers)
     return namespace ? html`<span class="namespace" title=${t("namespaces.one")}>${name}</span>` : null;
-  return html`<button type="button" class="button small namespace" aria-haspopup="dialog" aria-label=${t("namespaces.switch.now", { name })} title=${t("namespaces.switch")} onClick=${open}>${name} ▾</button>`;
+  return html`<button
+      type="button" class="button small namespace" aria-haspopup="dialog"
+      aria-label=${t("namespaces.switch.now", { name })} title=${t("namespaces.switch")} onClick=${open}>
+      ${name} ▾
+    </button>`;
 }
 
 /** @param {PageName | null} page @returns {string} The same page in another namespace, without the object that it shows. */
@@ -44,12 +48,29 @@ export function NamespaceChoice({ page, onClose }) {
     event.preventDefault();
     if (first) location.assign(addressIn(first.name));
   };
-  return html`<${Dialog} title=${t("namespaces.switch")} onClose=${onClose}><form class="stack" onSubmit=${submit}>
-    <input type="search" name="namespace" autofocus aria-label=${t("namespaces.find")} placeholder=${t("namespaces.find")} maxlength="100" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(/** @type {FieldEvent} */ event) => setText(event.target.value)} />
-    <ul class="switcher" aria-label=${t("nav.namespaces")}>${found.map(
-      ({ name, title, state }) =>
-        html`<li key=${name}><a href=${addressIn(name)} aria-current=${name === (namespace || DEFAULT) ? "true" : undefined} onClick=${onClose}>${visible(name)}</a> <span class="muted">${visible(title)}</span> ${state !== "open" && html`<${Badge} kind="off">${t(`namespaces.state.${state}`)}<//>`}</li>`,
-    )}</ul>
-    ${found.length === 0 && html`<p class="muted" role="status">${t("namespaces.find.none")}</p>`}
-    <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p></form><//>`;
+  return html`<${Dialog} title=${t("namespaces.switch")} onClose=${onClose}>
+      <form class="stack" onSubmit=${submit}>
+        <input
+          type="search" name="namespace" autofocus aria-label=${t("namespaces.find")}
+          placeholder=${t("namespaces.find")} maxlength="100" autocomplete="off" autocapitalize="none"
+          spellcheck=${false} value=${text}
+          onInput=${(/** @type {FieldEvent} */ event) => setText(event.target.value)} />
+        <ul class="switcher" aria-label=${t("nav.namespaces")}>
+          ${found.map(
+            ({ name, title, state }) =>
+              html`<li key=${name}>
+                  <a
+                    href=${addressIn(name)}
+                    aria-current=${name === (namespace || DEFAULT) ? "true" : undefined} onClick=${onClose}>
+                    ${visible(name)}
+                  </a> <span class="muted">${visible(title)}</span> ${
+                    state !== "open" && html`<${Badge} kind="off">${t(`namespaces.state.${state}`)}<//>`
+                  }
+                </li>`,
+          )}
+        </ul>
+        ${found.length === 0 && html`<p class="muted" role="status">${t("namespaces.find.none")}</p>`}
+        <p><a href=${href("namespaces")} onClick=${onClose}>${t("namespaces.all")}</a></p>
+      </form>
+    <//>`;
 }

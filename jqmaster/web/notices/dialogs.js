@@ -14,7 +14,7 @@ import { useForm } from "../ui/forms.js";
 const HOUR_MS = 3_600_000;
 
 /** @param {string} name */
-export const pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
+export const pathOfNotice = (name) => /** @type {const} */ (`api/notices/${encodeURIComponent(name)}`);
 
 /** @typedef {{what: "mute" | "delete", name: string, onDone: () => unknown}} Asked */
 
@@ -60,6 +60,11 @@ function DeleteNotice({ name, onClose }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}><p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}>
+      <p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")}<//>
+      </footer>
+    <//>`;
 }

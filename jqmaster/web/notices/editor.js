@@ -10,6 +10,8 @@ import { visible } from "../core/text.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
 
+/** @typedef {import("../../answers").Schemas["NoticeView"]} Notice */
+
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 const GROUPS = ["none", "name", "failure_group"];
@@ -17,11 +19,10 @@ const MATCHINGS = ["all", "some"];
 const FIELDS = ["name", "tags", "priority"];
 const BLANK_MATCHER = '{"field": "name", "op": "eq", "value": ""}';
 
-/** @param {any} notice @param {string} channel @returns {string[]} */
-const linesOf = (notice, channel) =>
-  (notice?.to ?? []).flatMap((/** @type {any} */ to) => (to[channel] ? [to[channel]].flat() : []));
+/** @param {Notice | null} notice @param {"mail" | "slack" | "webhook"} channel @returns {string[]} */
+const linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to) => to[channel] ?? []);
 
-/** @param {any} notice @returns {Values} */
+/** @param {Notice | null} notice @returns {Values} */
 const valuesOf = (notice) => ({
   name: notice?.name ?? "",
   when: notice?.when ?? "job_failed",
@@ -51,7 +52,7 @@ function matcherIn(values) {
   }
 }
 
-/** @param {Values} values @param {any} base */
+/** @param {Values} values @param {Notice | null} base */
 function documentOf(values, base) {
   const mail = split(values["mail"]);
   return {
@@ -73,7 +74,7 @@ function documentOf(values, base) {
   };
 }
 
-/** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */
+/** @param {import("../matching/rule_builder.js").Add} add @param {AbortSignal} signal */
 async function readNames(add, signal) {
   const { names } = await get("api/names", { limit: 50 }, signal);
   for (const { name } of names) add("name", name);
@@ -83,10 +84,10 @@ async function readNames(add, signal) {
 const OFFERED =
   namespace && namespace !== DEFAULT ? WHENS.filter((one) => !OF_INSTALLATION.includes(one)) : WHENS;
 
-/** @param {{notice: any, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
+/** @param {{notice: Notice | null, onClose: () => void, onDone: (name: string) => unknown}} props `notice` null: a new one. */
 export function NoticeEditor({ notice, onClose, onDone }) {
   const form = useForm(notice, valuesOf);
-  const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
+  const save = async (/** @type {Values} */ values, /** @type {Notice | null} */ base) => {
     const name = notice ? notice.name : (values["name"] ?? "");
     await put(pathOfNotice(name), documentOf(values, base), {
       ...(base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }),
@@ -96,19 +97,51 @@ export function NoticeEditor({ notice, onClose, onDone }) {
   };
   const suggestions = useSuggestions(FIELDS, readNames, []);
   const label = (/** @type {string} */ name) => t(`notices.form.${name}`);
-  return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
-    ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
-    <div class="form-grid">
-      <${FormField} form=${form} name="when" label=${label("when")} as="select">${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="matching" label=${label("matching")} as="select">${MATCHINGS.map((one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
-      <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
-      <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
-    </div>
-    ${form.values["matching"] === "some" && html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`}
-    <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
-    <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
-    <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
-    <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
-    <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose}
+      onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice?.name ?? ""))} labelOf=${label}>
+      ${
+        !notice &&
+        html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`
+      }
+      <div class="form-grid">
+        <${FormField} form=${form} name="when" label=${label("when")} as="select">
+          ${OFFERED.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}
+        <//>
+        <${FormField} form=${form} name="matching" label=${label("matching")} as="select">
+          ${MATCHINGS.map(
+            (one) => html`<option key=${one} value=${one}>${t(`notices.matching.${one}`)}</option>`,
+          )}
+        <//>
+        <${FormField}
+          form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")}
+          type="number" min="1" step="1" />
+        <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">
+          ${GROUPS.map(
+            (one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`,
+          )}
+        <//>
+        <${FormField}
+          form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10"
+          step="1" required />
+      </div>
+      ${
+        form.values["matching"] === "some" &&
+        html`<${MatcherField} form=${form} label=${label("matcher")} suggestions=${suggestions} hint=${t("notices.rule.hint")} />`
+      }
+      <${FormField}
+        form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2"
+        path="to" />
+      <${FormField}
+        form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea"
+          rows="2" />
+        <${FormField}
+          form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")}
+          spellcheck="false" />
+      </div>
+      <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" />
+    <//>`;
 }

@@ -8,7 +8,15 @@ import { Badge, bytesText, durationText, relativeText, steadyMs } from "../ui/fo
 import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../core/live.js").LiveEvent} LiveEvent */
-/** @typedef {{code: string, text: string, figures: Record<string, any>}} Finding */
+/** @typedef {import("../../answers").Schemas["HealthVerdictView"]} Verdict */
+/** @typedef {Record<string, string | number | null>} Figures */
+/** @typedef {{code: string, text: string, figures: Figures}} Finding */
+/**
+ * @typedef {{name: string, value: string | null, count: number, held: number, slots: number | null, running: number |
+ *   null, used: number | null, rate: string | null, unit: string | null, eta_ms: number | null, held_until: string |
+ *   null}} LimitFigures Those of `full`.
+ */
+/** @typedef {{of: string, subject: string, key: string, by: string, reason: string, count: number, until_at: string | null}} PauseFigures Those of pauses. */
 
 /** @type {LiveEvent[]} */
 const EVENTS = ["jobs", "constraints", "workers", "masters"];
@@ -22,28 +30,36 @@ export const useHealth = () =>
     everyMs: 15_000,
   });
 
-/** @param {{verdict: any}} props `verdict`: null while it is not known. */
+/** @param {{verdict: Verdict | null}} props `verdict`: null while it is not known. */
 export function HealthLine({ verdict }) {
   if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
   const { status, findings, command } = verdict;
-  const text = findings.length ? findingText(findings[0]) : t("health.none");
+  const text = findings[0] ? findingText(findings[0]) : t("health.none");
   const isWell = status === "ok" || status === "waiting";
-  return html`<p class="health" role="status"><${Badge} kind=${KINDS[status] ?? "info"}>${tOr(`health.status.${status}`, visible(status))}<//> <span>${text}${isWell && ` ${t("health.nothing_broken")}`}</span>${command && html` <code>${visible(command)}</code>`}</p>`;
+  return html`<p class="health" role="status">
+      <${Badge} kind=${KINDS[status] ?? "info"}>${tOr(`health.status.${status}`, visible(status))}<//> <span>
+        ${text}${isWell && ` ${t("health.nothing_broken")}`}
+      </span>
+      ${command && html` <code>${visible(command)}</code>`}
+    </p>`;
 }
 
 /** @param {Finding} finding @returns {string} The master's own text for a finding that this page does not know. */
 export function findingText({ code, text, figures }) {
   switch (code) {
     case "full":
-      return limitText(figures);
+      return limitText(/** @type {LimitFigures} */ (figures));
     case "pause":
     case "paused":
     case "paused_values":
-      return pauseText(figures);
+      return pauseText(/** @type {PauseFigures} */ (figures));
     case "drains":
-      return t("health.drains", { ...shown(figures), eta: durationText(figures["eta_ms"], true) });
+      return t("health.drains", { ...shown(figures), eta: durationText(Number(figures["eta_ms"]), true) });
     case "wait":
-      return t("health.wait", { ...shown(figures), duration: durationText(steadyMs(figures["wait_ms"])) });
+      return t("health.wait", {
+        ...shown(figures),
+        duration: durationText(steadyMs(Number(figures["wait_ms"]))),
+      });
     default: {
       const key = `health.${code}`;
       return tOr(key, "") ? t(key, shown(figures)) : visible(text);
@@ -51,26 +67,25 @@ export function findingText({ code, text, figures }) {
   }
 }
 
-/** @param {Record<string, any>} figures @returns {Record<string, any>} The figures as people read them. */
+/** @param {Figures} figures @returns {Record<string, string | number>} The figures as people read them. */
 function shown(figures) {
-  /** @type {Record<string, any>} */
+  /** @type {Record<string, string | number>} */
   const found = {};
   for (const [key, value] of Object.entries(figures)) {
     if (value === null) continue;
-    if (key === "share") found[key] = number(value, { style: "percent", maximumFractionDigits: 0 });
-    else if (key === "latency_ms") found["duration"] = durationText(value);
-    else if (key === "used" || key === "most") found[key] = bytesText(value);
-    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(value));
+    if (key === "share") found[key] = number(Number(value), { style: "percent", maximumFractionDigits: 0 });
+    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
+    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
     else found[key] = typeof value === "string" ? visible(value) : value;
   }
   return found;
 }
 
-/** @param {Record<string, any>} figures */
-function limitText(figures) {
-  const { value, held, count, rate, slots, running, eta_ms, held_until, used } = figures;
-  const name = visible(figures["name"]);
-  const unit = visible(figures["unit"] ?? "");
+/** @param {LimitFigures} figures */
+function limitText({ value, held, count, rate, slots, running, eta_ms, held_until, used, ...figures }) {
+  const name = visible(figures.name);
+  const unit = visible(figures.unit ?? "");
   const first =
     value === null
       ? t("health.full", { name, count: held })
@@ -79,7 +94,7 @@ function limitText(figures) {
     rate &&
       (unit
         ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) })
-        : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms, true) })),
+        : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
     slots &&
       (unit
         ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit })
@@ -89,9 +104,8 @@ function limitText(figures) {
   return first + (limits.length ? ` ${limits.join(" ")}` : "");
 }
 
-/** @param {Record<string, any>} figures */
-function pauseText(figures) {
-  const { of, subject, key, by, reason, count, until_at } = figures;
+/** @param {PauseFigures} figures */
+function pauseText({ of, subject, key, by, reason, count, until_at }) {
   const what = t(`pause.what.${of}`, {
     name: visible(subject),
     tag: visible(subject),

@@ -12,8 +12,7 @@ import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["MasterView"]} Master */
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
 
-/** @typedef {import("../../answers").Schemas["WorkerView"]} Worker */
-
+/** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
 /** @typedef {import("./pages/overview.js").Fault} Fault */
 
 const STEPS = 10;
@@ -34,15 +33,19 @@ const isSkipping = (runs) =>
   runs.length >= SKIPS &&
   runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
 
-/** @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: any}} Held `last`: the constraint when it last held jobs back. */
+/**
+ * @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: ListedConstraint}} Held `last`:
+ *   the constraint when it last held jobs back.
+ */
 
 /** @type {Map<string, Held>} Constraints that hold jobs back, or did until lately. */
 const held = new Map();
-/** @type {any[] | null} The last answer counted in `held`: a page draws each answer several times. */
+/** @type {ListedConstraint[] | null} The last answer counted in `held`: a page draws each answer several times. */
 let counted = null;
 
 /**
- * @param {{workers: WorkerView[], masters: Master[], constraints: ListedConstraint[], points: StatsPoint[], definitions?: any[]}} known `points`: the complete minutes of the last hour.
+ * @param {{workers: WorkerView[], masters: Master[], constraints: ListedConstraint[], points: StatsPoint[],
+ *   definitions?: Definition[]}} known `points`: the complete minutes of the last hour.
  *   `definitions`: those that are late, or missed their newest instant.
  * @returns {Fault[]}
  */
@@ -55,7 +58,7 @@ export const lastingFaults = ({ workers, masters, constraints, points, definitio
   ...growthOf(points),
 ];
 
-/** @param {any[]} masters @returns {Fault[]} */
+/** @param {Master[]} masters @returns {Fault[]} */
 function lateLeader(masters) {
   const late = masters.find((master) => master.role === "leader" && master.state === "stale");
   if (!late) return [];
@@ -70,7 +73,7 @@ function lateLeader(masters) {
 /**
  * Return the constraints that have kept jobs from starting for some time, except by a pause, which is a fault of its
  * own.
- * @param {any[]} constraints
+ * @param {ListedConstraint[]} constraints
  * @param {number} atMs
  * @returns {Fault[]} Those that hold the most jobs first.
  */
@@ -78,14 +81,14 @@ function fullOf(constraints, atMs) {
   if (constraints !== counted) count(constraints, atMs);
   return [...held.values()]
     .filter((one) => one.isFault)
-    .sort((a, b) => b.last.usage.held - a.last.usage.held)
+    .sort((a, b) => (b.last.usage.held ?? 0) - (a.last.usage.held ?? 0))
     .slice(0, MOST)
     .map(({ last: one, sinceMs }) => {
-      const { held: jobs, keys, closed_keys } = one.usage;
-      const name = visible(one.name);
+      const { usage } = one;
+      const [name, jobs] = [visible(one.name), usage.held ?? 0];
       const lastsMs = atMs - sinceMs;
       const text = one.key
-        ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys })
+        ? t("fault.full_values", { name, count: jobs, keys: usage.closed_keys ?? 0, all: usage.keys ?? 0 })
         : t("fault.full", { name, count: jobs });
       const since =
         lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
@@ -100,18 +103,18 @@ function fullOf(constraints, atMs) {
     });
 }
 
-/** @param {any[]} constraints A new answer. @param {number} atMs */
+/** @param {ListedConstraint[]} constraints A new answer. @param {number} atMs */
 function count(constraints, atMs) {
   counted = constraints;
   const known = new Map(constraints.map((one) => [one.name, one]));
   for (const [name, one] of held) {
     const present = known.get(name);
     if (!present || !canBeFull(present)) held.delete(name);
-    else if (present.usage.held > 0) continue;
+    else if (isHolding(present)) continue;
     else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
   }
   for (const one of constraints) {
-    if (!canBeFull(one) || !(one.usage.held > 0)) continue;
+    if (!canBeFull(one) || !isHolding(one)) continue;
     const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
     const looks = before.looks + 1;
     held.set(one.name, {
@@ -124,47 +127,52 @@ function count(constraints, atMs) {
   }
 }
 
-/** @param {any} one */
+/** @param {ListedConstraint} one */
+const isHolding = (one) => (one.usage.held ?? 0) > 0;
+
+/** @param {ListedConstraint} one */
 const canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 
-/** @param {any[]} definitions @returns {Fault[]} */
+/** @param {Definition[]} definitions @returns {Fault[]} */
 function troubledOf(definitions) {
-  return definitions.slice(0, MOST).map((one) => {
+  return definitions.slice(0, MOST).flatMap((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
-    if (isSkipping(one.runs ?? [])) {
-      const cause = reasonText(one.runs[0].reason);
+    const [newest] = one.runs ?? [];
+    if (newest && isSkipping(one.runs ?? [])) {
+      const cause = reasonText(newest.reason ?? "");
       const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
       return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
     }
     const isMissed = run?.outcome === "missed";
     const at = isMissed ? run.due_at : one.next_due_at;
+    if (at === null) return [];
     const code = isMissed ? "missed_instant" : "late_definition";
     const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at)) });
     return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at}`, text, ...link };
   });
 }
 
-/** @param {Worker} worker */
+/** @param {WorkerView} worker */
 const processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
 
 /**
  * @param {WorkerView} dead
- * @param {any[]} workers
- * @returns {any} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
+ * @param {WorkerView[]} workers
+ * @returns {WorkerView | undefined} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
  *   silent. Nothing is left to do then, if it holds no job any more.
  */
 const successorOf = (dead, workers) =>
-  dead.busy === 0 &&
   workers.find(
     (worker) =>
+      dead.busy === 0 &&
       worker.state === "fresh" &&
       worker.node_id === dead.node_id &&
       Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) &&
-      dead.names.every((/** @type {string} */ name) => worker.names.includes(name)),
+      dead.names.every((name) => worker.names.includes(name)),
   );
 
-/** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
+/** @param {WorkerView[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
 function deadOf(workers) {
   return workers
     .filter((worker) => worker.state === "detached" && worker.detached_by === "silence")
@@ -182,12 +190,12 @@ function deadOf(workers) {
     });
 }
 
-/** @param {any[]} constraints @returns {Fault[]} A pause that somebody forgot looks like a queue that stands still. */
+/** @param {ListedConstraint[]} constraints @returns {Fault[]} A pause that somebody forgot looks like a queue that stands still. */
 function pausedOf(constraints) {
   return constraints
     .filter((one) => one.enabled && one.mode === "enforce")
     .flatMap(
-      /** @param {any} one @returns {Fault[]} */ (one) => {
+      /** @param {ListedConstraint} one @returns {Fault[]} */ (one) => {
         const since = relativeText(Date.parse(one.changed_at));
         const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
         if (isPause(one.name))
@@ -211,7 +219,7 @@ function pausedOf(constraints) {
               ...link,
             },
           ];
-        const values = /** @type {any[]} */ (one.overrides ?? []).filter((override) => override.paused);
+        const values = (one.overrides ?? []).filter((override) => override.paused);
         if (values.length === 0) return [];
         const shown = values
           .slice(0, 3)
@@ -237,7 +245,7 @@ function pausedOf(constraints) {
     .slice(0, MOST);
 }
 
-/** @param {any} one @returns {string} What is paused, since when and by whom, why and until when. */
+/** @param {ListedConstraint} one @returns {string} What is paused, since when and by whom, why and until when. */
 function pauseText(one) {
   const text = t("fault.pause", {
     what: pausedText(one.matcher),
@@ -248,12 +256,15 @@ function pauseText(one) {
   return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
 }
 
-/** @param {any[]} points @returns {Fault[]} */
+/** @param {StatsPoint[]} points @returns {Fault[]} */
 function growthOf(points) {
   const backlog = points.slice(-STEPS).map((point) => point.backlog);
   const [first, last] = [backlog[0], backlog.at(-1)];
   if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
-  const rises = backlog.filter((value, at) => at > 0 && value > backlog[at - 1]).length;
+  const rises = backlog.filter((value, at) => {
+    const before = backlog[at - 1];
+    return typeof value === "number" && typeof before === "number" && value > before;
+  }).length;
   if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < (STEPS * 2) / 3) return [];
   return [
     {

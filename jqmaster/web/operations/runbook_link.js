@@ -5,5 +5,7 @@ import { RUNBOOKS } from "./runbooks.js";
 
 /** @param {{code: keyof typeof RUNBOOKS}} props The page is the master's own: it needs no other network. */
 export function RunbookLink({ code }) {
-  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer"><span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span></a>`;
+  return html`<a class="runbook" href=${`runbooks.html#${RUNBOOKS[code]}`} target="_blank" rel="noreferrer">
+      <span class="fault-act">${t("fault.runbook")}</span><span aria-hidden="true"> ↗</span>
+    </a>`;
 }

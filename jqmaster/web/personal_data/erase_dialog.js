@@ -16,7 +16,7 @@ const LOG = "log";
  */
 export function EraseDialog({ id, fields, onClose, onDone }) {
   const form = useForm(null, () => Object.fromEntries(fields.map((field) => [field, "yes"])));
-  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const path = /** @type {const} */ (`api/jobs/${encodeURIComponent(id)}`);
   const chosen = fields.filter((field) => form.values[field] === "yes");
   const save = async (/** @type {Values} */ values) => {
     const erased = fields.filter((field) => values[field] === "yes");

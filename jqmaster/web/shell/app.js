@@ -2,7 +2,7 @@
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "../core/lib.js";
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "../core/api.js";
 import { ActionsUnderWay } from "../jobs/actions.js";
-import { LANGUAGES, language, setLanguage, t } from "../core/i18n.js";
+import { LANGUAGES, isLanguage, language, setLanguage, t } from "../core/i18n.js";
 import { start, stop } from "../core/live.js";
 import { Connection, FreshnessLine, useOldness } from "./freshness_line.js";
 import { loadNamespaces, useNamespaces } from "../namespaces/known.js";
@@ -76,7 +76,7 @@ const TYPING_MS = 1000;
 let lastKeyMs = 0;
 addEventListener("keydown", () => (lastKeyMs = Date.now()), true);
 
-/** @type {Record<PageName, any>} */
+/** @type {Record<PageName, (props: never) => import("../core/lib.js").Node>} */
 const COMPONENTS = {
   overview: Overview,
   jobs: Jobs,
@@ -213,34 +213,65 @@ function App() {
     await refresh();
     isAsking.current = false;
   };
-  return html`
-    <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => {
-      e.preventDefault();
-      document.getElementById("main")?.focus();
-    }}>${t("skip")}</a>
+  return html`<a
+      class="skip" href="#main" onClick=${(/** @type {Event} */ e) => {
+        e.preventDefault();
+        document.getElementById("main")?.focus();
+      }}>
+      ${t("skip")}
+    </a>
     <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn ? "" : "logged-out"}`}>
       <header class="top">
-        ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
+        ${
+          isIn &&
+          html`<button
+              type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)}
+              aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>
+              <${Icon} name="menu" />
+            </button>`
+        }
         <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
         ${isIn && html`<${Switcher} onOpen=${() => setSwitching(true)} />`}
         ${isIn && html`<${Search} />`}
-        ${isIn && may(session, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
+        ${
+          isIn &&
+          may(session, "read") &&
+          html`<button
+              type="button" class="icon-button palette-button" aria-haspopup="dialog"
+              aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}>
+              <kbd>Ctrl K</kbd>
+            </button>`
+        }
         ${isIn && html`<${Connection} />`}
         <${Preferences} session=${isIn ? session : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
       ${
         isIn &&
-        html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map(
-          (group) =>
-            html`<ul key=${group}>${entries
-              .filter((entry) => entry.group === group)
-              .map(
-                (entry) => html`<li key=${entry.page}>
-        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}><${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}</a></li>`,
-              )}</ul>`,
-        )}<${Language} class="narrow-only" /></nav>`
+        html`<nav id="nav" class="side" aria-label=${t("nav")}>
+            ${[0, 1, 2].map(
+              (group) =>
+                html`<ul key=${group}>
+                    ${entries
+                      .filter((entry) => entry.group === group)
+                      .map(
+                        (entry) => html`<li key=${entry.page}>
+                            <a
+                              href=${href(entry.page)}
+                              aria-current=${
+                                entry.page === page || (entry.page === "jobs" && page === "job")
+                                  ? "page"
+                                  : undefined
+                              }>
+                              <${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}
+                            </a>
+                          </li>`,
+                      )}
+                  </ul>`,
+            )}<${Language} class="narrow-only" />
+          </nav>`
       }
-      <main id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
+      <main
+        id="main" tabindex="-1" class=${oldness ? "is-old" : ""} style=${{ "--age": JSON.stringify(oldness) }}>
         ${isIn && html`<${FreshnessLine} />`}
         ${isIn && may(session, "read") && html`<${ActionsUnderWay} mayOperate=${may(session, "operate")} />`}
         ${
@@ -256,7 +287,11 @@ function App() {
       </main>
     </div>
     ${isSwitching && isIn && html`<${NamespaceChoice} page=${page} onClose=${() => setSwitching(false)} />`}
-    ${isPaletteOpen && isIn && html`<${Palette} entries=${entries} session=${session} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
+    ${
+      isPaletteOpen &&
+      isIn &&
+      html`<${Palette} entries=${entries} session=${session} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`
+    }
     ${
       offered &&
       html`<${LoginDialog} session=${offered} onSession=${(/** @type {Session} */ now) => {
@@ -277,7 +312,10 @@ function App() {
 function PageHost({ name, query, session, onSession }) {
   const [fault, resetFault] = useErrorBoundary();
   if (fault)
-    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+    return html`<div class="error-box" role="alert">
+        <p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre>
+        <${Button} onClick=${resetFault}>${t("error.retry")}<//>
+      </div>`;
   return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session} onSession=${onSession} />`;
 }
 
@@ -298,7 +336,11 @@ function Search() {
     else go("jobs", { q: text });
     input.current?.blur();
   };
-  return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
+  return html`<form class="search" role="search" onSubmit=${submit}>
+      <input
+        ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200"
+        autocomplete="off" spellcheck=${false} />
+    </form>`;
 }
 
 /** @param {{session: Session | null, onLeave: () => void, onHelp: () => void}} props */
@@ -308,24 +350,61 @@ function Preferences({ session, onLeave, onHelp }) {
   const next =
     /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
   return html`<div class="prefs">
-    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}><${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span></button>
-    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
-    <${Language} class=${session ? "wide-only" : ""} />
-    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
-    ${session?.method === "proxy" && html`<span class="who">${visible((session.who ?? "").replace(/^proxy:/, ""))} ${session.logout_url && html`<a href=${session.logout_url}>${t("logout")}</a>`}</span>`}
-    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
-  </div>`;
+      <button
+        type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")}
+        onClick=${() =>
+          setTimes(
+            /** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative",
+          )}>
+        <${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span>
+      </button>
+      <button
+        type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })}
+        aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>
+        <${Icon} name=${theme} />
+      </button>
+      <${Language} class=${session ? "wide-only" : ""} />
+      <button
+        type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")}
+        onClick=${onHelp}>
+        <${Icon} name="keys" />
+      </button>
+      ${
+        session?.method === "proxy" &&
+        html`<span class="who">
+            ${visible((session.who ?? "").replace(/^proxy:/, ""))} ${
+              session.logout_url && html`<a href=${session.logout_url}>${t("logout")}</a>`
+            }
+          </span>`
+      }
+      ${
+        session?.method === "session" &&
+        html`<span class="who">
+            <a href=${href("account")} title=${t("nav.account")}>
+              ${visible((session.who ?? "").replace(/^(user|oidc):/, ""))}
+            </a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button>
+          </span>`
+      }
+    </div>`;
 }
 
 /** @param {{class: string}} props */
 function Language({ class: where }) {
   usePref("language", null);
-  const choose = (/** @type {any} */ event) =>
-    setLanguage(event.target.value).catch(() => {
-      event.target.value = language();
+  const choose = async (/** @type {import("../core/lib.js").FieldEvent} */ { target }) => {
+    if (!isLanguage(target.value)) return;
+    try {
+      await setLanguage(target.value);
+    } catch {
+      target.value = language();
       toast(t("error.no_answer"), "bad");
-    });
-  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`)}</select>`;
+    }
+  };
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>
+      ${Object.entries(LANGUAGES).map(
+        ([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`,
+      )}
+    </select>`;
 }
 
 /** @param {{entries: Entry[], onClose: () => void}} props */

@@ -32,7 +32,7 @@
   });
   // The code that takes the promise handles its failure.
   session.catch(() => {});
-  /** @type {any} */ (globalThis).jqmasterSession = session;
+  /** @type {{jqmasterSession?: Promise<Response>}} */ (globalThis).jqmasterSession = session;
 
   let isHealing = false;
   const heal = () => {

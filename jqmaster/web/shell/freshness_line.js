@@ -44,16 +44,22 @@ export function FreshnessLine() {
   // The instant, and not the age: an announcement that changes each second would never be heard to its end.
   const [mode] = usePref("times", "relative");
   const since = asOf ? ` ${t("fresh.since", { time: clockText(Date.parse(asOf), mode) })}` : "";
-  return html`<div role="status" aria-live="polite">${
-    fault
-      ? html`<p class="banner bad"><${Badge} kind="bad">${t("fault.bad")}<//> <span>${t("fresh.store")}${since} <span class="muted">${visible(fault.detail)}</span></span> <${RunbookLink} code=${STORE_AWAY.code} /></p>`
-      : isLost
-        ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>`
-        : isOld &&
-          (ageMs ?? 0) > SILENT_MS &&
-          liveStatus() === "live" &&
-          html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`
-  }</div>`;
+  return html`<div role="status" aria-live="polite">
+      ${
+        fault
+          ? html`<p class="banner bad">
+              <${Badge} kind="bad">${t("fault.bad")}<//> <span>
+                ${t("fresh.store")}${since} <span class="muted">${visible(fault.detail)}</span>
+              </span> <${RunbookLink} code=${STORE_AWAY.code} />
+            </p>`
+          : isLost
+            ? html`<p class="banner"><span>${t("live.banner")}${since}</span></p>`
+            : isOld &&
+              (ageMs ?? 0) > SILENT_MS &&
+              liveStatus() === "live" &&
+              html`<p class="banner"><span>${t("fresh.silent")}${since}</span></p>`
+      }
+    </div>`;
 }
 
 /** @param {boolean} is @returns {boolean} Whether it has lasted: a change of masters is over in a moment. */

@@ -143,17 +143,27 @@ export function Palette({ entries, session, onHelp, onClose }) {
     setAt(place);
   };
   const title = namespace ? `${t("palette")} · ${visible(namespace)}` : t("palette");
-  return html`<${Dialog} title=${title} onClose=${onClose}><div class="palette" aria-busy=${String(isWaiting)}>
-    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
-      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
-    <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
-    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
-      (
-        command,
-        place,
-      ) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => point(place)}>
-        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`,
-    )}</ul></div><//>`;
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+      <div class="palette" aria-busy=${String(isWaiting)}>
+        <input
+          type="search" name="command" autofocus role="combobox" aria-expanded="true"
+          aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`}
+          aria-label=${t("palette.hint")} placeholder=${t("palette.hint")} maxlength="200" autocomplete="off"
+          autocapitalize="none" spellcheck=${false} value=${text} onInput=${type} onKeyDown=${press} />
+        <p class="muted small" role="status">${isWaiting ? t("palette.waiting") : t("palette.example")}</p>
+        <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>
+          ${commands.map(
+            (command, place) => html`<li
+                key=${command.key} id=${`${id}-${place}`} role="option"
+                aria-selected=${String(place === chosen)} onClick=${() => run(command)}
+                onPointerMove=${() => point(place)}>
+                <span class="palette-kind">${command.kind}</span><span>${command.label}</span>
+                ${command.hint && html`<span class="muted small">${command.hint}</span>`}
+              </li>`,
+          )}
+        </ul>
+      </div>
+    <//>`;
 }
 
 /** @param {string} who @returns {import("./palette_index.js").Index | null} */
@@ -287,7 +297,7 @@ async function ask(text, subject, signal) {
 
 /** @param {string} name @param {AbortSignal} signal */
 const isName = (name, signal) =>
-  get(/** @type {"api/names/{job_name}"} */ (`api/names/${encodeURIComponent(name)}`), {}, signal).then(
+  get(/** @type {const} */ (`api/names/${encodeURIComponent(name)}`), {}, signal).then(
     () => true,
     (error) => {
       if (error instanceof Problem && error.status === 404) return false;
@@ -344,7 +354,7 @@ function commandsOf(one, session, onPause) {
 
 /** @param {string} id Of a worker. */
 async function drain(id) {
-  const path = `api/workers/${encodeURIComponent(id)}`;
+  const path = /** @type {const} */ (`api/workers/${encodeURIComponent(id)}`);
   if (await attempt(() => post(`${path}/drain`), ""))
     toast(t("workers.drained"), "ok", () => attempt(() => post(`${path}/resume`), t("workers.resumed")));
 }

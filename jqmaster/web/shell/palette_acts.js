@@ -173,7 +173,7 @@ export async function presentActs(route, session, onPause, onAsk, onKnown, signa
   const asks = (/** @type {Pausable} */ what) => ({ ...asking(what, onPause), kind: t("palette.here") });
   const mayOperate = may(session, "operate");
   if (page === "job") {
-    const path = /** @type {"api/jobs/{job_id}"} */ (`api/jobs/${encodeURIComponent(id)}`);
+    const path = /** @type {const} */ (`api/jobs/${encodeURIComponent(id)}`);
     const job = await get(path, {}, signal);
     onKnown(nameToPause(job.name));
     return [
@@ -199,7 +199,7 @@ export async function presentActs(route, session, onPause, onAsk, onKnown, signa
   }
   if (!mayOperate) return [];
   if (page === "batches") {
-    const path = /** @type {"api/batches/{batch_id}"} */ (`api/batches/${encodeURIComponent(id)}`);
+    const path = /** @type {const} */ (`api/batches/${encodeURIComponent(id)}`);
     const { failed } = (await get(path, {}, signal)).counts;
     if (failed === 0) return [];
     return [
@@ -214,15 +214,13 @@ export async function presentActs(route, session, onPause, onAsk, onKnown, signa
     ];
   }
   if (page === "workers") {
-    const path = /** @type {"api/workers/{worker_id}"} */ (`api/workers/${encodeURIComponent(id)}`);
+    const path = /** @type {const} */ (`api/workers/${encodeURIComponent(id)}`);
     const worker = await get(path, {}, signal);
     const act = worker.state === "draining" ? "resume" : "drain";
     return worker.state === "detached" ? [] : [command(act, `${path}/${act}`, undefined, "palette.done")];
   }
   if (page === "definitions") {
-    const path = /** @type {"api/definitions/{definition_name}"} */ (
-      `api/definitions/${encodeURIComponent(id)}`
-    );
+    const path = /** @type {const} */ (`api/definitions/${encodeURIComponent(id)}`);
     const definition = await get(path, {}, signal);
     /** An act for which the page has a dialog. */
     const open = (/** @type {"run" | "pause"} */ what) => ({

@@ -5,7 +5,8 @@ import { visible } from "../core/text.js";
 
 /**
  * One thing that exists. `id`: what its address names; `label`: what people read; `text`: what is searched, in lower case.
- * @typedef {{kind: "name" | "batch" | "constraint" | "definition" | "calendar" | "worker" | "event", id: string, label: string, hint?: string, text: string, isFresh?: boolean}} Entry
+ * @typedef {{kind: "name" | "batch" | "constraint" | "definition" | "calendar" | "worker" | "event", id: string,
+ *   label: string, hint?: string, text: string, isFresh?: boolean}} Entry
  *   `isFresh`: of a worker, that it takes jobs.
  */
 /** @typedef {{who: string, atMs: number, entries: Entry[], isWhole: boolean}} Index `isWhole`: it has every name. */

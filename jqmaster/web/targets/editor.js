@@ -26,7 +26,7 @@ const LABELS = /** @type {Record<string, string>} */ ({
 });
 
 /** @param {string} name Of a target. */
-export const pathOfTarget = (name) => `api/targets/${encodeURIComponent(name)}`;
+export const pathOfTarget = (name) => /** @type {const} */ (`api/targets/${encodeURIComponent(name)}`);
 
 /** @param {string} name Of a part of the form. */
 const labelOf = (name) => t(LABELS[name] ?? `targets.form.${name}`);
@@ -129,37 +129,76 @@ export function TargetEditor({ target, onClose, onDone }) {
     });
   const choice = (/** @type {string} */ name, /** @type {unknown[]} */ options) =>
     html`<${FormField} form=${form} name=${name} label=${labelOf(name)} as="select">${options}<//>`;
-  return html`<${FormDialog} isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!target} reread=${target ? () => get(pathOfTarget(target.name)) : undefined} labelOf=${labelOf}>
-    ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
-    ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
-    ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
-    <div class="form-grid">
-      ${choice(
-        "address",
-        ["fixed", "argument"].map(
-          (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`,
-        ),
-      )}
-      ${field("url", { hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`), placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}", maxlength: "2048", autocapitalize: "none" })}
-      ${choice(
-        "method",
-        METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`),
-      )}
-      ${choice(
-        "body",
-        BODIES.map(
-          (one) => html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`,
-        ),
-      )}
-      ${figure("max_running", { hint: t("targets.max_running.hint") })}
-    </div>
-    ${(hasOwn || values["allow_hosts"]) && field("allow_hosts", { as: "textarea", rows: "2", hint: t("targets.allow_hosts.hint"), placeholder: "*.app.example" })}
-    ${field("secret", { hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"), maxlength: "200", placeholder: "whsec_…", disabled: values["is_unsigned"] === "yes" })}
-    ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf("is_unsigned")}<//>`}
-    ${field("description", { maxlength: "500", spellcheck: true })}
-    <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
-      <div class="form-grid">${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.ok })}${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.final })}
-      ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
-      ${figure("max_running_per_host")}</div>
-      ${field("headers", { as: "textarea", rows: "3", hint: t("targets.headers.hint"), placeholder: "Authorization: Bearer …" })}<//><//>`;
+  return html`<${FormDialog}
+      isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
+      form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
+      reread=${target ? () => get(pathOfTarget(target.name)) : undefined} labelOf=${labelOf}>
+      ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
+      ${
+        !target &&
+        field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })
+      }
+      ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
+      <div class="form-grid">
+        ${choice(
+          "address",
+          ["fixed", "argument"].map(
+            (one) => html`<option key=${one} value=${one}>${t(`targets.address.${one}`)}</option>`,
+          ),
+        )}
+        ${field("url", {
+          hint: t(`targets.url.hint.${hasOwn ? "argument" : "fixed"}`),
+          placeholder: hasOwn ? "argument.url" : "https://app.example/jobs/{name}",
+          maxlength: "2048",
+          autocapitalize: "none",
+        })}
+        ${choice(
+          "method",
+          METHODS.map((one) => html`<option key=${one} value=${one}>${one}</option>`),
+        )}
+        ${choice(
+          "body",
+          BODIES.map(
+            (one) =>
+              html`<option key=${one} value=${one}>${tOr(`targets.body.${one}`, visible(one))}</option>`,
+          ),
+        )}
+        ${figure("max_running", { hint: t("targets.max_running.hint") })}
+      </div>
+      ${
+        (hasOwn || values["allow_hosts"]) &&
+        field("allow_hosts", {
+          as: "textarea",
+          rows: "2",
+          hint: t("targets.allow_hosts.hint"),
+          placeholder: "*.app.example",
+        })
+      }
+      ${field("secret", {
+        hint: t(target?.has_secret ? "targets.secret.kept" : "targets.secret.hint"),
+        maxlength: "200",
+        placeholder: "whsec_…",
+        disabled: values["is_unsigned"] === "yes",
+      })}
+      ${
+        target?.has_secret &&
+        html`<${FormCheck} form=${form} name="is_unsigned">${labelOf("is_unsigned")}<//>`
+      }
+      ${field("description", { maxlength: "500", spellcheck: true })}
+      <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
+        <div class="form-grid">
+          ${field("ok", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.ok })}
+          ${field("final", { hint: t("targets.statuses.hint"), placeholder: DEFAULTS.final })}
+          ${figure("timeout", { hint: t("targets.timeout.hint"), min: "0.001", step: "any" })}
+          ${figure("not_ready_for_s", { hint: t("targets.not_ready_for_s.hint") })}
+          ${figure("max_running_per_host")}
+        </div>
+        ${field("headers", {
+          as: "textarea",
+          rows: "3",
+          hint: t("targets.headers.hint"),
+          placeholder: "Authorization: Bearer …",
+        })}
+      <//>
+    <//>`;
 }

@@ -8,18 +8,6 @@ import { Text } from "./formats.js";
  *   `label`: the word for its kind. `untilMs`: the end of what lasted.
  */
 
-/**
- * @typedef {object} Plot What is used of a plot of the library.
- * @property {CanvasRenderingContext2D} ctx
- * @property {{top: number, height: number}} bbox
- * @property {{x: {min: number | null, max: number | null}}} scales
- * @property {HTMLElement} root
- * @property {HTMLElement} over
- * @property {(value: number, scale: "x", isCanvas?: boolean) => number} valToPos
- * @property {(at: {left: number, top: number}) => void} setCursor
- * @property {(area: {left: number, top: number, width: number, height: number}, isTold: boolean) => void} setSelect
- */
-
 const COLORS = /** @type {Record<string, string>} */ ({ incident: "--failed", pause: "--retrying" });
 const MOST_LISTED = 6;
 const LAST_ALPHA = 0.14;
@@ -29,13 +17,13 @@ const colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 
 /**
  * Draw the marks of the visible period: a line where it began, and a band over what lasted.
- * @param {Plot} plot
+ * @param {import("../vendor/uplot.js").default} plot
  * @param {ChartMark[]} marks
  */
 export function drawMarks(plot, marks) {
   const { ctx, bbox, scales } = plot;
-  const { min, max } = scales.x;
-  if (min === null || max === null) return;
+  const { min, max } = scales["x"] ?? {};
+  if (typeof min !== "number" || typeof max !== "number") return;
   const styles = getComputedStyle(plot.root);
   ctx.save();
   ctx.setLineDash([4, 4]);
@@ -77,11 +65,20 @@ export const marksIn = (marks, fromS, toS) =>
 export function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
   const hidden = marks.length - MOST_LISTED;
-  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>${marks
-    .slice(-MOST_LISTED)
-    .reverse()
-    .map(
-      (mark) =>
-        html`<li key=${`${mark.atMs} ${mark.text}`}><i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i><span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}</li>`,
-    )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}</ul>`;
+  return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
+      ${marks
+        .slice(-MOST_LISTED)
+        .reverse()
+        .map(
+          (mark) =>
+            html`<li key=${`${mark.atMs} ${mark.text}`}>
+                <i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i>
+                <span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${
+                  mark.link
+                    ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>`
+                    : html`<${Text} value=${mark.text} max=${120} />`
+                }
+              </li>`,
+        )}${hidden > 0 && html`<li><a href=${more}>${t("text.more_items", { count: hidden })}</a></li>`}
+    </ul>`;
 }

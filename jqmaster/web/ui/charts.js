@@ -8,6 +8,7 @@ import { MarkList, drawMarks, marksIn } from "./chart_marks.js";
 import { durationText, instantText, minuteText, nowMs } from "./formats.js";
 
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
+/** @typedef {import("../vendor/uplot.js").default} UPlot */
 
 const LEAST_DRAG_PX = 6;
 // A chart shows at least this many points.
@@ -23,7 +24,7 @@ const NO_MARKS = [];
 const clockIn =
   (textOf) =>
   /**
-   * @param {any} _plot
+   * @param {UPlot} _plot
    * @param {number[]} ticks Unix seconds.
    * @param {number} _axis
    * @param {number} _space
@@ -50,14 +51,14 @@ const spansDays = (ticks, textOf) =>
  * Return the points of a history whose steps are over: the current minute lacks some of its jobs, and would look like a
  * dip.
  * @param {{points: StatsPoint[], step_s: number}} history
- * @returns {any[]}
+ * @returns {StatsPoint[]}
  */
 export const completePoints = ({ points, step_s }) =>
   points.filter((point, at) => at < points.length - 1 || Date.parse(point.at) + step_s * 1000 <= nowMs());
 
 /**
  * Return the points between two gaps, which no line would show.
- * @param {any} plot
+ * @param {UPlot} plot
  * @param {number} at The index of the series.
  * @returns {number[]}
  */
@@ -78,7 +79,7 @@ const DURATION_STEPS_MS = [
 
 /**
  * Room for the longest label of an axis, in px: durations such as `1 min 40 s` are long.
- * @param {any} _
+ * @param {UPlot} _
  * @param {string[] | null} labels
  */
 function widthOfLabels(_, labels) {
@@ -93,10 +94,15 @@ const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "
 
 /**
  * Lines or stacked areas over time.
- * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, marks?: import("./chart_marks.js").ChartMark[], listsMarks?: boolean, before?: {label: string, values: (number | null)[]} | null, onRange?: (from: string, to: string) => void}} props
+ * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?:
+ *   (value: number) => string, isStacked?: boolean, height?: number, marks?: import("./chart_marks.js").ChartMark[],
+ *   listsMarks?: boolean, before?: {label: string, values: (number | null)[]} | null, onRange?: (from: string, to:
+ *   string) => void}} props
  *   `onRange`: called with the range that was marked by dragging, from and to in ISO 8601. A press on a name in the
- *   legend hides its series. `marks`: what happened, drawn as lines and bands; `listsMarks`: they are also listed. `before`: an earlier period to compare with. By
- *   key: arrows move through time, with Shift they mark a range, Enter opens it, + and - zoom. `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
+ *   legend hides its series. `marks`: what happened, drawn as lines and bands; `listsMarks`: they are also listed.
+ *   `before`: an earlier period to compare with. By
+ *   key: arrows move through time, with Shift they mark a range, Enter opens it, + and - zoom. `xs`: Unix seconds.
+ *   `color`: the name of a CSS variable such as `--succeeded`.
  */
 export function Chart({
   label,
@@ -118,7 +124,7 @@ export function Chart({
   const all = series;
   series = useMemo(() => all.filter((one) => !hidden.has(one.label)), [all, hidden]);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const plot = useRef(/** @type {any} */ (null));
+  const plot = useRef(/** @type {UPlot | null} */ (null));
   const [theme] = usePref("theme", "auto");
   const [isDark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
   useEffect(() => {
@@ -127,16 +133,19 @@ export function Chart({
     query.addEventListener("change", change);
     return () => query.removeEventListener("change", change);
   }, []);
-  const data = useMemo(() => {
-    const earlier = before ? [before.values] : [];
-    if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
-    // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
-    const sums = xs.map(() => 0);
-    const stacked = series.map((one) =>
-      one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),
-    );
-    return [xs, ...stacked.reverse(), ...earlier];
-  }, [xs, series, isStacked, before]);
+  const data = useMemo(
+    /** @returns {import("../vendor/uplot.js").default.AlignedData} */ () => {
+      const earlier = before ? [before.values] : [];
+      if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
+      // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
+      const sums = xs.map(() => 0);
+      const stacked = series.map((one) =>
+        one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),
+      );
+      return [xs, ...stacked.reverse(), ...earlier];
+    },
+    [xs, series, isStacked, before],
+  );
   const latest = useRef(data);
   latest.current = data;
   const drawn = useRef(marks);
@@ -170,7 +179,7 @@ export function Chart({
           y: {
             ...(isLog && { distr: 3, clamp: 0.001 }),
             ...(!isLog && {
-              range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
+              range: (_, /** @type {number} */ low, /** @type {number} */ high) => [
                 Math.min(0, low ?? 0),
                 (high || 1) * 1.08,
               ],
@@ -185,7 +194,7 @@ export function Chart({
             ...axis,
             size: widthOfLabels,
             ...(format === durationText && { incrs: DURATION_STEPS_MS }),
-            values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
+            values: (_, /** @type {number[]} */ ticks) =>
               told(ticks.map((tick) => (tick === null ? "" : format(tick)))),
           },
         ],
@@ -211,10 +220,10 @@ export function Chart({
             : []),
         ],
         hooks: {
-          drawAxes: [(/** @type {import("./chart_marks.js").Plot} */ u) => drawMarks(u, drawn.current)],
-          setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)],
+          drawAxes: [(u) => drawMarks(u, drawn.current)],
+          setCursor: [(u) => setAt(u.cursor.idx ?? null)],
           setSelect: [
-            (/** @type {any} */ u) => {
+            (u) => {
               const { left, width: selected } = u.select;
               if (selected < LEAST_DRAG_PX) return;
               const iso = (/** @type {number} */ px) => new Date(u.posToVal(px, "x") * 1000).toISOString();
@@ -225,7 +234,7 @@ export function Chart({
           ],
         },
       },
-      /** @type {any} */ (latest.current),
+      latest.current,
       element,
     );
     plot.current = made;
@@ -270,17 +279,58 @@ export function Chart({
   const until = zoom && zoom.max < (xs.at(-1) ?? 0) ? zoom.max : Infinity;
   const visibleMarks = marksIn(marks, zoom?.min ?? xs[0], until);
   const here = marksIn(marks, xs[index], xs[index + 1] ?? (xs[index] ?? 0) + 60);
-  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}</span>
-      ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${before && html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${zoom && html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`}${at !== null && here.length > 0 && html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
-    <div class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press} aria-label=${`${label}. ${instantText((xs[index] ?? 0) * 1000, times)} ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}${here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : ""}`}></div>${listsMarks && html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`}</figure>`;
+  const figures = series.map((one) => `${one.label}: ${value(one)}`).join(", ");
+  const events = here.length > 0 ? `. ${here.map((mark) => mark.text).join(" ")}` : "";
+  const inWords = `${label}. ${instantText((xs[index] ?? 0) * 1000, times)} ${figures}${events}`;
+  return html`<figure class="chart">
+      <figcaption class="legend">
+        <span class="legend-at">
+          ${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}
+        </span>
+        ${all.map(
+          (one) =>
+            html`<button
+                type="button" key=${one.label} class="legend-item"
+                aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}>
+                <i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>
+                ${one.label} <b class="num">${value(one)}</b>
+              </button>`,
+        )}
+        ${
+          before &&
+          html`<span class="legend-item"><i class="dashed" aria-hidden="true"></i>${before.label} <b class="num">${value(before)}</b></span>`
+        }
+        ${
+          !isStacked &&
+          html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`
+        }
+        ${
+          zoom &&
+          html`<button type="button" class="link" onClick=${() => setZoom(null)}>${t("chart.whole")}</button>`
+        }
+        ${
+          at !== null &&
+          here.length > 0 &&
+          html`<span class="legend-mark">${here.map((mark) => mark.text).join(" ")}</span>`
+        }
+        ${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}
+      </figcaption>
+      <div
+        class="plot" ref=${box} tabindex="0" role="img" title=${t("chart.keys")} onKeyDown=${press}
+        aria-label=${inWords}></div>
+      ${
+        listsMarks &&
+        html`<${MarkList} marks=${visibleMarks} timeOf=${minuteText} more=${href("incidents")} />`
+      }
+    </figure>`;
 }
 
 /**
  * Act on a key: move through time, mark a range, open it, zoom.
  * @param {KeyboardEvent} event
- * @param {{plot: import("./chart_marks.js").Plot | null, xs: number[], at: number, anchor: {current: number | null}, zoom: {min: number, max: number} | null, setZoom: (zoom: {min: number, max: number} | null) => void, onRange: ((from: string, to: string) => void) | undefined}} chart `at`: the index of the point that is shown.
+ * @param {{plot: UPlot | null, xs: number[], at: number, anchor: {current: number | null}, zoom: {min: number, max:
+ *   number} | null, setZoom: (zoom: {min: number, max: number} | null) => void, onRange: ((from: string, to: string)
+ *   => void) | undefined}} chart `at`: the index of the point that is shown.
  * @returns {boolean} Whether the key means something.
  */
 function byKey({ key, shiftKey }, { plot, xs, at, anchor, zoom, setZoom, onRange }) {

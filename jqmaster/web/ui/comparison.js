@@ -67,4 +67,13 @@ export function comparedWith(history, word, xs, valueOf) {
 export const CompareWith = ({ word, span, link }) =>
   NOT_WITH.includes(span)
     ? null
-    : html`<nav class="spans" aria-label=${t("chart.compare")}>${["", ...Object.keys(PERIODS_S)].map((one) => html`<a key=${one} class="chip-link" href=${link(one)} aria-current=${one === word ? "true" : undefined}>${t(one ? `chart.before.${one}` : "chart.before.none")}</a>`)}</nav>`;
+    : html`<nav class="spans" aria-label=${t("chart.compare")}>
+        ${["", ...Object.keys(PERIODS_S)].map(
+          (one) =>
+            html`<a
+                key=${one} class="chip-link" href=${link(one)}
+                aria-current=${one === word ? "true" : undefined}>
+                ${t(one ? `chart.before.${one}` : "chart.before.none")}
+              </a>`,
+        )}
+      </nav>`;

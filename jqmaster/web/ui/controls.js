@@ -9,10 +9,15 @@ import { Num, Text, clockText, nowMs } from "./formats.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
- * @param {Record<string, any>} props A button; `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
+ * @param {{kind?: string, class?: string, opensDialog?: boolean, children?: Node} & Record<string, unknown>} props A
+ *   button; `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
  */
 export function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
-  return html`<button type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : undefined} ...${rest}>${children}${opensDialog && "…"}</button>`;
+  return html`<button
+      type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : undefined}
+      ...${rest}>
+      ${children}${opensDialog && "…"}
+    </button>`;
 }
 
 /** @param {{text: string | (() => string), label?: string, kind?: string}} props Copies the text, and says so. */
@@ -29,7 +34,9 @@ export function Copy({ text, label, kind = "" }) {
     setTimeout(() => setState(""), 1500);
   };
   const said = state === "done" ? t("copy.done") : state === "failed" ? t("copy.failed") : "";
-  return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span></button>`;
+  return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>
+      ${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span>
+    </button>`;
 }
 
 /** @param {{children?: Node}} props The ways to copy one thing, which few people need at a time. */
@@ -66,12 +73,24 @@ export function ErrorBox({ problem, onRetry }) {
   const others = untold(problem);
   const { shownAsOfMs } = problem;
   return html`<div class=${`error-box ${shownAsOfMs === null ? "" : "over-old"}`} role="alert">
-    <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
-    ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
-    ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
-    ${shownAsOfMs !== null && html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`}
-    ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
-  </div>`;
+      <p>
+        <strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>
+        ${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}
+      </p>
+      ${
+        others.length > 0 &&
+        html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`
+      }
+      ${
+        problem.code &&
+        html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`
+      }
+      ${
+        shownAsOfMs !== null &&
+        html`<p>${t("fresh.shown", { time: clockText(shownAsOfMs - Date.now() + nowMs(), mode) })}</p>`
+      }
+      ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
+    </div>`;
 }
 
 /** @param {{title: string, children?: Node, curl?: string}} props Says what to do when there is nothing to show. */
@@ -97,13 +116,27 @@ export function Loading({ isLoading = true }) {
 
 /**
  * Links that look like tabs: each is an address of its own.
- * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean, href: string, kind?: string}[], current: string}} props
+ * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean,
+ *   href: string, kind?: string}[], current: string}} props
  */
 export function Tabs({ label, tabs, current }) {
-  return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map(
-    (tab) => html`<li key=${tab.key}>
-    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : undefined}>${tab.label}${tab.count !== undefined && html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`}</a></li>`,
-  )}</ul></nav>`;
+  return html`<nav class="tabs" aria-label=${label}>
+      <ul>
+        ${tabs.map(
+          (tab) => html`<li key=${tab.key}>
+              <a
+                href=${tab.href} class=${tab.kind ?? ""}
+                aria-current=${tab.key === current ? "page" : undefined}>
+                ${tab.label}
+                ${
+                  tab.count !== undefined &&
+                  html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`
+                }
+              </a>
+            </li>`,
+        )}
+      </ul>
+    </nav>`;
 }
 
 /** @param {{hasNext: boolean, hasBefore?: boolean, onNext: () => void, onFirst?: () => void, isLoading?: boolean}} props */
@@ -120,6 +153,9 @@ export function Pager({ hasNext, hasBefore = false, onNext, onFirst, isLoading =
  */
 export function Bar({ value, of, label, kind = "info" }) {
   const share = of > 0 ? Math.min(1, value / of) : 0;
-  return html`<span class=${`bar bar-${kind}`} role="img" aria-label=${`${label}: ${number(value)} / ${number(of)}`} title=${`${number(value)} / ${number(of)}`}>
-    <span style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>`;
+  return html`<span
+      class=${`bar bar-${kind}`} role="img" aria-label=${`${label}: ${number(value)} / ${number(of)}`}
+      title=${`${number(value)} / ${number(of)}`}>
+      <span style=${{ width: `${(share * 100).toFixed(1)}%` }}></span>
+    </span>`;
 }

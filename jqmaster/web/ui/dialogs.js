@@ -24,16 +24,23 @@ export function Dialog({ title, onClose, children, isWide = false }) {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
-  return html`<dialog ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id}
-      onCancel=${(/** @type {Event} */ e) => {
+  return html`<dialog
+      ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id} onCancel=${(/** @type {Event} */ e) => {
         e.preventDefault();
         onClose();
-      }}
-      onMouseDown=${(/** @type {MouseEvent} */ e) => {
+      }} onMouseDown=${(/** @type {MouseEvent} */ e) => {
         if (e.target === ref.current) onClose();
       }}>
-    <div class="dialog"><header><h2 id=${id}>${title}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}><${Icon} name="close" /></button></header>
-    ${children}</div></dialog>`;
+      <div class="dialog">
+        <header>
+          <h2 id=${id}>${title}</h2>
+          <button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}>
+            <${Icon} name="close" />
+          </button>
+        </header>
+        ${children}
+      </div>
+    </dialog>`;
 }
 
 const TOAST_MS = 6_000;
@@ -43,7 +50,9 @@ const TYPED_FROM = 1000;
 
 /**
  * Ask before something that cannot be undone, and say how many it concerns.
- * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
+ * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?:
+ *   boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void,
+ *   children?: Node}} props
  *   `counted`: the words after the count, if it does not count jobs. `verb`: what the button says, such as "Delete".
  *   `isAlways`: possible even if it concerns none. `isReady` false: something is missing yet.
  */
@@ -66,12 +75,25 @@ export function ConfirmCount({
   const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
   const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
-    ${children}
-    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {FieldEvent} */ e) => setTyped(e.target.value)} /></label>`}
-    <${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
-  <//>`;
+      <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
+      ${children}
+      ${
+        count > TYPED_FROM &&
+        html`<label class="field">
+            ${t("confirm.type", { count })}
+            <input
+              name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed}
+              onInput=${(/** @type {FieldEvent} */ e) => setTyped(e.target.value)} />
+          </label>`
+      }
+      <${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//>
+        <${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>
+          ${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}
+        <//>
+      </footer>
+    <//>`;
 }
 
 /**
@@ -103,7 +125,13 @@ function useConfirmation(onConfirm, onClose) {
  */
 export function Sure({ title, verb, onConfirm, onClose, isReady = true, children }) {
   const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
-  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//></footer><//>`;
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+      ${children}<${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} autofocus onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" disabled=${isBusy || !isReady} onClick=${confirm}>${verb}<//>
+      </footer>
+    <//>`;
 }
 
 /** @typedef {{id: number, text: string, kind: string, undo?: (() => unknown) | undefined}} Toast */
@@ -124,7 +152,7 @@ export function toast(text, kind = "ok", undo) {
 export function Toasts() {
   const [all, setAll] = useState(/** @type {Toast[]} */ ([]));
   useEffect(() => {
-    const show = (/** @type {any} */ one) => {
+    const show = (/** @type {Toast} */ one) => {
       setAll((old) => [...old.slice(-3), one]);
       setTimeout(
         () => setAll((old) => old.filter((other) => other.id !== one.id)),

@@ -27,7 +27,7 @@ export const unreadable = (field) =>
 
 /**
  * A field for a duration or an end, with suggestions to press. It says when that is.
- * @param {{form: import("./forms.js").Form, name: string, label: string, empty?: string, path?: string}} props
+ * @param {{form: import("./forms.js").FormInputs, name: string, label: string, empty?: string, path?: string}} props
  *   `empty`: what an empty field means; without it, a duration is needed.
  */
 export function DurationField({ form, name, label, empty, path }) {
@@ -41,9 +41,18 @@ export function DurationField({ form, name, label, empty, path }) {
           time: clockText(end, pref("times", "relative")),
           duration: durationText(Math.round((end - nowMs()) / 1000) * 1000),
         });
-  return html`<${Field} label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem} path=${path ?? name}>${(
-    /** @type {any} */ attributes,
-  ) =>
-    html`<input autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")} ...${attributes} ...${form.input(name)} />
-      <div class="suggested">${SUGGESTED_MS.map((ms) => html`<button type="button" key=${ms} class="button small" onClick=${() => form.set({ [name]: durationText(ms) })}>${durationText(ms)}</button>`)}</div>`}<//>`;
+  return html`<${Field}
+      label=${label} hint=${html`<span role="status">${said}</span>`} problem=${form.problem}
+      path=${path ?? name}>
+      ${(/** @type {Record<string, unknown>} */ attributes) =>
+        html`<input
+            autocomplete="off" spellcheck=${false} maxlength="60" placeholder=${t("duration.example")}
+            ...${attributes} ...${form.input(name)} />
+          <div class="suggested">
+            ${SUGGESTED_MS.map(
+              (ms) =>
+                html`<button type="button" key=${ms} class="button small" onClick=${() => form.set({ [name]: durationText(ms) })}>${durationText(ms)}</button>`,
+            )}
+          </div>`}
+    <//>`;
 }

@@ -37,7 +37,7 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = useState(value);
   const told = useRef(value);
   const typed = useRef(value);
-  const timer = useRef(/** @type {any} */ (undefined));
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const change = useRef(onChange);
   change.current = onChange;
   // Run before the next keyboard event: an effect would come after it, and lose a key.
@@ -88,7 +88,10 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
  */
 export function FilterInput({ label, value, onChange, hint, ...attributes }) {
   const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+  return html`<${Field} label=${label} hint=${hint}>
+      ${(/** @type {Record<string, unknown>} */ a) =>
+        html`<input ...${a} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
+    <//>`;
 }
 
 /**
@@ -102,5 +105,8 @@ export function FilterInstant({ label, value, onChange }) {
     (text) => onChange(instantIn(text)),
     (text) => inputOf(instantIn(text)),
   );
-  return html`<${Field} label=${inZone(label, value)}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+  return html`<${Field} label=${inZone(label, value)}>
+      ${(/** @type {Record<string, unknown>} */ a) =>
+        html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
+    <//>`;
 }

@@ -7,11 +7,14 @@ import { Dialog, toast } from "./dialogs.js";
 import { Text } from "./formats.js";
 
 /** @typedef {import("../core/lib.js").Node} Node */
-/** @typedef {import("./forms.js").Form} Form */
+/** @typedef {import("./forms.js").FormInputs} Form */
 
 /**
- * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string | {text: string, undo: () => unknown}>, onClose: () => void,
- *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
+ * @template Document
+ * @param {{title: string, form: import("./forms.js").Form<Document>, onSave: (values: import("./forms.js").Values,
+ *   base: Document) => Promise<string | {text: string, undo: () => unknown}>, onClose: () => void,
+ *   reread?: () => Promise<Document>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean,
+ *   saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
  *   `onSave` returns the sentence that says what was done, perhaps with an undo. `base` is the document whose version
  *   it demands. `reread`: the newest document, asked for when the master answers 412. `isNew`: there is no document
  *   yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form. `more`:
@@ -89,15 +92,25 @@ export function FormDialog({
     unsaved.current = false;
     if (!staysOpen) onClose();
   };
-  return html`<${Dialog} title=${title} onClose=${close} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
-    ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf} />`}
-    <${ErrorBox} problem=${form.problem} />
-    ${
-      isAsking
-        ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>`
-        : html`<footer>${more}<${Button} onClick=${close}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`
-    }</form><//>`;
+  return html`<${Dialog} title=${title} onClose=${close} isWide=${isWide}>
+      <form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
+        ${children}
+        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf} />`}
+        <${ErrorBox} problem=${form.problem} />
+        ${
+          isAsking
+            ? html`<footer role="alert">
+                <p>${t("form.discard.ask")}</p>
+                <${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//>
+                <${Button} kind="danger" onClick=${end}>${t("form.discard")}<//>
+              </footer>`
+            : html`<footer>
+                ${more}<${Button} onClick=${close}>${t("cancel")}<//>
+                <button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button>
+              </footer>`
+        }
+      </form>
+    <//>`;
 }
 
 /**
@@ -110,10 +123,36 @@ function Differences({ form, labelOf }) {
     /** @type {import("./forms.js").Difference} */ one,
     /** @type {"mine" | "theirs"} */ choice,
   ) =>
-    html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
-  return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
-    <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    html`<td>
+        <label class="check">
+          <input
+            type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice}
+            onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} />
+        </label>
+      </td>`;
+  return html`<section class="conflict" role="alert" aria-labelledby=${id}>
+      <h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
+      <div class="table-box">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th>
+              <th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${form.differences.map(
+              (one) =>
+                html`<tr key=${one.name}>
+                    <th scope="row">${labelOf(one.name)}</th>
+                    <td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}
+                    ${cell(one, "theirs")}
+                  </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
+    </section>`;
 }
 
 /** @param {{value: string}} props */

@@ -159,7 +159,9 @@ export function localText(ms) {
   if (Number.isNaN(date.getTime())) return "?";
   const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
   const zone = zoneFormat.formatToParts(date).find((part) => part.type === "timeZoneName");
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone?.value ?? ""}`;
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  return `${day} ${clock} ${zone?.value ?? ""}`;
 }
 
 /** @param {number} ms Unix. @param {string} mode "utc", or else the reader's time zone. */
@@ -216,7 +218,9 @@ export function Time({ at, isNext = false, isPast = false }) {
   if (Number.isNaN(ms)) return html`<${Text} value=${at} />`;
   const relative = isNext && ms < nowMs() ? t("time.now") : relativeText(ms);
   const shown = mode === "relative" ? relative : instantText(ms, mode);
-  return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms)}</span>`}</time>`;
+  return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>
+      ${shown}${isPast && mode === "relative" && html` <span class="muted">${minuteText(ms)}</span>`}
+    </time>`;
 }
 
 /** @param {{id: string, href?: string}} props A UUID. Its end is shown, because that is what differs. */
@@ -232,7 +236,9 @@ export function State({ state }) {
   return html`<span class=${`state state-${state}`}><i aria-hidden="true"></i>${tOr(`state.${state}`, visible(state))}</span>`;
 }
 
-/** @param {{kind?: "ok" | "warn" | "bad" | "info" | "off", children?: Node}} props */
+/** @typedef {"ok" | "warn" | "bad" | "info" | "off"} Kind */
+
+/** @param {{kind?: Kind, children?: Node}} props */
 export function Badge({ kind = "info", children }) {
   return html`<span class=${`badge badge-${kind}`}>${children}</span>`;
 }

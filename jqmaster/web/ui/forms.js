@@ -4,6 +4,8 @@ import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";
 import { visible } from "../core/text.js";
 
+/** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
+
 /** @typedef {import("../core/lib.js").Node} Node */
 /** @typedef {Record<string, string>} Values What is in a form, as text; a checkbox has "yes" or "". */
 
@@ -13,29 +15,33 @@ import { visible } from "../core/text.js";
  */
 
 /**
+ * @template Document
  * @typedef {object} Form
  * @property {Values} values
  * @property {string[]} changed The names whose values differ from those at opening.
- * @property {any} base The document that the form was opened with, or that was compared with it since.
+ * @property {Document} base The document that the form was opened with, or that was compared with it since.
  * @property {Problem | null} problem
  * @property {(problem: Problem | null) => void} setProblem
  * @property {boolean} isBusy
  * @property {Difference[]} differences
  * @property {(changes: Values) => void} set
- * @property {(name: string) => Record<string, any>} input Attributes of a control that holds text.
- * @property {(name: string) => Record<string, any>} check Attributes of a checkbox.
- * @property {(act: (values: Values) => Promise<any>) => Promise<any>} run Runs `act`, never twice at a time; returns
+ * @property {(name: string) => Record<string, unknown>} input Attributes of a control that holds text.
+ * @property {(name: string) => Record<string, unknown>} check Attributes of a checkbox.
+ * @property {<Done>(act: (values: Values) => Promise<Done>) => Promise<Done | undefined>} run Runs `act`, never twice at a time; returns
  *   its result, undefined after a problem.
- * @property {(document: any) => Difference[]} compare Takes the newest document; gives what others changed in it.
+ * @property {(document: Document) => Difference[]} compare Takes the newest document; gives what others changed in it.
  * @property {(name: string, choice: "mine" | "theirs") => void} choose
- * @property {(document: any) => void} reopen Begins anew with `document`.
+ * @property {(document: Document) => void} reopen Begins anew with `document`.
  */
+
+/** @typedef {Omit<Form<unknown>, "base" | "compare" | "reopen">} FormInputs What inputs need of a form, whatever its document. */
 
 /**
  * The state of one form. It is read from `document` once, when the form opens.
- * @param {any} document
- * @param {(document: any) => Values} valuesOf
- * @returns {Form}
+ * @template Document
+ * @param {Document} document
+ * @param {(document: Document) => Values} valuesOf
+ * @returns {Form<Document>}
  */
 export function useForm(document, valuesOf) {
   const [state, setState] = useState(() => {
@@ -64,13 +70,13 @@ export function useForm(document, valuesOf) {
     input: (name) => ({
       name,
       value: state.values[name] ?? "",
-      onInput: (/** @type {any} */ event) => set({ [name]: event.target.value }),
+      onInput: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.value }),
     }),
     check: (name) => ({
       name,
       type: "checkbox",
       checked: state.values[name] === "yes",
-      onChange: (/** @type {any} */ event) => set({ [name]: event.target.checked ? "yes" : "" }),
+      onChange: (/** @type {FieldEvent} */ event) => set({ [name]: event.target.checked ? "yes" : "" }),
     }),
     run: async (act) => {
       setBusy(true);
@@ -121,7 +127,7 @@ export function useForm(document, valuesOf) {
 
 /**
  * A labelled control with its hint and the problem of its field.
- * @param {{label: string, hint?: Node, problem?: Problem | null, path?: string, children: (attributes: Record<string, any>) => Node}} props
+ * @param {{label: string, hint?: Node, problem?: Problem | null, path?: string, children: (attributes: Record<string, unknown>) => Node}} props
  *   `path`: of the field in the problem's errors, joined by dots; a `body.` before it does not matter.
  */
 export function Field({ label, hint, problem, path, children }) {
@@ -150,7 +156,7 @@ export function fieldErrors(problem, path) {
 
 /**
  * Fields that are seldom used: folded until somebody opens them, or one of them has a value or a problem.
- * @param {{form: Form, names: string[], problem: Problem | null, label: string, children: Node}} props
+ * @param {{form: FormInputs, names: string[], problem: Problem | null, label: string, children: Node}} props
  */
 export function FormMore({ form, names, problem, label, children }) {
   const hasValue = names.some((name) => form.values[name]);
@@ -160,12 +166,18 @@ export function FormMore({ form, names, problem, label, children }) {
   useEffect(() => {
     if (hasValue || hasProblem) setOpen(true);
   }, [hasValue, hasProblem]);
-  return html`<details class="more" open=${isOpen} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
+  return html`<details
+      class="more" open=${isOpen}
+      onToggle=${(/** @type {Event & {currentTarget: HTMLDetailsElement}} */ event) =>
+        setOpen(event.currentTarget.open)}>
+      <summary>${label}</summary><div class="stack">${children}</div>
+    </details>`;
 }
 
 /**
  * A field of a form that holds text, a number or an instant.
- * @param {{form: Form, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null, children?: Node} & Record<string, unknown>} props
+ * @param {{form: FormInputs, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null,
+ *   children?: Node} & Record<string, unknown>} props
  *   `path`: of the field in problems; the name if none is given. `as`: "textarea" or "select", whose options are the children.
  */
 export function FormField({
@@ -180,7 +192,7 @@ export function FormField({
   ...attributes
 }) {
   return html`<${Field} label=${label} hint=${hint} problem=${problem ?? form.problem} path=${path ?? name}>${(
-    /** @type {any} */ a,
+    /** @type {Record<string, unknown>} */ a,
   ) => html`<${tag} autocomplete="off" ...${a} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
 }
 
@@ -188,7 +200,7 @@ export function FormField({
 export const JsonHint = () =>
   html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`;
 
-/** @param {{form: Form, name: string, children?: Node} & Record<string, unknown>} props A checkbox with its label. */
+/** @param {{form: FormInputs, name: string, children?: Node} & Record<string, unknown>} props A checkbox with its label. */
 export function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }

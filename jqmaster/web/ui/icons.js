@@ -52,4 +52,8 @@ export function Icon({ name }) {
 
 /** The picture of icon.svg, without a request of its own. */
 export const Logo = () =>
-  html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false"><rect width="32" height="32" rx="7" fill="#1d5fd0" /><path d="M8 10h16M8 16h11M8 22h6" stroke="#fff" stroke-width="3" stroke-linecap="round" /><circle cx="23" cy="20" r="4" fill="#7ee0a6" /></svg>`;
+  html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="7" fill="#1d5fd0" />
+      <path d="M8 10h16M8 16h11M8 22h6" stroke="#fff" stroke-width="3" stroke-linecap="round" />
+      <circle cx="23" cy="20" r="4" fill="#7ee0a6" />
+    </svg>`;

@@ -11,10 +11,20 @@ export function Progress({ progress }) {
   const { fraction, message } = progress;
   const text = message ? visible(message) : "";
   const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
-  return html`<span class="progress">${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `}${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}</span>`;
+  return html`<span class="progress">
+      ${
+        share !== null &&
+        html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `
+      }
+      ${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}
+    </span>`;
 }
 
-/** @param {any[]} jobs Those whose progress is shown. @param {boolean} isHeld @param {() => unknown} reload Loads them again while one of them runs. */
+/**
+ * @param {{state: string}[]} jobs Those whose progress is shown.
+ * @param {boolean} isHeld
+ * @param {() => unknown} reload Loads them again while one of them runs.
+ */
 export function useProgress(jobs, isHeld, reload) {
   const isMoving = !isHeld && jobs.some((job) => job.state === "running");
   const newest = useRef(reload);

@@ -9,10 +9,12 @@ const HEIGHT = 28;
 export function Sparkline({ values, label }) {
   const most = Math.max(1, ...values);
   const width = values.length * (WIDTH + GAP) - GAP;
-  return html`<svg class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}><title>${label}</title>${values.map(
-    (value, at) => {
-      const height = value > 0 ? Math.max(2, (value / most) * HEIGHT) : 1;
-      return html`<rect key=${at} class=${value > 0 ? "" : "none"} x=${at * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
-    },
-  )}</svg>`;
+  return html`<svg
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      viewBox=${`0 0 ${width} ${HEIGHT}`}>
+      <title>${label}</title>${values.map((value, at) => {
+        const height = value > 0 ? Math.max(2, (value / most) * HEIGHT) : 1;
+        return html`<rect key=${at} class=${value > 0 ? "" : "none"} x=${at * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
+      })}
+    </svg>`;
 }

@@ -9,10 +9,11 @@ import { useKeys } from "./keys.js";
 /** @typedef {import("../core/lib.js").Node} Node */
 
 /**
+ * @template Row
  * @typedef {object} Column
  * @property {string} key
  * @property {Node} label
- * @property {(row: any) => Node} render
+ * @property {(row: Row) => Node} render
  * @property {"end"} [align] For numbers.
  * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5
  *   except on large screens.
@@ -24,8 +25,10 @@ import { useKeys } from "./keys.js";
 
 /**
  * A table whose rows can be walked by j and k, opened by Enter and selected by x.
- * @param {{caption: string, columns: Column[], rows: any[], rowKey: (row: any) => string, onOpen?: (row: any) => void, rowClass?: (row: any) => string,
- *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, isAscending?: boolean, onSort?: (sort: string) => void, empty?: Node, label?: (row: any) => string, isFixed?: boolean}} props
+ * @template Row
+ * @param {{caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, onOpen?: (row: Row) => void, rowClass?: (row: Row) => string,
+ *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, isAscending?: boolean,
+ *   onSort?: (sort: string) => void, empty?: Node, label?: (row: Row) => string, isFixed?: boolean}} props
  *   `isFixed`: widths and heights do not depend on what the cells hold, so that nothing moves when rows come and go.
  */
 export function Table({
@@ -80,10 +83,16 @@ export function Table({
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
   const hasLines = columns.some((column) => column.phone);
-  return html`<div class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
-    <thead><tr>${
-      onSelect &&
-      html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+  return html`<div
+      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
+      aria-label=${caption}>
+      <table>
+        <caption class="sr">${caption}</caption>
+        <thead>
+          <tr>
+            ${
+              onSelect &&
+              html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
         onChange=${() => {
           const next = new Set(selected);
           for (const key of keys) {
@@ -92,40 +101,77 @@ export function Table({
           }
           onSelect(next);
         }} /></label></th>`
-    }
-      ${columns.map(
-        (
-          column,
-        ) => html`<th key=${column.key} scope="col" class=${columnClass(column)} style=${isFixed && column.width ? { width: `${column.width}rem` } : undefined} aria-sort=${column.sort && sort === column.sort ? (isAscending ? "ascending" : "descending") : undefined}>
-        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? (isAscending ? " ▴" : " ▾") : ""}</button>` : column.label}</th>`,
-      )}</tr></thead>
-    <tbody ref=${body}>${rows.map((row, at) => {
-      const key = keys[at] ?? "";
-      const isPicked = selected?.has(key) ?? false;
-      return html`<tr key=${isFixed ? at : key} data-key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : undefined}
-          onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
-            if (e.key === "Enter" && e.target === e.currentTarget && onOpen) {
-              leaveFor(key);
-              onOpen(row);
             }
-          }}
-          onClick=${(/** @type {MouseEvent} */ e) => {
-            if (onOpen) leaveFor(key);
-            if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
-          }}>
-        ${
-          onSelect &&
-          html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
-          onClick=${(/** @type {MouseEvent} */ e) => {
-            e.stopPropagation();
-            toggle(key, e.shiftKey);
-          }} /></label></td>`
-        }
-        ${columns.map((column) => html`<td key=${column.key} class=${columnClass(column)} data-label=${typeof column.label === "string" ? column.label : undefined}>${column.render(row)}</td>`)}</tr>`;
-    })}</tbody></table></div>`;
+            ${columns.map(
+              (column) => html`<th
+                  key=${column.key} scope="col" class=${columnClass(column)}
+                  style=${isFixed && column.width ? { width: `${column.width}rem` } : undefined} aria-sort=${
+                    column.sort && sort === column.sort
+                      ? isAscending
+                        ? "ascending"
+                        : "descending"
+                      : undefined
+                  }>
+                  ${
+                    column.sort && onSort
+                      ? html`<button
+                          type="button" class="sort"
+                          onClick=${() => onSort(/** @type {string} */ (column.sort))}>
+                          ${column.label}${sort === column.sort ? (isAscending ? " ▴" : " ▾") : ""}
+                        </button>`
+                      : column.label
+                  }
+                </th>`,
+            )}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, at) => {
+            const key = keys[at] ?? "";
+            const isPicked = selected?.has(key) ?? false;
+            return html`<tr
+                key=${isFixed ? at : key} data-key=${key} tabindex="-1"
+                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
+                aria-selected=${onSelect ? String(isPicked) : undefined}
+                onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
+                  if (e.key === "Enter" && e.target === e.currentTarget && onOpen) {
+                    leaveFor(key);
+                    onOpen(row);
+                  }
+                }} onClick=${(/** @type {MouseEvent} */ e) => {
+                  if (onOpen) leaveFor(key);
+                  if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
+                }}>
+                ${
+                  onSelect &&
+                  html`<td class="pick">
+                      <label class="pick-box">
+                        <input
+                          type="checkbox"
+                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
+                          checked=${isPicked} onClick=${(/** @type {MouseEvent} */ e) => {
+                            e.stopPropagation();
+                            toggle(key, e.shiftKey);
+                          }} />
+                      </label>
+                    </td>`
+                }
+                ${columns.map(
+                  (column) =>
+                    html`<td
+                        key=${column.key} class=${columnClass(column)}
+                        data-label=${typeof column.label === "string" ? column.label : undefined}>
+                        ${column.render(row)}
+                      </td>`,
+                )}
+              </tr>`;
+          })}
+        </tbody>
+      </table>
+    </div>`;
 }
 
-/** @param {Column} column */
+/** @param {Omit<Column<never>, "render">} column */
 function columnClass(column) {
   return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
 }
@@ -143,7 +189,7 @@ function hasSelection() {
 
 /**
  * Whether rows must keep still: while the pointer or the focus is in the table.
- * @returns {{isHeld: boolean, bind: Record<string, any>}} `bind`: attributes for an element around the table.
+ * @returns {{isHeld: boolean, bind: Record<string, unknown>}} `bind`: attributes for an element around the table.
  */
 export function useHold() {
   const [isOver, setOver] = useState(false);
@@ -169,11 +215,12 @@ export function useHold() {
 
 /**
  * Keep rows from moving while they are held: shown rows are updated in place, and new ones are counted.
- * @param {any[]} rows The newest.
- * @param {(row: any) => string} rowKey
+ * @template Row
+ * @param {Row[]} rows The newest.
+ * @param {(row: Row) => string} rowKey
  * @param {boolean} isHeld
  * @param {string} of What is listed: when it changes, nothing is held back.
- * @returns {{rows: any[], newCount: number, showNew: () => void}}
+ * @returns {{rows: Row[], newCount: number, showNew: () => void}}
  */
 export function useSteadyRows(rows, rowKey, isHeld, of) {
   const shown = useRef({ rows, of });

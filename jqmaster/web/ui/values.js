@@ -15,19 +15,36 @@ export function Value({ value, label }) {
   const expand = () => {
     for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
   };
-  return html`<div class="value"><div class="value-tools" role="group" aria-label=${label}>
-      <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>${t("value.tree")}<//>
-      <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>JSON<//>
-      ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
-      <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} /></div>
-    <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${20_000} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}</div></div>`;
+  return html`<div class="value">
+      <div class="value-tools" role="group" aria-label=${label}>
+        <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>
+          ${t("value.tree")}
+        <//>
+        <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>
+          JSON
+        <//>
+        ${
+          mode === "tree" &&
+          isDeep(value) &&
+          html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`
+        }
+        <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} />
+      </div>
+      <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>
+        ${
+          mode === "json"
+            ? html`<pre><${Text} value=${toJson(value, 2)} max=${20_000} isBlock /></pre>`
+            : html`<${Tree} value=${value} depth=${0} />`
+        }
+      </div>
+    </div>`;
 }
 
 const MAX_SHOWN = 100;
 // Deeper members are closed at first.
 const OPEN_DEPTH = 3;
 
-/** @param {any} value @returns {boolean} Whether some of it is closed at first. */
+/** @param {unknown} value @returns {boolean} Whether some of it is closed at first. */
 const isDeep = (value, depth = 0) =>
   value !== null &&
   typeof value === "object" &&
@@ -35,7 +52,7 @@ const isDeep = (value, depth = 0) =>
     ? Object.keys(value).length > 0
     : Object.values(value).some((member) => isDeep(member, depth + 1)));
 
-/** @param {{value: any, depth: number}} props */
+/** @param {{value: unknown, depth: number}} props */
 function Tree({ value, depth }) {
   const [shown, setShown] = useState(MAX_SHOWN);
   if (value === null) return html`<span class="v-null">null</span>`;
@@ -44,14 +61,31 @@ function Tree({ value, depth }) {
     return html`<span class="v-num">${String(value)}</span>`;
   if (typeof value === "string")
     return html`<span class="v-text">"<${Text} value=${value} max=${1000} isBlock />"</span>`;
+  if (typeof value !== "object") return null;
   const packed = packedBytes(value);
   if (packed) return html`<${Binary} ...${packed} />`;
   const entries = Array.isArray(value)
-    ? value.map((member, i) => /** @type {[string | number, any]} */ ([i, member]))
+    ? value.map((member, i) => /** @type {[string | number, unknown]} */ ([i, member]))
     : Object.entries(value);
   if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
-  const list = html`<ul class="tree">${entries.slice(0, shown).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
-    ${entries.length > shown && html`<li><button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown })}</button></li>`}</ul>`;
+  const list = html`<ul class="tree">
+      ${entries.slice(0, shown).map(
+        ([key, member]) =>
+          html`<li key=${key}>
+                <span class="v-key">
+                  ${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}
+                </span> <${Tree} value=${member} depth=${depth + 1} />
+              </li>`,
+      )}
+      ${
+        entries.length > shown &&
+        html`<li>
+            <button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>
+              ${t("text.more_items", { count: entries.length - shown })}
+            </button>
+          </li>`
+      }
+    </ul>`;
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
   return depth === 0
     ? list
@@ -59,8 +93,8 @@ function Tree({ value, depth }) {
 }
 
 /**
- * @param {any} value
- * @returns {{bytes: Uint8Array, code: number | null} | null} Of `$bin` and `$ext`; null for anything else.
+ * @param {{$bin?: unknown, $ext?: unknown}} value
+ * @returns {{bytes: Uint8Array<ArrayBuffer>, code: number | null} | null} Of `$bin` and `$ext`; null for anything else.
  */
 export function packedBytes(value) {
   const keys = Object.keys(value);
@@ -80,7 +114,7 @@ function fromBase64(text) {
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
 
-/** @param {{bytes: Uint8Array, code: number | null}} props */
+/** @param {{bytes: Uint8Array<ArrayBuffer>, code: number | null}} props */
 function Binary({ bytes, code }) {
   const [rows, setRows] = useState(4);
   const lines = [];
@@ -96,17 +130,24 @@ function Binary({ bytes, code }) {
     );
   }
   const save = () => {
-    const url = URL.createObjectURL(
-      new Blob([/** @type {any} */ (bytes)], { type: "application/octet-stream" }),
-    );
+    const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
     const link = document.createElement("a");
     link.href = url;
     link.download = "value.bin";
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   };
-  return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
-    <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`}
-    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
+  return html`<span class="binary">
+      <${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes}
+        value=${bytes.length} />
+      <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
+      ${
+        bytes.length > 0 &&
+        html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`
+      }
+      ${
+        bytes.length > rows * 16 &&
+        html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`
+      }
+    </span>`;
 }

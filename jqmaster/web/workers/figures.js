@@ -4,21 +4,28 @@ import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
 import { Badge, Duration, Num } from "../ui/formats.js";
 
-/** @typedef {import("../ui/tables.js").Column} Column */
+/** @typedef {import("../../answers").Schemas["WorkerFigures"]} Figures */
+/** @typedef {{figures?: Figures | null}} Row Null: nothing is known yet. */
+/** @template Of @typedef {import("../ui/tables.js").Column<Of>} Column */
 
-/** @param {{figures: any}} props The title of a mark says why a worker, or a group, has it. */
+/** @param {Row} props The title of a mark says why a worker, or a group, has it. */
 export function Marks({ figures }) {
-  return html`${(figures?.marks ?? []).map((/** @type {string} */ mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
+  return html`${(figures?.marks ?? []).map(
+    (/** @type {string} */ mark) =>
+      html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}>
+          <${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//>
+        </span>`,
+  )}`;
 }
 
-/** @param {{figures: any}} props */
+/** @param {Row} props */
 export function Failed({ figures }) {
   if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
   const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
   return html`<span class="num">${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
 }
 
-/** @returns {Column[]} For rows that have `figures`. */
+/** @returns {Column<Row>[]} */
 export const figureColumns = () => [
   {
     key: "rate",
@@ -64,7 +71,7 @@ export const figureColumns = () => [
   },
 ];
 
-/** @type {Record<string, (row: any) => number>} The largest first. */
+/** @type {Record<string, (row: Row) => number>} The largest first. */
 const NUMBERS = {
   rate: (row) => row.figures?.attempts_per_s ?? -1,
   p50: (row) => row.figures?.run?.p50_ms ?? -1,
@@ -74,7 +81,8 @@ const NUMBERS = {
 export const SORTS = Object.keys(NUMBERS);
 
 /**
- * @param {any[]} rows
+ * @template {Row} Of
+ * @param {Of[]} rows
  * @param {string} sort One of `SORTS`; with any other word the rows stay as they are.
  */
 export function sortedByFigures(rows, sort) {
@@ -82,7 +90,7 @@ export function sortedByFigures(rows, sort) {
   return of ? [...rows].sort((a, b) => of(b) - of(a)) : rows;
 }
 
-/** @param {{figures: any}} props The figures of one worker as facts, with the rules by which it is marked. */
+/** @param {Row} props The figures of one worker as facts, with the rules by which it is marked. */
 export function FigureFacts({ figures }) {
   if (!figures) return null;
   return html`<section class="card"><h2>${t("workers.figures")}<${Marks} figures=${figures} /></h2><dl class="facts">

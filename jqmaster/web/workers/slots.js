@@ -16,7 +16,7 @@ import { Table } from "../ui/tables.js";
 /** @param {{worker: Worker, what: string, onClose: () => void, onDone: () => unknown}} props `what`: the words for the worker. */
 export function SlotsDialog({ worker, what, onClose, onDone }) {
   const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
-  const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
+  const path = /** @type {const} */ (`api/workers/${encodeURIComponent(worker.id)}/slots`);
   const set = async (/** @type {number | null} */ maxJobs, keep = false) => {
     const answer = await post(path, { max_jobs: maxJobs, keep });
     await onDone();
@@ -54,47 +54,58 @@ export function SlotRules({ mayOperate }) {
     attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
       reload,
     );
-  return html`<section class="after"><h2>${t("workers.slots.rules")}</h2>
-    <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {SlotRule} */ rule) => rule.id} columns=${[
-      {
-        key: "node",
-        label: t("workers.host"),
-        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
-      },
-      {
-        key: "labels",
-        label: t("workers.labels"),
-        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
-      },
-      {
-        key: "slots",
-        label: t("workers.slots"),
-        align: "end",
-        render: (/** @type {SlotRule} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
-      },
-      {
-        key: "by",
-        label: t("workers.slots.by"),
-        priority: 3,
-        render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
-      },
-      {
-        key: "at",
-        label: t("workers.slots.at"),
-        align: "end",
-        priority: 3,
-        render: (/** @type {SlotRule} */ rule) => html`<${Time} at=${rule.set_at} />`,
-      },
-      ...(mayOperate
-        ? [
-            {
-              key: "act",
-              label: t("job.actions"),
-              render: (/** @type {SlotRule} */ rule) =>
-                html`<${Button} class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`} onClick=${() => remove(rule)}>${t("workers.slots.rule.remove")}<//>`,
-            },
-          ]
-        : []),
-    ]} /></section>`;
+  return html`<section class="after">
+      <h2>${t("workers.slots.rules")}</h2>
+      <p class="muted">${t("workers.slots.rules.text")}</p>
+      <${ErrorBox} problem=${problem} onRetry=${reload} />
+      <${Table}
+        caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(/** @type {SlotRule} */ rule) => rule.id}
+        columns=${[
+          {
+            key: "node",
+            label: t("workers.host"),
+            render: (/** @type {SlotRule} */ rule) =>
+              html`<${Text} value=${rule.node_id || "–"} max=${60} />`,
+          },
+          {
+            key: "labels",
+            label: t("workers.labels"),
+            render: (/** @type {SlotRule} */ rule) =>
+              html`<${Text} value=${labels(rule) || "–"} max=${80} />`,
+          },
+          {
+            key: "slots",
+            label: t("workers.slots"),
+            align: "end",
+            render: (/** @type {SlotRule} */ rule) => html`<${Num} value=${rule.max_jobs} />`,
+          },
+          {
+            key: "by",
+            label: t("workers.slots.by"),
+            priority: 3,
+            render: (/** @type {SlotRule} */ rule) => html`<${Text} value=${rule.set_by} max=${40} />`,
+          },
+          {
+            key: "at",
+            label: t("workers.slots.at"),
+            align: "end",
+            priority: 3,
+            render: (/** @type {SlotRule} */ rule) => html`<${Time} at=${rule.set_at} />`,
+          },
+          ...(mayOperate
+            ? [
+                {
+                  key: "act",
+                  label: t("job.actions"),
+                  render: (/** @type {SlotRule} */ rule) =>
+                    html`<${Button}
+                        class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`}
+                        onClick=${() => remove(rule)}>
+                        ${t("workers.slots.rule.remove")}
+                      <//>`,
+                },
+              ]
+            : []),
+        ]} />
+    </section>`;
 }

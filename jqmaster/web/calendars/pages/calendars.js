@@ -17,8 +17,10 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
 /** @typedef {import("../../../answers").Schemas["CalendarView"]} Calendar */
+/** @typedef {import("../../../answers").Schemas["CalendarSummary"]} Summary */
 
 const EXAMPLE = { country: "JP" };
+/** @type {import("../../core/live.js").Reading} */
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
 // As long before the end as the health of the queue asks for it.
 const RENEW_MS = 60 * 86_400_000;
@@ -37,16 +39,16 @@ export function Page({ query, session }) {
     : html`<${List} session=${session} />`;
 }
 
-/** @param {Calendar} one */
+/** @param {{name: string}} one */
 const nameOf = (one) => one.name;
 
-/** @param {Calendar} one @returns {string} */
+/** @param {Summary} one @returns {string} */
 const sourceText = (one) =>
   one.country
     ? visible([one.country, one.subdivision].filter(Boolean).join("-"))
     : t(`calendars.source.${one.source}`);
 
-/** @param {Calendar} one @returns {boolean} */
+/** @param {Summary} one @returns {boolean} */
 const endsSoon = (one) =>
   one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
 
@@ -54,11 +56,14 @@ const endsSoon = (one) =>
 function List({ session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/calendars", {}, signal), [], /** @type {any} */ (READ));
+  const found = useResource((signal) => get("api/calendars", {}, signal), [], READ);
   const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf, hold.isHeld, "");
   return html`<div class="page-head">
       <h1>${t("nav.calendars")}</h1>
-      ${may(session, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`}
+      ${
+        may(session, "operate") &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`
+      }
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
@@ -66,21 +71,23 @@ function List({ session }) {
         ? html`<${Loading} isLoading=${!found.problem} />`
         : html`<div ...${hold.bind}>
             <${Table}
-              isFixed
-              caption=${t("nav.calendars")}
-              rows=${rows}
-              rowKey=${nameOf}
-              label=${nameOf}
-              onOpen=${(/** @type {Calendar} */ one) => go("calendars", { name: one.name })}
+              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf} label=${nameOf}
+              onOpen=${(/** @type {Summary} */ one) => go("calendars", { name: one.name })}
               columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card"><${Empty} title=${t("calendars.empty")} curl=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })} /></div>`}
-            />
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("calendars.empty")}
+                    curl=${curl(session, "PUT", "api/calendars/japan", { body: EXAMPLE })} />
+                </div>`} />
           </div>`
     }
-    ${isMaking && html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("calendars", { name })} />`}`;
+    ${
+      isMaking &&
+      html`<${CalendarEditor} calendar=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("calendars", { name })} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<Summary> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -130,7 +137,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{one: Calendar}} props The last day whose holidays are known. */
+/** @param {{one: Summary}} props The last day whose holidays are known. */
 function Until({ one }) {
   if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
   return endsSoon(one)
@@ -143,7 +150,7 @@ function One({ name, query, session }) {
   const path = pathOfCalendar(name);
   const [dialog, setDialog] = useState(/** @type {"edit" | "renew" | "delete" | null} */ (null));
   useTitle(name);
-  const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
+  const found = useResource((signal) => get(path, {}, signal), [name], READ);
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
@@ -194,7 +201,7 @@ function One({ name, query, session }) {
         >
       </div>`
     }
-    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until })}</p>`}
+    ${endsSoon(one) && html`<p class="warning" role="note">${t("calendars.ends_soon", { until: one.covers_until ?? "" })}</p>`}
     <${Facts} one=${one} />
     <div class="row year-turn">
       <${Button}
@@ -210,7 +217,7 @@ function One({ name, query, session }) {
       >
     </div>
     <${Year} one=${one} year=${year} />
-    ${may(session, "operate") && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${may(session, "operate") && html`<${Changes} name=${one.name} etag=${one.etag ?? ""} />`}
     ${dialog === "edit" && html`<${CalendarEditor} calendar=${one} onClose=${close} onDone=${found.reload} />`}
     ${dialog === "renew" && html`<${Renewal} one=${one} onClose=${close} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Deletion} one=${one} onClose=${close} />`}`;
@@ -221,29 +228,37 @@ function Facts({ one }) {
   const weekend = one.weekend.map((/** @type {string} */ day) => dayText(day, "long")).join(", ");
   const more = one.used_by_count - one.used_by.length;
   return html`<section class="card">
-    <h2>${t("calendars.facts")}</h2>
-    <dl class="facts">
-      <dt>${t("calendars.source")}</dt>
-      <dd>
-        ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
-      </dd>
-      <dt>${t("calendars.weekend")}</dt>
-      <dd>${weekend || "–"}</dd>
-      <dt>${t("calendars.holidays")}</dt>
-      <dd>${number(one.holiday_count)}</dd>
-      <dt>${t("calendars.covers_until")}</dt>
-      <dd><${Until} one=${one} /></dd>
-      <dt>${t("calendars.used_by")}</dt>
-      <dd>
-        ${one.used_by.length === 0 ? t("calendars.unused") : one.used_by.map((/** @type {string} */ user, /** @type {number} */ at) => html`${at > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`)}${more > 0 && ` +${number(more)}`}
-      </dd>
-      <dt>${t("constraints.changed")}</dt>
-      <dd><${Time} at=${one.changed_at} /></dd>
-    </dl>
-  </section>`;
+      <h2>${t("calendars.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("calendars.source")}</dt>
+        <dd>
+          ${t(`calendars.source.${one.source}`)}${one.country && html` · ${sourceText(one)}`}
+        </dd>
+        <dt>${t("calendars.weekend")}</dt>
+        <dd>${weekend || "–"}</dd>
+        <dt>${t("calendars.holidays")}</dt>
+        <dd>${number(one.holiday_count)}</dd>
+        <dt>${t("calendars.covers_until")}</dt>
+        <dd><${Until} one=${one} /></dd>
+        <dt>${t("calendars.used_by")}</dt>
+        <dd>
+          ${
+            one.used_by.length === 0
+              ? t("calendars.unused")
+              : one.used_by.map(
+                  (/** @type {string} */ user, /** @type {number} */ at) =>
+                    html`${at > 0 && ", "}<a key=${user} href=${href("definitions", { name: user })}>${visible(user)}</a>`,
+                )
+          }
+          ${more > 0 && ` +${number(more)}`}
+        </dd>
+        <dt>${t("constraints.changed")}</dt>
+        <dd><${Time} at=${one.changed_at} /></dd>
+      </dl>
+    </section>`;
 }
 
-/** @param {Calendar} one @returns {any} The request that asks its source again. */
+/** @param {Calendar} one @returns {object} The request that asks its source again. */
 const renewalOf = (one) => ({
   ...(one.country
     ? {

@@ -63,21 +63,51 @@ export function Page({ query, go, session }) {
     go("challenges", { ...wanted, [key]: value }, { replace: true });
   const columns = columnsOf(may(session, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("job.state")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${query["state"] ?? ""} onChange=${(/** @type {FieldEvent} */ e) => filter("state", e.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
-      <${FilterInput} label=${t("challenges.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ text) => filter("name", text)} /></form>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${Field} label=${t("job.state")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${query["state"] ?? ""}
+              onChange=${(/** @type {FieldEvent} */ e) => filter("state", e.target.value)}>
+              <option value="">${t("challenges.any")}</option>
+              ${CHALLENGE_STATES.map(
+                (state) =>
+                  html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`,
+              )}
+            </select>`}
+      <//>
+      <${FilterInput}
+        label=${t("challenges.name")} value=${query["name"] ?? ""}
+        onChange=${(/** @type {string} */ text) => filter("name", text)} />
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf} label=${(/** @type {Challenge} */ one) => one.name} onOpen=${(/** @type {Challenge} */ one) => go("job", { id: one.job_id })}
-            columns=${columns.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf}
+              label=${(/** @type {Challenge} */ one) => one.name}
+              onOpen=${(/** @type {Challenge} */ one) => go("job", { id: one.job_id })}
+              columns=${columns.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>
+                    ${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`
     }
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("challenges", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go("challenges", wanted)} />`;
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go("challenges", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go("challenges", wanted)} />`;
 }
 
-/** @param {boolean} mayAnswer @param {() => unknown} onDone @returns {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @param {boolean} mayAnswer @param {() => unknown} onDone @returns {(import("../../ui/tables.js").Column<Challenge> & {label: string})[]} */
 const columnsOf = (mayAnswer, onDone) => [
   {
     key: "opened",

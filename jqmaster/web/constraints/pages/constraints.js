@@ -23,6 +23,9 @@ import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 
+/** @typedef {import("../../../answers").Schemas["ConstraintView"]} Constraint */
+/** @typedef {import("../../../answers").Schemas["ListedConstraint"]} ListedConstraint */
+
 /** @typedef {import("../../../answers").Schemas["HolderView"]} Holder */
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -32,19 +35,26 @@ export function Page({ query, go, session }) {
     : html`<${List} go=${go} session=${session} />`;
 }
 
-/** @param {any} constraint */
+/** @param {Constraint} constraint */
 const limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
 
-/** @param {{constraint: any}} props */
+/** @param {{constraint: ListedConstraint}} props */
 function Marks({ constraint }) {
-  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}${constraint.usage?.in_force === false && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
+  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}
+    ${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}
+    ${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}
+    ${!constraint.usage.in_force && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 
-/** @param {{constraint: any}} props How full it is: of slots, else of starts; with a key, how many of its values are full. */
+/** @param {{constraint: ListedConstraint}} props How full it is: of slots, else of starts; with a key, how many of its values are full. */
 function Usage({ constraint }) {
   const { usage } = constraint;
-  if (constraint.key && usage.closed_keys > 0)
-    return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
+  const [closed, all] = [usage.closed_keys ?? 0, usage.keys ?? 0];
+  if (constraint.key && closed > 0)
+    return html`<span class="usage">
+        <${Badge} kind="warn">${t("constraints.full_values", { count: closed, all })}<//> <${Bar}
+          value=${closed} of=${all} label=${t("constraints.usage")} kind="warn" />
+      </span>`;
   const [running, started] = constraint.weight
     ? [usage.running_units, usage.units_in_window]
     : [usage.running, usage.starts_in_window];
@@ -52,15 +62,18 @@ function Usage({ constraint }) {
   const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
   if (used === null || used === undefined) return html`<${Num} value=${null} />`;
   if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
-  return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
+  return html`<span class="usage">
+      <span class="num">${number(used)} / ${number(most)}</span> <${Bar}
+        value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} />
+    </span>`;
 }
 
 /**
- * @param {{usage: any}} props Jobs that this constraint keeps from starting; its other jobs wait for something else.
+ * @param {{usage: ListedConstraint["usage"]}} props Jobs that this constraint keeps from starting; its other jobs wait for something else.
  */
 function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
-  const title = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
+  const title = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 });
   return html`<span title=${title} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
 
@@ -81,74 +94,104 @@ function List({ go, session }) {
     "all",
   );
   const mayOperate = may(session, "operate");
-  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.constraints")}</h1>
+      ${
+        mayOperate &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`
+      }
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<${Pauses} mayOperate=${mayOperate} /><div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
-            {
-              key: "name",
-              label: t("job.name"),
-              render: (/** @type {any} */ one) =>
-                html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`,
-            },
-            { key: "limits", label: t("constraints.limits"), render: limitsText },
-            {
-              key: "key",
-              label: t("constraints.key"),
-              priority: 2,
-              render: (/** @type {any} */ one) =>
-                one.key
-                  ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}`
-                  : html`<${Num} value=${null} />`,
-            },
-            {
-              key: "usage",
-              label: t("constraints.usage"),
-              priority: 2,
-              render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />`,
-            },
-            {
-              key: "held",
-              label: t("constraints.held_jobs"),
-              align: "end",
-              render: (/** @type {any} */ one) => html`<${Held} usage=${one.usage} />`,
-            },
-            {
-              key: "opens",
-              label: t("constraints.opens"),
-              align: "end",
-              priority: 3,
-              render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} isNext />`,
-            },
-            ...(rows.some((one) => one.mode === "shadow")
-              ? [
-                  {
-                    key: "shadow",
-                    label: t("constraints.would"),
-                    align: "end",
-                    priority: 3,
-                    render: (/** @type {any} */ one) =>
-                      one.mode === "shadow"
-                        ? html`<${Num} value=${one.usage.shadow_delayed} />`
-                        : html`<${Num} value=${null} />`,
-                  },
-                ]
-              : []),
-            ...(mayOperate
-              ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)]
-              : []),
-          ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`
+        : html`<${Pauses} mayOperate=${mayOperate} />
+          <div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf}
+              onOpen=${(/** @type {ListedConstraint} */ one) => go("constraints", { name: one.name })}
+              columns=${[
+                {
+                  key: "name",
+                  label: t("job.name"),
+                  render: (/** @type {ListedConstraint} */ one) =>
+                    html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`,
+                },
+                { key: "limits", label: t("constraints.limits"), render: limitsText },
+                {
+                  key: "key",
+                  label: t("constraints.key"),
+                  priority: 2,
+                  render: (/** @type {ListedConstraint} */ one) =>
+                    one.key
+                      ? html`<code>${visible(one.key)}</code>
+                        ${
+                          one.usage.keys !== null &&
+                          html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`
+                        }`
+                      : html`<${Num} value=${null} />`,
+                },
+                {
+                  key: "usage",
+                  label: t("constraints.usage"),
+                  priority: 2,
+                  render: (/** @type {ListedConstraint} */ one) => html`<${Usage} constraint=${one} />`,
+                },
+                {
+                  key: "held",
+                  label: t("constraints.held_jobs"),
+                  align: "end",
+                  render: (/** @type {ListedConstraint} */ one) => html`<${Held} usage=${one.usage} />`,
+                },
+                {
+                  key: "opens",
+                  label: t("constraints.opens"),
+                  align: "end",
+                  priority: 3,
+                  render: (/** @type {ListedConstraint} */ one) =>
+                    html`<${Time} at=${one.usage.next_opening} isNext />`,
+                },
+                ...(rows.some((one) => one.mode === "shadow")
+                  ? [
+                      {
+                        key: "shadow",
+                        label: t("constraints.would"),
+                        align: /** @type {const} */ ("end"),
+                        priority: /** @type {const} */ (3),
+                        render: (/** @type {ListedConstraint} */ one) =>
+                          one.mode === "shadow"
+                            ? html`<${Num} value=${one.usage.shadow_delayed} />`
+                            : html`<${Num} value=${null} />`,
+                      },
+                    ]
+                  : []),
+                ...(mayOperate
+                  ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)]
+                  : []),
+              ]} empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("constraints.empty")}
+                    curl=${curl(session, "PUT", "api/constraints/mail-per-host", {
+                      body: {
+                        matcher: { field: "name", op: "eq", value: "mail.send" },
+                        key: "argument.host",
+                        concurrency: 2,
+                      },
+                    })} />
+                </div>`} />
+          </div>`
     }
-    ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
+    ${
+      isMaking &&
+      html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`
+    }`;
 }
 
-/** @param {any} one */
+/** @param {{name: string}} one */
 const nameOf = (one) => one.name;
 
 /**
- * @param {any} one
+ * @param {Constraint} one
  * @param {Record<string, unknown>} changes
  * @returns {Promise<boolean>} Whether it was saved.
  */
@@ -162,7 +205,10 @@ const change = (one, changes) =>
     t("constraints.saved"),
   );
 
-/** @param {{one: any, all: any[], onDone: () => Promise<void>}} props Pauses what a constraint matches, or ends the pause that is on. */
+/**
+ * @param {{one: ListedConstraint, all: ListedConstraint[], onDone: () => Promise<void>}} props Pauses what a
+ *   constraint matches, or ends the pause that is on.
+ */
 function RowPause({ one, all, onDone }) {
   const pause = all.find(
     (other) =>
@@ -179,7 +225,7 @@ function RowPause({ one, all, onDone }) {
 /** @param {{name: string, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 function One({ name, go, session }) {
   useTitle(name);
-  const path = `api/constraints/${encodeURIComponent(name)}`;
+  const path = /** @type {const} */ (`api/constraints/${encodeURIComponent(name)}`);
   const [dialog, setDialog] = useState("");
   const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["constraints", "jobs"],
@@ -190,49 +236,157 @@ function One({ name, go, session }) {
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
+      return html`<h1>${t("nav.constraints")}</h1>
+        <div class="card">
+          <${Empty} title=${t("constraints.unknown")}>
+            <p><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { usage } = one;
   const save = (/** @type {Record<string, unknown>} */ changes) => change(one, changes).then(found.reload);
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
-    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
+    <div class="page-head job-head">
+      <h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
-      ${
-        one.paused
-          ? html`<${Button} onClick=${() => (isPause(one.name) ? endPause(one.name, () => go("constraints")) : save({ paused: false }))}>${t("constraints.unpause")}<//>`
-          : html`<${PauseButton} class="" target=${{ constraint: one.name }} what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`
-      }
-      <${Button} onClick=${() => save({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
-      <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
-      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+          <${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>
+            ${t("constraints.edit")}
+          <//>
+          ${
+            one.paused
+              ? html`<${Button}
+                  onClick=${() =>
+                    isPause(one.name)
+                      ? endPause(one.name, () => go("constraints"))
+                      : save({ paused: false })}>
+                  ${t("constraints.unpause")}
+                <//>`
+              : html`<${PauseButton}
+                  class="" target=${{ constraint: one.name }}
+                  what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`
+          }
+          <${Button} onClick=${() => save({ enabled: !one.enabled })}>
+            ${t(one.enabled ? "constraints.disable" : "constraints.enable")}
+          <//>
+          <${Copy}
+            label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
+          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
+        </div>`
     }
-    ${!isPause(one.name) && html`<${Pauses} mayOperate=${mayOperate} isOf=${(/** @type {any} */ matcher) => concerns(matcher, one.matcher)} />`}
-    <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
-        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
-        ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
-        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
-        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
-        <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
-        ${one.weight && html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`}
-        ${one.observed && html`<dt>${t("constraints.observed")}</dt><dd>${t("constraints.observed.text", { units: number(one.observed.remaining), unit: one.weight?.unit ?? t("constraints.observed.starts") })} <${Time} at=${one.observed.until} isNext /></dd>`}
-        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
-        ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
-        <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}<${Shares} one=${one} /></section></div>
-      <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
-        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {Holder} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+    ${
+      !isPause(one.name) &&
+      html`<${Pauses} mayOperate=${mayOperate} isOf=${(/** @type {Constraint["matcher"]} */ matcher) => concerns(matcher, one.matcher)} />`
+    }
+    <div class="job-grid">
+      <div class="stack">
+        <section class="card">
+          <h2>${t("constraints.now")}</h2>
+          <dl class="facts">
+            <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+            ${
+              one.reason &&
+              html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`
+            }
+            ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+            ${
+              one.created_by &&
+              html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`
+            }
+            <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+            <dt>${t("constraints.held_jobs")}</dt>
+            <dd>
+              ${
+                usage.held === null
+                  ? html`<${Num} value=${null} />`
+                  : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 })
+              }
+            </dd>
+            ${
+              one.weight &&
+              html`<dt>${t("constraints.units")}</dt><dd>${unitsText(usage, one.weight.unit) || html`<${Num} value=${null} />`}</dd>`
+            }
+            ${
+              one.observed &&
+              html`<dt>${t("constraints.observed")}</dt>
+                <dd>
+                  ${t("constraints.observed.text", {
+                    units: number(one.observed.remaining),
+                    unit: one.weight?.unit ?? t("constraints.observed.starts"),
+                  })} <${Time} at=${one.observed.until} isNext />
+                </dd>`
+            }
+            ${
+              one.held_until &&
+              html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`
+            }
+            ${
+              usage.next_opening &&
+              html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`
+            }
+            ${
+              one.mode === "shadow" &&
+              html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`
+            }
+            <dt>${t("constraints.changed")}</dt>
+            <dd>
+              <${Time} at=${one.changed_at} />
+              ${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}
+            </dd>
+          </dl>
+        </section>
+        <section class="card">
+          <h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />
+          ${
+            one.key &&
+            html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`
+          }
+          ${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}
+          <${Shares} one=${one} />
+        </section>
+      </div>
+      <div class="stack">
+        ${
+          one.key &&
+          html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`
+        }
+        <section class="card">
+          <h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>
+          ${
+            one.holders.length === 0
+              ? html`<p class="muted">${t("constraints.no_holders")}</p>`
+              : html`<ul class="plain">
+                  ${one.holders.map(
+                    (/** @type {Holder} */ holder) =>
+                      html`<li key=${holder.job_id}>
+                          <${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${
+                            holder.value !== null &&
+                            html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `
+                          }
+                          <${Time} at=${holder.since} />
+                        </li>`,
+                  )}
+                </ul>`
+          }
+        </section>
+      </div>
+    </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
-    ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
+    ${
+      dialog === "edit" &&
+      html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`
+    }
+    ${
+      dialog === "delete" &&
+      html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`
+    }`;
 }
 
-/** @param {{one: any, path: string, onClose: () => void, onDone: () => void}} props */
+/** @param {{one: ListedConstraint, path: `api/constraints/${string}`, onClose: () => void, onDone: () => void}} props */
 function Delete({ one, path, onClose, onDone }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const act = async () => {
@@ -244,11 +398,17 @@ function Delete({ one, path, onClose, onDone }) {
       setProblem(error);
     }
   };
-  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
-    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
+  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}>
+      <p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p>
+      <${ErrorBox} problem=${problem} />
+      <footer>
+        <${Button} onClick=${onClose}>${t("cancel")}<//>
+        <${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//>
+      </footer>
+    <//>`;
 }
 
-/** @param {any} one A constraint from the API. Returns the fields that the API takes back. */
+/** @param {Constraint} one A constraint from the API. Returns the fields that the API takes back. */
 function documentOf(one) {
   const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
   return {
@@ -258,7 +418,7 @@ function documentOf(one) {
     ...(key && { key }),
     ...limitsOf(one, LIMIT_KINDS),
     overrides,
-    ...(one.reserve?.length > 0 && { reserve: one.reserve }),
+    ...(one.reserve?.length && { reserve: one.reserve }),
     reason,
     expires_at,
   };

@@ -62,24 +62,76 @@ function List({ query, go, session }) {
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("definitions", { ...query, cursor: "", ...changes }, { replace });
   const isFiltered = Boolean(query["q"] || state || kind);
-  return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("job.state")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${kind} onChange=${(/** @type {FieldEvent} */ e) => change({ kind: e.target.value })}>${KINDS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+  return html`<div class="page-head">
+      <h1>${t("nav.definitions")}</h1>
+      ${
+        mayOperate &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`
+      }
+    </div>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput}
+        label=${t("names.contains")} value=${query["q"] ?? ""}
+        onChange=${(/** @type {string} */ q) => change({ q }, true)} />
+      <${Field} label=${t("job.state")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${state}
+              onChange=${(/** @type {FieldEvent} */ e) => change({ state: e.target.value })}>
+              ${STATES.map(
+                (one) =>
+                  html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`,
+              )}
+            </select>`}
+      <//>
+      <${Field} label=${t("definitions.form.kind")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${kind}
+              onChange=${(/** @type {FieldEvent} */ e) => change({ kind: e.target.value })}>
+              ${KINDS.map(
+                (one) =>
+                  html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`,
+              )}
+            </select>`}
+      <//>
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {DefinitionView} */ one) => go("definitions", { name: one.name })}
-            columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...(mayOperate ? [actions(found.reload)] : [])]}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) }} /></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf}
+              onOpen=${(/** @type {DefinitionView} */ one) => go("definitions", { name: one.name })}
+              columns=${[
+                ...COLUMNS.map((column) => ({ ...column, label: t(column.label) })),
+                ...(mayOperate ? [actions(found.reload)] : []),
+              ]} empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")}
+                    ...${
+                      !isFiltered && {
+                        curl: curl(session, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }),
+                      }
+                    } />
+                </div>`} />
+          </div>`
     }
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("definitions", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
-    ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("definitions", { name })} />`}`;
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go("definitions", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change({})} />
+    ${
+      isMaking &&
+      html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("definitions", { name })} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<DefinitionView> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -139,11 +191,11 @@ const COLUMNS = [
     label: "definitions.last_runs",
     width: 12.5,
     priority: 2,
-    render: (one) => html`<${RunStrip} runs=${one.runs} />`,
+    render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`,
   },
 ];
 
-/** @param {() => unknown} onDone @returns {import("../../ui/tables.js").Column} */
+/** @param {() => unknown} onDone @returns {import("../../ui/tables.js").Column<DefinitionView>} */
 const actions = (onDone) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,

@@ -16,7 +16,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 import { Value } from "../../ui/values.js";
 
-/** @typedef {import("../../../answers").Schemas["RunView"]} RunView */
+/** @typedef {import("../../../answers").Schemas["EventView"]} Event */
 
 const PAGE = 50;
 // The value of `send` in an address that names no type.
@@ -34,7 +34,7 @@ export function Page({ query, go, session }) {
     : html`<${List} query=${query} go=${go} session=${session} />`;
 }
 
-/** @param {any} event */
+/** @param {Event} event */
 const idOf = (event) => event.event_id;
 
 /**
@@ -59,7 +59,7 @@ async function load(query, signal) {
 function List({ query, go, session }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : [])));
-  const [like, setLike] = useState(/** @type {any} */ (null));
+  const [like, setLike] = useState(/** @type {import("../dialogs.js").Like} */ (null));
   const [isSending, setSending] = useState(false);
   const send = query["send"];
   useEffect(() => {
@@ -90,31 +90,60 @@ function List({ query, go, session }) {
   const filter = (
     /** @type {string} */ key,
     /** @type {string} */ label,
-    /** @type {Record<string, any>} */ more = {},
+    /** @type {Record<string, unknown>} */ more = {},
   ) =>
-    html`<${FilterInput} label=${label} value=${query[key] ?? ""} onChange=${(/** @type {string} */ text) => go("events", { ...wanted, [key]: text }, { replace: true })} ...${more} />`;
-  return html`<div class="page-head"><h1>${t("nav.events")}</h1>${
-    mayPush &&
-    html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
-      setLike(null);
-      setSending(true);
-    }}>${t("events.send")}<//>`
-  }</div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}${filter("definition", t("events.definition"))}</form>
+    html`<${FilterInput}
+        label=${label} value=${query[key] ?? ""}
+        onChange=${(/** @type {string} */ text) =>
+          go("events", { ...wanted, [key]: text }, { replace: true })}
+        ...${more} />`;
+  return html`<div class="page-head">
+      <h1>${t("nav.events")}</h1>${
+        mayPush &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
+          setLike(null);
+          setSending(true);
+        }}>${t("events.send")}<//>`
+      }
+    </div>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {SubmitEvent} */ e) => e.preventDefault()}>
+      ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}
+      ${filter("definition", t("events.definition"))}
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf} label=${(/** @type {any} */ event) => event.event_type} onOpen=${(/** @type {any} */ event) => go("events", { id: event.event_id })}
-            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session, "POST", "api/events", { body: EXAMPLE }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf}
+              label=${(/** @type {Event} */ event) => event.event_type}
+              onOpen=${(/** @type {Event} */ event) => go("events", { id: event.event_id })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(isFiltered ? "events.empty.filtered" : "events.empty")}
+                    ...${!isFiltered && { curl: curl(session, "POST", "api/events", { body: EXAMPLE }) }}>
+                    ${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`
     }
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("events", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go("events", wanted)} />
-    ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go("events", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go("events", wanted)} />
+    ${
+      isSending &&
+      html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<Event> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "received",
@@ -153,11 +182,18 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{runs: RunView[]}} props What definitions made of an event, in one line. */
+/** @param {{runs: Event["runs"]}} props What definitions made of an event, in one line. */
 function Effects({ runs }) {
   const [first] = runs;
   if (!first) return html`<span class="muted">${t("events.started.nothing")}</span>`;
-  return html`<${Outcome} run=${{ ...first, reason: null }} /> <a href=${href("definitions", { name: first.definition })} title=${visible(first.definition)}>${visible(first.definition)}</a>${runs.length > 1 && html` <span class="muted">${t("events.started.more", { count: runs.length - 1 })}</span>`}`;
+  return html`<${Outcome} run=${{ ...first, reason: null }} /> <a
+      href=${href("definitions", { name: first.definition })} title=${visible(first.definition)}>
+      ${visible(first.definition)}
+    </a>
+    ${
+      runs.length > 1 &&
+      html` <span class="muted">${t("events.started.more", { count: runs.length - 1 })}</span>`
+    }`;
 }
 
 /** @param {string} id @param {AbortSignal} signal @returns {Promise<string | null>} The state of a job; null where it is not there. */
@@ -173,7 +209,7 @@ const stateOf = (id, signal) =>
 /** @param {{id: string, session: import("../../core/api.js").Session}} props */
 function OneEvent({ id, session }) {
   const [dialog, setDialog] = useState("");
-  const path = /** @type {"api/events/{event_id}"} */ (`api/events/${encodeURIComponent(id)}`);
+  const path = /** @type {const} */ (`api/events/${encodeURIComponent(id)}`);
   const found = useResource(
     async (signal) => {
       const event = await get(path, {}, signal);
@@ -187,7 +223,12 @@ function OneEvent({ id, session }) {
   useTitle(found.data?.event.event_type ?? null);
   if (!found.data) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.events")}</h1><div class="card"><${Empty} title=${t("events.unknown")}><p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p><//></div>`;
+      return html`<h1>${t("nav.events")}</h1>
+        <div class="card">
+          <${Empty} title=${t("events.unknown")}>
+            <p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.events")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { event, states } = found.data;
@@ -198,49 +239,109 @@ function OneEvent({ id, session }) {
     source: event.source,
     subject: event.subject,
   });
-  return html`<p class="crumbs"><a href=${href("events")}>${t("nav.events")}</a> / <a href=${href("events", { type: event.event_type })}>${visible(event.event_type)}</a></p>
+  return html`<p class="crumbs">
+      <a href=${href("events")}>${t("nav.events")}</a> / <a
+        href=${href("events", { type: event.event_type })}>
+        ${visible(event.event_type)}
+      </a>
+    </p>
     <div class="page-head job-head"><h1><${Text} value=${event.event_type} max=${200} /></h1></div>
-    <div class="row job-id"><code class="id">${visible(event.event_id)}</code> <${CopyMenu}><${Copy} text=${event.event_id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(event, 2)} label=${t("copy.json")} />${isWhole && html` <${Copy} text=${() => curl(session, "POST", "api/events", { body: body() })} label=${t("copy.curl")} />`}<//></div>
+    <div class="row job-id">
+      <code class="id">${visible(event.event_id)}</code> <${CopyMenu}>
+        <${Copy} text=${event.event_id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(event, 2)} label=${t("copy.json")} />
+        ${
+          isWhole &&
+          html` <${Copy} text=${() => curl(session, "POST", "api/events", { body: body() })} label=${t("copy.curl")} />`
+        }
+      <//>
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="row actions" role="group" aria-label=${t("job.actions")}>${may(session, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
-      ${may(session, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}</div>
-    <div class="job-grid"><div class="stack"><${Facts} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
+    <div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${
+        may(session, "operate") &&
+        html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`
+      }
+      ${
+        may(session, "push") &&
+        isWhole &&
+        html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`
+      }
+    </div>
+    <div class="job-grid">
+      <div class="stack"><${Facts} event=${event} /><${Effect} event=${event} states=${states} /></div>
+      <${Payload} event=${event} />
+    </div>
     ${dialog === "replay" && html`<${ReplayEvent} event=${event} onClose=${() => setDialog("")} />`}
     ${dialog === "send" && html`<${SendEvent} like=${event} onClose=${() => setDialog("")} />`}`;
 }
 
-/** @param {any} event @returns {boolean} Whether its payload is too large to be shown. */
+/** @param {Event} event @returns {boolean} Whether its payload is too large to be shown. */
 const isCut = (event) => event.payload === null && event.payload_bytes > 1;
 
-/** @param {{event: any}} props */
+/** @param {{event: Event}} props */
 function Facts({ event }) {
-  return html`<section class="card"><h2>${t("events.facts")}</h2><dl class="facts">
-    <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
-    ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
-    ${event.source && html`<dt>${t("events.source")}</dt><dd><a href=${href("events", { source: event.source })}><${Text} value=${event.source} max=${200} /></a></dd>`}
-    ${event.subject && html`<dt>${t("events.subject")}</dt><dd><${Text} value=${event.subject} max=${200} /></dd>`}
-    ${event.dedupe_key && html`<dt>${t("events.dedupe_key")}</dt><dd><${Text} value=${event.dedupe_key} max=${200} /></dd>`}
-    ${event.replay_of && html`<dt>${t("events.replay_of")}</dt><dd><${Id} id=${event.replay_of} href=${href("events", { id: event.replay_of })} /></dd>`}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("events.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
+        ${
+          event.occurred_at &&
+          html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`
+        }
+        ${
+          event.source &&
+          html`<dt>${t("events.source")}</dt><dd><a href=${href("events", { source: event.source })}><${Text} value=${event.source} max=${200} /></a></dd>`
+        }
+        ${
+          event.subject &&
+          html`<dt>${t("events.subject")}</dt><dd><${Text} value=${event.subject} max=${200} /></dd>`
+        }
+        ${
+          event.dedupe_key &&
+          html`<dt>${t("events.dedupe_key")}</dt><dd><${Text} value=${event.dedupe_key} max=${200} /></dd>`
+        }
+        ${
+          event.replay_of &&
+          html`<dt>${t("events.replay_of")}</dt><dd><${Id} id=${event.replay_of} href=${href("events", { id: event.replay_of })} /></dd>`
+        }
+      </dl>
+    </section>`;
 }
 
-/** @param {{event: any, states: Map<string, string | null | undefined>}} props */
+/** @param {{event: Event, states: Map<string, string | null | undefined>}} props */
 function Effect({ event, states }) {
   const count = event.job_ids.length;
-  return html`<section class="card"><h2>${t("events.started")} <span class="muted num">${number(count)}</span></h2>${
-    event.runs.length === 0
-      ? html`<p class="muted">${t("events.started.none")}</p>`
-      : html`<ul class="plain effects">${event.runs.map((/** @type {any} */ run) => html`<li key=${run.definition}><a href=${href("definitions", { name: run.definition })}>${visible(run.definition)}</a> <${Outcome} run=${run} />${run.job_id && html` <${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> <${JobState} run=${run} state=${states.get(run.job_id)} />`}</li>`)}</ul>`
-  }</section>`;
+  return html`<section class="card">
+      <h2>${t("events.started")} <span class="muted num">${number(count)}</span></h2>${
+        event.runs.length === 0
+          ? html`<p class="muted">${t("events.started.none")}</p>`
+          : html`<ul class="plain effects">
+              ${event.runs.map(
+                (run) =>
+                  html`<li key=${run.definition}>
+                      <a href=${href("definitions", { name: run.definition })}>
+                        ${visible(run.definition)}
+                      </a> <${Outcome} run=${run} />
+                      ${
+                        run.job_id &&
+                        html` <${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> <${JobState} run=${run} state=${states.get(run.job_id)} />`
+                      }
+                    </li>`,
+              )}
+            </ul>`
+      }
+    </section>`;
 }
 
-/** @param {{run: any, state: string | null | undefined}} props `state` undefined: it was not asked for. */
+/** @param {{run: Event["runs"][number], state: string | null | undefined}} props `state` undefined: it was not asked for. */
 function JobState({ run, state }) {
   if (state === undefined) return null;
   if (state) return html`<${State} state=${state} />`;
   return html`<span class="muted">${t(run.outcome === "waiting" ? "events.job_later" : "definitions.job_gone")}</span>`;
 }
 
-/** @param {{event: any}} props */
+/** @param {{event: Event}} props */
 function Payload({ event }) {
   return html`<section class="card"><h2>${t("events.payload")} <span class="muted small"><${Bytes} value=${event.payload_bytes} /></span></h2>${
     event.payload_hidden

@@ -15,7 +15,8 @@ import { whoText } from "../value_words.js";
 /** @typedef {import("../../../answers").Schemas["TokenView"]} Token */
 /** @typedef {import("../../../answers").Schemas["UserView"]} UserView */
 
-/** @typedef {{what: string, of?: any}} Asked */
+/** @typedef {{what: "create"} | {what: "rotate" | "revoke", of: Token}} AskedOfTokens */
+/** @typedef {{what: "add"} | {what: "role" | "password" | "disable" | "remove", of: UserView}} AskedOfUsers */
 
 /** @param {{session: import("../../core/api.js").Session, onSession: (session: import("../../core/api.js").Session) => void}} props */
 export function Page({ session, onSession }) {
@@ -32,90 +33,115 @@ function Tokens() {
   const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
     everyMs: 30_000,
   });
-  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {AskedOfTokens | null} */ (null));
   const tokens = data?.tokens ?? [];
   const close = () => setAsked(null);
-  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
-    <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${
-      data === null
-        ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {Token} */ token) => token.id}
-      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
-        {
-          key: "label",
-          label: t("access.label"),
-          phone: "main",
-          render: (/** @type {Token} */ token) =>
-            html`<${Text} value=${token.label} max=${60} />${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
-        },
-        ...(tokens.some((/** @type {Token} */ token) => !namespace && !token.namespaces.includes("*"))
-          ? [
-              {
-                key: "namespaces",
-                label: t("nav.namespaces"),
-                phone: "line",
-                render: (/** @type {Token} */ token) =>
-                  token.namespaces.includes("*")
-                    ? t("access.namespaces.all")
-                    : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`,
-              },
-            ]
-          : []),
-        {
-          key: "scopes",
-          label: t("access.scopes"),
-          phone: "side",
-          render: (/** @type {Token} */ token) =>
-            token.scopes.map(
-              (/** @type {string} */ scope) =>
-                html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
-            ),
-        },
-        {
-          key: "used",
-          label: t("access.used"),
-          phone: "line",
-          align: "end",
-          render: (/** @type {Token} */ token) =>
-            token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
-        },
-        {
-          key: "expires",
-          label: t("access.expires"),
-          align: "end",
-          priority: 2,
-          render: (/** @type {Token} */ token) =>
-            token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never"),
-        },
-        {
-          key: "created",
-          label: t("job.created"),
-          align: "end",
-          priority: 3,
-          render: (/** @type {Token} */ token) =>
-            html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
-        },
-        {
-          key: "act",
-          label: t("job.actions"),
-          phone: "line",
-          align: "end",
-          render: (/** @type {Token} */ token) =>
-            html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`,
-        },
-      ]} />`
-    }
-    ${asked?.what === "create" && html`<${NewToken} onClose=${close} onDone=${reload} />`}
-    ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close} onDone=${reload} />`}
-    ${
-      asked?.what === "revoke" &&
-      html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close} onConfirm=${async () => {
-        await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
-        toast(t("access.revoked"));
-        await reload();
-      }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`
-    }</section>`;
+  return html`<section aria-labelledby="tokens">
+      <div class="page-head">
+        <h2 id="tokens">${t("access.tokens")}</h2>
+        <${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//>
+      </div>
+      <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${
+        data === null
+          ? !problem && html`<${Loading} />`
+          : html`<${Table}
+              caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {Token} */ token) => token.id}
+              empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`}
+              columns=${[
+                {
+                  key: "label",
+                  label: t("access.label"),
+                  phone: "main",
+                  render: (/** @type {Token} */ token) =>
+                    html`<${Text} value=${token.label} max=${60} />
+                      ${token.is_replaced && html` <${Badge} kind="off">${t("access.replaced")}<//>`}
+                      ${
+                        token.names?.length > 0 &&
+                        html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`
+                      }`,
+                },
+                ...(tokens.some((/** @type {Token} */ token) => !namespace && !token.namespaces.includes("*"))
+                  ? [
+                      {
+                        key: "namespaces",
+                        label: t("nav.namespaces"),
+                        phone: /** @type {const} */ ("line"),
+                        render: (/** @type {Token} */ token) =>
+                          token.namespaces.includes("*")
+                            ? t("access.namespaces.all")
+                            : html`<${Text} value=${token.namespaces.join(", ")} max=${80} />`,
+                      },
+                    ]
+                  : []),
+                {
+                  key: "scopes",
+                  label: t("access.scopes"),
+                  phone: "side",
+                  render: (/** @type {Token} */ token) =>
+                    token.scopes.map(
+                      (/** @type {string} */ scope) =>
+                        html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `,
+                    ),
+                },
+                {
+                  key: "used",
+                  label: t("access.used"),
+                  phone: "line",
+                  align: "end",
+                  render: (/** @type {Token} */ token) =>
+                    token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
+                },
+                {
+                  key: "expires",
+                  label: t("access.expires"),
+                  align: "end",
+                  priority: 2,
+                  render: (/** @type {Token} */ token) =>
+                    token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never"),
+                },
+                {
+                  key: "created",
+                  label: t("job.created"),
+                  align: "end",
+                  priority: 3,
+                  render: (/** @type {Token} */ token) =>
+                    html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
+                },
+                {
+                  key: "act",
+                  label: t("job.actions"),
+                  phone: "line",
+                  align: "end",
+                  render: (/** @type {Token} */ token) =>
+                    html`<span class="row end-row">
+                        <${Button}
+                          opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>
+                          ${t("access.rotate")}
+                        <//>
+                        <${Button}
+                          opensDialog class="small" kind="danger"
+                          onClick=${() => setAsked({ what: "revoke", of: token })}>
+                          ${t("access.revoke")}
+                        <//>
+                      </span>`,
+                },
+              ]} />`
+      }
+      ${asked?.what === "create" && html`<${NewToken} onClose=${close} onDone=${reload} />`}
+      ${
+        asked?.what === "rotate" &&
+        html`<${RotateToken} token=${asked.of} onClose=${close} onDone=${reload} />`
+      }
+      ${
+        asked?.what === "revoke" &&
+        html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close} onConfirm=${async () => {
+          await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
+          toast(t("access.revoked"));
+          await reload();
+        }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`
+      }
+    </section>`;
 }
 
 /** @param {{me: string | null, hasNamespaces: boolean, onSession: (session: import("../../core/api.js").Session) => void}} props */
@@ -123,7 +149,7 @@ function Users({ me, hasNamespaces, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 30_000,
   });
-  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {AskedOfUsers | null} */ (null));
   const users = data?.users ?? [];
   const close = () => setAsked(null);
   const path = (/** @type {UserView} */ user) => `api/users/${encodeURIComponent(user.name)}`;
@@ -133,72 +159,126 @@ function Users({ me, hasNamespaces, onSession }) {
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };
-  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
-    <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${
-      data === null
-        ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(/** @type {UserView} */ user) => user.name}
-      empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
-        {
-          key: "name",
-          label: t("login.user"),
-          phone: "main",
-          render: (/** @type {UserView} */ user) =>
-            html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
-        },
-        {
-          key: "role",
-          label: t("access.role"),
-          phone: "side",
-          render: (/** @type {UserView} */ user) =>
-            html`${t(`access.role.${user.role}`)}${Object.entries(user.namespaces).map(([name, role]) => html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
-        },
-        {
-          key: "login",
-          label: t("access.last_login"),
-          align: "end",
-          priority: 2,
-          render: (/** @type {UserView} */ user) =>
-            user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never"),
-        },
-        {
-          key: "created",
-          label: t("job.created"),
-          align: "end",
-          priority: 3,
-          render: (/** @type {UserView} */ user) => html`<${Time} at=${user.created_at} />`,
-        },
-        {
-          key: "act",
-          label: t("job.actions"),
-          phone: "line",
-          align: "end",
-          render: (
-            /** @type {UserView} */ user,
-          ) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
-          <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
-          <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`,
-        },
-      ]} />`
-    }
-    ${asked?.what === "add" && html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`}
-    ${asked?.what === "role" && html`<${ChangeRole} hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`}
-    ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close} />`}
-    ${
-      asked?.what === "disable" &&
-      html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close} onConfirm=${async () => {
-        await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
-        toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
-        await reload();
-      }}><p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p><p>${t(asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text")}</p><//>`
-    }
-    ${
-      asked?.what === "remove" &&
-      html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close} onConfirm=${async () => {
-        await call("DELETE", path(asked.of));
-        toast(t("access.removed"));
-        await reload();
-      }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`
-    }</section>`;
+  return html`<section class="after" aria-labelledby="users">
+      <div class="page-head">
+        <h2 id="users">${t("access.users")}</h2>
+        <${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//>
+      </div>
+      <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${
+        data === null
+          ? !problem && html`<${Loading} />`
+          : html`<${Table}
+              caption=${t("access.users")} rows=${users} rowKey=${(/** @type {UserView} */ user) => user.name}
+              empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`}
+              columns=${[
+                {
+                  key: "name",
+                  label: t("login.user"),
+                  phone: "main",
+                  render: (/** @type {UserView} */ user) =>
+                    html`<${Text} value=${user.name} max=${64} />
+                      ${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${
+                        user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`
+                      }`,
+                },
+                {
+                  key: "role",
+                  label: t("access.role"),
+                  phone: "side",
+                  render: (/** @type {UserView} */ user) =>
+                    html`${t(`access.role.${user.role}`)}
+                      ${Object.entries(user.namespaces).map(
+                        ([name, role]) =>
+                          html` <span class="muted small" key=${name}>${visible(name)}: ${t(`access.role.${role}`)}</span>`,
+                      )} <${Button}
+                        opensDialog class="small"
+                        aria-label=${t("access.role_of", { name: visible(user.name) })}
+                        onClick=${() => setAsked({ what: "role", of: user })}>
+                        ${t("settings.change")}
+                      <//>`,
+                },
+                {
+                  key: "login",
+                  label: t("access.last_login"),
+                  align: "end",
+                  priority: 2,
+                  render: (/** @type {UserView} */ user) =>
+                    user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never"),
+                },
+                {
+                  key: "created",
+                  label: t("job.created"),
+                  align: "end",
+                  priority: 3,
+                  render: (/** @type {UserView} */ user) => html`<${Time} at=${user.created_at} />`,
+                },
+                {
+                  key: "act",
+                  label: t("job.actions"),
+                  phone: "line",
+                  align: "end",
+                  render: (/** @type {UserView} */ user) => html`<span class="row end-row">
+                      <${Button}
+                        opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>
+                        ${t("login.password")}
+                      <//>
+                      <${Button}
+                        opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>
+                        ${t(user.is_disabled ? "access.enable" : "access.disable")}
+                      <//>
+                      <${Button}
+                        opensDialog class="small" kind="danger"
+                        onClick=${() => setAsked({ what: "remove", of: user })}>
+                        ${t("access.remove")}
+                      <//>
+                    </span>`,
+                },
+              ]} />`
+      }
+      ${
+        asked?.what === "add" &&
+        html`<${NewUser} hasNamespaces=${hasNamespaces} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`
+      }
+      ${
+        asked?.what === "role" &&
+        html`<${ChangeRole}
+            hasNamespaces=${hasNamespaces || Object.keys(asked.of.namespaces).length > 0} user=${asked.of}
+            path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`
+      }
+      ${
+        asked?.what === "password" &&
+        html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close} />`
+      }
+      ${
+        asked?.what === "disable" &&
+        html`<${Sure}
+            title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")}
+            verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close}
+            onConfirm=${async () => {
+              await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
+              toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
+              await reload();
+            }}>
+            <p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p>
+            <p>
+              ${t(
+                asked.of.is_disabled
+                  ? "access.enable.text"
+                  : isMe(asked.of)
+                    ? "access.disable.text.me"
+                    : "access.disable.text",
+              )}
+            </p>
+          <//>`
+      }
+      ${
+        asked?.what === "remove" &&
+        html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close} onConfirm=${async () => {
+          await call("DELETE", path(asked.of));
+          toast(t("access.removed"));
+          await reload();
+        }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`
+      }
+    </section>`;
 }

@@ -29,10 +29,19 @@ function Password() {
       toast(t("account.password.done"));
     });
   };
-  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack narrow-form" novalidate>
-    <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
-    <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
-    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;
+  return html`<section aria-labelledby="password">
+      <h2 id="password">${t("account.password")}</h2>
+      <form onSubmit=${submit} class="stack narrow-form" novalidate>
+        <${FormField}
+          form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200"
+          autocomplete="current-password" />
+        <${FormField}
+          form=${form} name="new_password" label=${t("account.password.new")}
+          hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
+        <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} />
+        <p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p>
+      </form>
+    </section>`;
 }
 
 function Logins() {
@@ -45,40 +54,56 @@ function Logins() {
       await del(path);
       await reload();
     }, t("account.login.ended"));
-  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
-    <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${
-      data === null
-        ? !problem && html`<${Loading} />`
-        : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {OwnSession} */ login) => login.id} columns=${[
-            {
-              key: "address",
-              label: t("account.login.address"),
-              render: (/** @type {OwnSession} */ login) =>
-                html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}`,
-            },
-            {
-              key: "opened",
-              label: t("account.login.opened"),
-              align: "end",
-              priority: 2,
-              render: (/** @type {OwnSession} */ login) =>
-                login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–",
-            },
-            {
-              key: "used",
-              label: t("access.used"),
-              align: "end",
-              render: (/** @type {OwnSession} */ login) => html`<${Time} at=${login.last_used_at} />`,
-            },
-            {
-              key: "act",
-              label: t("job.actions"),
-              align: "end",
-              render: (/** @type {OwnSession} */ login) =>
-                !login.is_current &&
-                html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>`,
-            },
-          ]} />`
-    }</section>`;
+  return html`<section class="after">
+      <div class="page-head">
+        <h2 id="logins">${t("account.logins")}</h2>
+        ${
+          logins.length > 1 &&
+          html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`
+        }
+      </div>
+      <${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${
+        data === null
+          ? !problem && html`<${Loading} />`
+          : html`<${Table}
+              caption=${t("account.logins")} rows=${logins}
+              rowKey=${(/** @type {OwnSession} */ login) => login.id} columns=${[
+                {
+                  key: "address",
+                  label: t("account.login.address"),
+                  render: (/** @type {OwnSession} */ login) =>
+                    html`<${Text} value=${login.address || "–"} max=${60} /> ${
+                      login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`
+                    }`,
+                },
+                {
+                  key: "opened",
+                  label: t("account.login.opened"),
+                  align: "end",
+                  priority: 2,
+                  render: (/** @type {OwnSession} */ login) =>
+                    login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–",
+                },
+                {
+                  key: "used",
+                  label: t("access.used"),
+                  align: "end",
+                  render: (/** @type {OwnSession} */ login) => html`<${Time} at=${login.last_used_at} />`,
+                },
+                {
+                  key: "act",
+                  label: t("job.actions"),
+                  align: "end",
+                  render: (/** @type {OwnSession} */ login) =>
+                    !login.is_current &&
+                    html`<${Button}
+                        class="small" kind="danger"
+                        onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>
+                        ${t("account.login.end")}
+                      <//>`,
+                },
+              ]} />`
+      }
+    </section>`;
 }

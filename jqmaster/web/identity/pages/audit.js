@@ -11,6 +11,9 @@ import { FilterInput, FilterInstant } from "../../ui/filters.js";
 import { ChangedValue, Difference } from "../differences.js";
 import { isMap, shortId, whoText } from "../value_words.js";
 
+/** @typedef {import("../../../answers").Schemas["AuditEntryView"]} Entry */
+/** @typedef {import("../../../answers").Schemas["AuditPage"]} AuditPage */
+
 const PAGE = 50;
 // Searches of this many pages reach the end of both logs.
 const MAX_EMPTY_PAGES = 10;
@@ -24,9 +27,9 @@ export function Page({ query, go, session }) {
 
 /**
  * Return the next page with entries. A search for a rare entry may answer empty pages first.
- * @param {Record<string, any>} query
+ * @param {import("../../core/api.js").Query} query
  * @param {AbortSignal} signal
- * @returns {Promise<any>}
+ * @returns {Promise<AuditPage>}
  */
 async function firstWithEntries(query, signal) {
   let page = await get("api/audit", query, signal);
@@ -48,32 +51,66 @@ function Entries({ query, go }) {
   );
   const change = (/** @type {string} */ key) => (/** @type {string} */ text) =>
     go("audit", { ...wanted, [key]: text }, { replace: true });
-  const entries = /** @type {any[]} */ (data?.entries ?? []);
-  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+  const entries = data?.entries ?? [];
+  return html`<div class="page-head">
+      <h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//>
+    </div>
     <form class="filters is-open" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change("target")} />
-      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change("who")} />
+      <${FilterInput}
+        label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target}
+        onChange=${change("target")} />
+      <${FilterInput}
+        label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""}
+        onChange=${change("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change("since")} />
       <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change("until")} />
-      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}
+    </form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
         ? !problem && html`<${Loading} />`
         : entries.length === 0
           ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />`
-          : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
-              (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}\n${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}\n${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} isPast /></span></p>
-        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`,
-            )}</ol>`
+          : html`<ol class="audit" aria-label=${t("nav.audit")}>
+              ${entries.map(
+                (entry) => html`<li key=${entry.id} class="card entry">
+                    <p class="row entry-head">
+                      <span class="entry-what">
+                        <strong title=${visible(entry.action)}>
+                          ${tOr(`act.${entry.action}`, visible(entry.action))}
+                        </strong> <a
+                          class="entry-target" href=${href("audit", { ...wanted, target: entry.target })}
+                          title=${`${t("audit.only")}\n${visible(entry.target)}`}>
+                          ${visible(shortId(entry.target))}
+                        </a>
+                      </span> <span class="muted">
+                        ${t("audit.by")} <a
+                          href=${href("audit", { ...wanted, who: entry.who })}
+                          title=${`${t("audit.only_who")}\n${visible(entry.who)}`}>
+                          ${visible(whoText(entry.who))}
+                        </a>
+                      </span>
+                      ${
+                        entry.times > 1 &&
+                        html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`
+                      }
+                      <span class="entry-at muted"><${Time} at=${entry.at} isPast /></span>
+                    </p>
+                    <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} />
+                  </li>`,
+              )}
+            </ol>`
     }
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go("audit", wanted)} />`;
+    <${Pager}
+      hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""}
+      onNext=${() => go("audit", { ...wanted, cursor: data?.next_cursor })}
+      onFirst=${() => go("audit", wanted)} />`;
 }
 
 /**
- * @param {any} entry
- * @returns {{before: any, after: any}} The values before and after. The end of an action on many jobs names its filter,
+ * @param {Entry} entry
+ * @returns {{before: unknown, after: unknown}} The values before and after. The end of an action on many jobs names its filter,
  *   which nobody removed.
  */
 const changeOf = ({ action, before, after }) =>

@@ -54,7 +54,10 @@ export function Page({ session, query, onSession }) {
  *   Opens over a page whose session has ended, so that what is typed there stays.
  */
 export function LoginDialog({ session, onSession, onClose }) {
-  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session} onSession=${onSession} /><${LoginForm} session=${session} onSession=${onSession} /><//>`;
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}>
+      <p>${t("login.again.text")}</p><${ByProvider} session=${session} onSession=${onSession} />
+      <${LoginForm} session=${session} onSession=${onSession} />
+    <//>`;
 }
 
 /**
@@ -81,7 +84,12 @@ function ByProvider({ session, onSession }) {
     html`<p><a class="button primary" href=${session.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
   if (session.login_provider === null) return proxy;
   const page = location.hash.startsWith("#/login") && questionAfter() === null ? "" : location.hash;
-  return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session.login_provider) })}</a></p>`;
+  return html`${proxy}
+    <p>
+      <a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>
+        ${t("login.provider", { name: visible(session.login_provider) })}
+      </a>
+    </p>`;
 }
 
 /** @param {LoginProps} props */
@@ -127,10 +135,22 @@ function LoginForm({ session, onSession }) {
     <form ref=${form} onSubmit=${submit} class="stack">
       ${
         isByUser
-          ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
-        <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>`
-          : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`
+          ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">
+              ${(/** @type {Record<string, unknown>} */ a) =>
+                html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}
+            <//>
+            <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">
+              ${(/** @type {Record<string, unknown>} */ a) =>
+                html`<input ...${a} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}
+            <//>`
+          : html`<${Field}
+              key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem}
+              path="token">
+              ${(/** @type {Record<string, unknown>} */ a) =>
+                html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}
+            <//>`
       }
       <${ErrorBox} problem=${problem} />
-      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;
+      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button>
+    </form>`;
 }

@@ -16,6 +16,11 @@ import { FormCheck, FormField, FormMore, useForm } from "../../ui/forms.js";
 import { LATEST, editedInstant, inZone, useZone } from "../../ui/instants.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
+/** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
+/** @typedef {import("../../../answers").Schemas["NameContract"]} Contract */
+/** @typedef {import("../../../answers").Schemas["AppliedConstraintView"]} Applied */
+/** @typedef {import("../../../answers").Schemas["MisfitView"]} Misfit */
+
 const PREVIEW_MS = 500;
 /** @type {Record<string, string>} */
 const BLANK = {
@@ -92,7 +97,7 @@ function Enqueue({ query, go, session }) {
     if (argument.problems.length > 0 || argument.missing.length > 0) {
       setProblem(null);
       const page = /** @type {HTMLFormElement} */ (event.target);
-      requestAnimationFrame(() => /** @type {any} */ (page.querySelector("[aria-invalid=true]"))?.focus());
+      requestAnimationFrame(() => focusOn(page.querySelector("[aria-invalid=true]")));
       return;
     }
     if (made.text === undefined) return setProblem(made.problem ?? null);
@@ -116,35 +121,97 @@ function Enqueue({ query, go, session }) {
   const ofArgument =
     made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
   const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
-  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
-    ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
+  return html`<div class="page-head">
+      <h1>${t("nav.enqueue")}</h1>
+      ${
+        made.body &&
+        html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`
+      }
+    </div>
+    ${
+      from &&
+      html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`
+    }
     ${values["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
-    ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
-    <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
-      <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
-      ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
-      <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-      <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
-      ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
-      <div class="form-grid">
-        <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
-        ${values["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
-        ${values["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${inZone(t("job.due"), values["run_at"])} type="datetime-local" step="1" max=${LATEST} />`}
-        <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
-        <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
-        <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
-      <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
-      <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
-        <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
-        <${FormField} form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")} hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="expires_at" problem=${shown} label=${inZone(t("job.expires"), values["expires_at"])} type="datetime-local" step="1" max=${LATEST} />
-        <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
-      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
-      <${ErrorBox} problem=${problem} />
-      <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
-      <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} /></div>`;
+    ${
+      sent &&
+      html`<div class="sent card" role="status">
+          <strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a
+            class="id" href=${href("job", { id: sent.id })}>
+            ${visible(sent.id)}
+          </a> <${Button} class="small" onClick=${() => go("job", { id: sent.id })}>${t("enqueue.show")}<//>
+        </div>`
+    }
+    <div class="job-grid">
+      <form class="card stack" onSubmit=${submit} novalidate>
+        <${FormField}
+          form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")}
+          list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+        ${
+          isUnknown &&
+          html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`
+        }
+        <datalist id="known-names">
+          ${names?.map((name) => html`<option key=${name} value=${name} />`)}
+        </datalist>
+        <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
+        ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+        <div class="form-grid">
+          <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>
+            ${["now", "delay", "run_at"].map(
+              (one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`,
+            )}
+          <//>
+          ${
+            values["when"] === "delay" &&
+            html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`
+          }
+          ${
+            values["when"] === "run_at" &&
+            html`<${FormField}
+                form=${form} name="run_at" problem=${shown} label=${inZone(t("job.due"), values["run_at"])}
+                type="datetime-local" step="1" max=${LATEST} />`
+          }
+          <${FormField}
+            form=${form} name="priority" problem=${shown} label=${t("job.priority")}
+            hint=${t("job.priority.hint")} type="number" step="1" />
+          <${FormField}
+            form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0"
+            max="1000" step="1" />
+          <${FormField}
+            form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001"
+            step="any" />
+          <${FormField}
+            form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")}
+            spellcheck=${false} />
+        </div>
+        <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
+        <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}>
+          <div class="form-grid">
+            <${FormField}
+              form=${form} name="requires" problem=${shown} label=${t("job.requires")}
+              hint=${t("job.requires.hint")} spellcheck=${false} />
+            <${FormField}
+              form=${form} name="expires_s" problem=${shown} label=${t("job.expires_s")}
+              hint=${t("job.expires_s.hint")} type="number" min="0.001" step="any" />
+            <${FormField}
+              form=${form} name="expires_at" problem=${shown}
+              label=${inZone(t("job.expires"), values["expires_at"])} type="datetime-local" step="1"
+              max=${LATEST} />
+            <${FormField}
+              form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")}
+              autocapitalize="none" spellcheck=${false} />
+          </div>
+          <${FormField}
+            form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown}
+            label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+          <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div>
+        <//>
+        <${ErrorBox} problem=${problem} />
+        <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div>
+      </form>
+      <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} />
+    </div>`;
 }
 
 /**
@@ -165,14 +232,14 @@ function argumentProblem(faults, problem, isMissing, misfits) {
 
 /**
  * Fill in the options that workers reported for the name, where nobody has typed others.
- * @param {import("../../ui/forms.js").Form} form
- * @param {any} contract
+ * @param {import("../../ui/forms.js").FormInputs} form
+ * @param {Contract | null} contract
  * @param {boolean} isCopy A copy has the options of the job that it copies.
  * @returns {boolean} Whether there are any.
  */
 function useToldOptions(form, contract, isCopy) {
   const filled = useRef(/** @type {Record<string, string>} */ ({}));
-  const told = /** @type {Record<string, any>} */ (isCopy ? {} : (contract?.options ?? {}));
+  const told = /** @type {Record<string, unknown>} */ (isCopy ? {} : (contract?.options ?? {}));
   const names = TOLD.filter((name) => told[name] !== undefined && told[name] !== null);
   useEffect(() => {
     /** @type {Record<string, string>} */
@@ -189,13 +256,16 @@ function useToldOptions(form, contract, isCopy) {
 }
 
 /**
- * @param {any} value
+ * @param {unknown} value
  * @returns {string}
  */
 function asTyped(value) {
   if (typeof value === "boolean") return value ? "yes" : "";
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
+
+/** @param {Element | null} element */
+const focusOn = (element) => element instanceof HTMLElement && element.focus();
 
 /** @returns {string} */
 const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
@@ -215,7 +285,7 @@ function useKnownNames() {
 /**
  * The request of a form: its JSON with the argument as it was typed, so that no number changes; or what is wrong with it.
  * @param {Record<string, string>} form
- * @returns {{text?: string, body?: any, problem?: Problem}}
+ * @returns {{text?: string, body?: object, problem?: Problem}}
  */
 export function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
@@ -284,15 +354,13 @@ const refusal = (field, title, more = "") =>
   new Problem(422, { title, errors: [{ loc: [field], msg: title + more }] });
 
 /**
- * @param {any} job
+ * @param {JobView} job
  * @returns {Record<string, string>} The form for the same job once more, due now, without the parts that are not shown.
  */
 function formOf(job) {
   const spec = specOf(job);
   const isArgumentLeftOut = isArgumentIncomplete(job);
-  const headers = /** @type {[string, string][]} */ (Object.entries(job.headers)).filter(
-    ([, value]) => value !== REDACTED,
-  );
+  const headers = Object.entries(job.headers).filter(([, value]) => value !== REDACTED);
   return {
     ...BLANK,
     name: spec.name,
@@ -310,11 +378,11 @@ function formOf(job) {
 
 /**
  * @param {string | undefined} text The request that is to be judged.
- * @returns {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}}
+ * @returns {Previewed}
  */
 function usePreview(text) {
   const [state, setState] = useState(
-    /** @type {{constraints: any[] | null, misfits: import("../../core/api.js").FieldProblem[], problem: Problem | null}} */ ({
+    /** @type {Previewed} */ ({
       constraints: null,
       misfits: [],
       problem: null,
@@ -342,24 +410,40 @@ function usePreview(text) {
   return state;
 }
 
-/** @param {{preview: {constraints: any[] | null, problem: Problem | null}, isReady: boolean}} props */
+/** @typedef {{constraints: Applied[] | null, misfits: Misfit[], problem: Problem | null}} Previewed */
+
+/** @param {{preview: Previewed, isReady: boolean}} props */
 function Preview({ preview, isReady }) {
-  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
-    ${
-      !isReady
-        ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
-        : preview.problem
-          ? html`<${ErrorBox} problem=${preview.problem} />`
-          : preview.constraints === null
-            ? html`<p class="muted">${t("loading")}</p>`
-            : preview.constraints.length === 0
-              ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
-              : html`<ul class="plain">${preview.constraints.map(
-                  (
-                    one,
-                  ) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
-        ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
-        <br />${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map((text) => html`<span>${text}</span> `)}</li>`,
-                )}</ul>`
-    }</section>`;
+  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite">
+      <h2 id="preview">${t("enqueue.preview")}</h2>
+      ${
+        !isReady
+          ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
+          : preview.problem
+            ? html`<${ErrorBox} problem=${preview.problem} />`
+            : preview.constraints === null
+              ? html`<p class="muted">${t("loading")}</p>`
+              : preview.constraints.length === 0
+                ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
+                : html`<ul class="plain">
+                    ${preview.constraints.map(
+                      (one) => html`<li key=${one.name} class="preview-item">
+                          <a href=${href("constraints", { name: one.name })}>
+                            <strong>${visible(one.name)}</strong>
+                          </a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${
+                            one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`
+                          }
+                          ${
+                            one.key &&
+                            html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`
+                          }
+                          <br />
+                          ${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map(
+                            (text) => html`<span>${text}</span> `,
+                          )}
+                        </li>`,
+                    )}
+                  </ul>`
+      }
+    </section>`;
 }

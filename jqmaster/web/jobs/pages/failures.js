@@ -25,7 +25,11 @@ const SPLITS = ["name", "version"];
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const [dialog, setDialog] = useState(/** @type {any} */ (null));
+  const [dialog, setDialog] = useState(
+    /** @type {{action: import("../actions.js").ActionName, isRecounted: boolean, target: import("../actions.js").Target} | null} */ (
+      null
+    ),
+  );
   const [asked, setAsked] = useState(/** @type {import("../failure_dialogs.js").Asked | null} */ (null));
   const hold = useHold();
   const show = query["show"] && query["show"] in SHOWN ? query["show"] : "";
@@ -75,7 +79,7 @@ export function Page({ query, go, session }) {
   };
   useActionEnds(() => void found.reload());
   // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
-  const act = (/** @type {any} */ action, /** @type {FailureGroup} */ group) =>
+  const act = (/** @type {"retry" | "delete"} */ action, /** @type {FailureGroup} */ group) =>
     setDialog({
       action,
       isRecounted: true,
@@ -88,34 +92,92 @@ export function Page({ query, go, session }) {
       },
     });
   const card = (/** @type {FailureGroup} */ group, /** @type {number} */ count) =>
-    html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onAsk=${(/** @type {import("../failure_dialogs.js").Question} */ question, /** @type {FailureGroup} */ about) => setAsked({ question, group: about })} onChange=${reload} />`;
+    html`<${FailureCard}
+        key=${group.id} group=${group} count=${count} session=${session} onAct=${act}
+        onAsk=${(
+          /** @type {import("../failure_dialogs.js").Question} */ question,
+          /** @type {FailureGroup} */ about,
+        ) => setAsked({ question, group: about })}
+        onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(SHOWN).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
-      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} />
-      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(/** @type {string} */ version) => change({ version })} />
-      <${FilterInput} label=${t("failures.assignee")} value=${query["assignee"] ?? ""} onChange=${(/** @type {string} */ assignee) => change({ assignee })} /></form>
-    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : undefined}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
+    <${Tabs}
+      label=${t("nav.failures")} current=${show} tabs=${Object.keys(SHOWN).map((key) => ({
+        key,
+        label: t(`failures.show.${key || "open"}`),
+        href: href("failures", { ...query, cursor: "", show: key }),
+      }))} />
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput}
+        label=${t("failures.contains")} value=${query["q"] ?? ""}
+        onChange=${(/** @type {string} */ q) => change({ q })} />
+      <${FilterInput}
+        label=${t("filter.name")} value=${query["name"] ?? ""}
+        onChange=${(/** @type {string} */ name) => change({ name })} />
+      <${FilterInput}
+        label=${t("failures.version")} value=${query["version"] ?? ""}
+        onChange=${(/** @type {string} */ version) => change({ version })} />
+      <${FilterInput}
+        label=${t("failures.assignee")} value=${query["assignee"] ?? ""}
+        onChange=${(/** @type {string} */ assignee) => change({ assignee })} />
+    </form>
+    <nav class="row group-by" aria-label=${t("failures.split")}>
+      <span class="muted">${t("failures.split")}</span>
+      ${["", ...SPLITS].map(
+        (key) =>
+          html`<a
+              class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })}
+              aria-current=${key === split ? "page" : undefined}>
+              ${t(`failures.split.${key || "none"}`)}
+            </a>`,
+      )}
+    </nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${
-      !found.data
-        ? html`<${Loading} isLoading=${!found.problem} />`
-        : rows.length === 0
-          ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" || show === "resolved" ? `failures.empty.${show}` : "failures.empty")} /></div>`
-          : split
-            ? partsOf(rows, split).map(
-                (part) =>
-                  html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul></section>`,
-              )
-            : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
-    }</div>
+    <div ...${hold.bind}>
+      <${NewRows} count=${newCount} onShow=${showNew} />
+      ${
+        !found.data
+          ? html`<${Loading} isLoading=${!found.problem} />`
+          : rows.length === 0
+            ? html`<div class="card">
+                <${Empty}
+                  title=${t(
+                    isFiltered
+                      ? "failures.empty.filtered"
+                      : show === "ignored" || show === "resolved"
+                        ? `failures.empty.${show}`
+                        : "failures.empty",
+                  )} />
+              </div>`
+            : split
+              ? partsOf(rows, split).map(
+                  (part) =>
+                    html`<section class="after" key=${part.key}>
+                        <h2>
+                          <${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span
+                            class="muted">
+                            <${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}
+                          </span>
+                        </h2>
+                        <ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul>
+                      </section>`,
+                )
+              : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
+      }
+    </div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
-    ${asked && html`<${FailureDialog} ...${asked} who=${session.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`}`;
+    ${
+      asked &&
+      html`<${FailureDialog} ...${asked} who=${session.who ?? ""} onClose=${() => setAsked(null)} onDone=${reload} />`
+    }`;
 }
 
 /** @param {FailureGroup} group */
@@ -124,20 +186,20 @@ const idOf = (group) => group.id;
 /**
  * Return the groups of each name, or of each version, most failures first. A group is under each version it was seen
  * on.
- * @param {any[]} groups
+ * @param {FailureGroup[]} groups
  * @param {string} split "name" or "version".
- * @returns {{key: string, count: number, groups: [any, number][]}[]}
+ * @returns {{key: string, count: number, groups: [FailureGroup, number][]}[]}
  */
 export function partsOf(groups, split) {
-  /** @type {Map<string, {key: string, count: number, groups: [any, number][]}>} */
+  /** @type {Map<string, {key: string, count: number, groups: [FailureGroup, number][]}>} */
   const parts = new Map();
   for (const group of groups) {
     /** @type {[string, number][]} */
     const of =
       split === "name"
         ? [[group.name, group.count]]
-        : group.versions.length > 0
-          ? group.versions.map((/** @type {FailureVersion} */ seen) => [seen.version, seen.count])
+        : group.versions?.length
+          ? group.versions.map((seen) => [seen.version, seen.count])
           : [["", group.count]];
     for (const [key, count] of of) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };

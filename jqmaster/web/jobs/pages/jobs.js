@@ -128,34 +128,82 @@ export function Page({ query, go, session }) {
   const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
   const link = () =>
     new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
-  return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
+  return html`<div class="page-head">
+      <h1>${t("nav.jobs")}</h1>
       <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
       <${Export} filter=${filter} order=${order} />
       <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
-      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
-      ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
+      <${Copy}
+        kind="wide-only" label=${t("copy.curl")}
+        text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
+      ${
+        may(session, "push") &&
+        html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`
+      }
+    </div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
     <${Filters} query=${query} batch=${batch} change=${change} />
     <div class="list-head">
-      <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? (matching.states[state]?.count ?? 0) : matching.count }) : ""}</p>
-      <label class="order">${t("filter.order")} <select value=${order} onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
+      <p class="matches" aria-live="polite">
+        ${
+          isFiltered && matching
+            ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", {
+                count: state ? (matching.states[state]?.count ?? 0) : matching.count,
+              })
+            : ""
+        }
+      </p>
+      <label class="order">
+        ${t("filter.order")} <select
+          value=${order}
+          onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}>
+          <option value="newest">${t("filter.newest")}</option>
+          <option value="oldest">${t("filter.oldest")}</option>
+        </select>
+      </label>
+    </div>
     ${
       mayOperate &&
-      html`<${Selection} count=${selected.size} isAllPossible=${sorted.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(new Set())}
-      onAct=${(/** @type {any} */ action, /** @type {boolean} */ isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`
+      html`<${Selection}
+          count=${selected.size} isAllPossible=${sorted.length > 0 && !page.isLoading} state=${state}
+          onClear=${() => setSelected(new Set())}
+          onAct=${(/** @type {import("../actions.js").ActionName} */ action, /** @type {boolean} */ isAll) =>
+            setDialog({
+              action,
+              target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] },
+            })} />`
     }
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
+    <${Searching}
+      page=${page}
+      of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+    <div
+      ...${hold.bind} aria-busy=${String(page.isLoading)}
+      class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}>
+      <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${
         !page.data && !page.progress
           ? html`<${Loading} isLoading=${!page.problem} />`
-          : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf} label=${(/** @type {ListedJob} */ job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
-        sort=${sort} isAscending=${isAscending} onSort=${onSort}
-        onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`
-      }</div>
-    <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
+          : html`<${Table}
+              caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf}
+              label=${(/** @type {ListedJob} */ job) => job.name} selected=${selected}
+              onSelect=${mayOperate ? setSelected : undefined} sort=${sort} isAscending=${isAscending}
+              onSort=${onSort} onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })} empty=${
+                page.progress
+                  ? html`<div></div>`
+                  : html`<div class="card">
+                      <${NoJobs}
+                        session=${session} isFiltered=${isFiltered || state !== ""}
+                        hasMore=${page.data?.next_cursor !== null} />
+                    </div>`
+              } />`
+      }
+    </div>
+    <${Pager}
+      hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })}
+      onFirst=${() => go("jobs", { ...query, cursor: "" })} />
     ${
       dialog &&
       html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
@@ -183,7 +231,7 @@ const keyOf = (job) => job.id;
 /** @param {Record<string, number>} counts */
 const sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
 
-/** @param {string} state @param {any} matching @param {Record<string, number>} counts */
+/** @param {string} state @param {import("../../../answers").Schemas["JobCount"] | null} matching @param {Record<string, number>} counts */
 function title(state, matching, counts) {
   const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
   const count = matching ? (state ? matching.states[state]?.count : matching.count) : counts[state];
@@ -191,7 +239,7 @@ function title(state, matching, counts) {
 }
 
 /**
- * @param {any[]} rows
+ * @param {ListedJob[]} rows
  * @param {import("../columns.js").JobColumn[]} columns
  * @param {Record<string, string>} query `sort`: the key of a column, with a minus sign for the largest first.
  */
@@ -215,7 +263,16 @@ function useSorted(rows, columns, query) {
 function Searching({ page, of }) {
   const lookedAt = page.progress?.lookedAt ?? 0;
   if (page.progress)
-    return html`<p class="searching" role="status">${t("jobs.searched", { looked_at: lookedAt, of: Math.max(of, lookedAt), count: page.progress.jobs.length })} <${Bar} value=${lookedAt} of=${of} label=${t("jobs.search")} /> <${Button} class="small" onClick=${page.stop}>${t("jobs.search.stop")}<//></p>`;
+    return html`<p class="searching" role="status">
+        ${t("jobs.searched", {
+          looked_at: lookedAt,
+          of: Math.max(of, lookedAt),
+          count: page.progress.jobs.length,
+        })} <${Bar} value=${lookedAt} of=${of} label=${t("jobs.search")} /> <${Button}
+          class="small" onClick=${page.stop}>
+          ${t("jobs.search.stop")}
+        <//>
+      </p>`;
   if (!page.isLong || !page.data) return null;
   const text = t(page.data.is_stopped ? "jobs.search.stopped" : "jobs.search.over", {
     looked_at: page.data.looked_at,
@@ -224,7 +281,7 @@ function Searching({ page, of }) {
   return html`<p class="searching muted">${text} <${Button} class="small" onClick=${page.reload}>${t("jobs.search.again")}<//></p>`;
 }
 
-/** @param {{filter: () => Record<string, any>, order: string}} props */
+/** @param {{filter: () => Record<string, string>, order: string}} props */
 function Export({ filter, order }) {
   const [count, setCount] = useState(/** @type {number | null} */ (null));
   const run = (/** @type {"csv" | "json"} */ kind) => async () => {
@@ -239,7 +296,10 @@ function Export({ filter, order }) {
   return html`<${Button} class="small wide-only" onClick=${run("csv")}>CSV<//><${Button} class="small wide-only" onClick=${run("json")}>JSON<//>`;
 }
 
-/** @param {{count: number, isAllPossible: boolean, state: string, onClear: () => void, onAct: (action: string, isAll: boolean) => void}} props */
+/**
+ * @param {{count: number, isAllPossible: boolean, state: string, onClear: () => void, onAct: (action:
+ *   import("../actions.js").ActionName, isAll: boolean) => void}} props
+ */
 function Selection({ count, isAllPossible, state, onClear, onAct }) {
   const [isAll, setAll] = useState(false);
   useEffect(() => {
@@ -251,22 +311,43 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
   const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
-    <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count > 0 ? html`<strong>${t("selection.count", { count })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>
-    ${
-      !isAll &&
-      html`<button type="button" class="link" onClick=${() => {
-        onClear();
-        setAll(true);
-      }}>${t("selection.take_all")}</button>`
-    }
-    ${
-      isOn &&
-      html`<span class="row">${fitting.map((action) => html`<${Button} opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""} onClick=${() => onAct(action, isAll)}>${t(`action.${action}`)}<//>`)}
-      <button type="button" class="link" onClick=${() => {
-        onClear();
-        setAll(false);
-      }}>${t("selection.clear")}</button></span>`
-    }</div>`;
+      <span aria-live="polite">
+        ${
+          isAll
+            ? html`<strong>${t("selection.all")}</strong>`
+            : count > 0
+              ? html`<strong>${t("selection.count", { count })}</strong>`
+              : html`<span class="muted">${t("selection.none")}</span>`
+        }
+      </span>
+      ${
+        !isAll &&
+        html`<button type="button" class="link" onClick=${() => {
+          onClear();
+          setAll(true);
+        }}>${t("selection.take_all")}</button>`
+      }
+      ${
+        isOn &&
+        html`<span class="row">
+            ${fitting.map(
+              (action) =>
+                html`<${Button}
+                    opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""}
+                    onClick=${() => onAct(action, isAll)}>
+                    ${t(`action.${action}`)}
+                  <//>`,
+            )}
+            <button
+              type="button" class="link" onClick=${() => {
+                onClear();
+                setAll(false);
+              }}>
+              ${t("selection.clear")}
+            </button>
+          </span>`
+      }
+    </div>`;
 }
 
 /** @param {{session: import("../../core/api.js").Session, isFiltered: boolean, hasMore: boolean}} props */

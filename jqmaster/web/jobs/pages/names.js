@@ -38,12 +38,22 @@ export function Page({ query, go, session }) {
 }
 
 /** @param {Record<string, string>} query */
-const spanOf = (query) => (SPANS.includes(query["span"] ?? "") ? query["span"] : "1h");
+const spanOf = (query) => SPANS.find((one) => one === query["span"]) ?? "1h";
 
 /** @param {{query: Record<string, string>}} props */
 function Spans({ query }) {
   const span = spanOf(query);
-  return html`<nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav>`;
+  return html`<nav class="spans" aria-label=${t("overview.span")}>
+      ${SPANS.map(
+        (one) =>
+          html`<a
+              key=${one} class="chip-link"
+              href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })}
+              aria-current=${one === span ? "true" : undefined}>
+              ${one}
+            </a>`,
+      )}
+    </nav>`;
 }
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -64,17 +74,43 @@ function List({ query, go, session }) {
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
-    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("filter.order")}>${(/** @type {Record<string, unknown>} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {FieldEvent} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <${FilterInput}
+        label=${t("names.contains")} value=${query["q"] ?? ""}
+        onChange=${(/** @type {string} */ q) => change({ q }, true)} />
+      <${Field} label=${t("filter.order")}>
+        ${(/** @type {Record<string, unknown>} */ a) =>
+          html`<select
+              ...${a} value=${sort}
+              onChange=${(/** @type {FieldEvent} */ e) => change({ sort: e.target.value })}>
+              ${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
+            </select>`}
+      <//>
+    </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {NameStats} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
-      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.names")} rows=${rows} rowKey=${nameOf}
+              onOpen=${(/** @type {NameStats} */ name) =>
+                go("names", { name: name.name, span: query["span"] })}
+              columns=${[
+                ...columns(rows),
+                ...(may(session, "operate")
+                  ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)]
+                  : []),
+              ]}
+              empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} />
+          </div>`
     }
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })}
+      onFirst=${() => change({})} />`;
 }
 
 /** @param {NameStats} name */
@@ -96,11 +132,11 @@ const Linked = ({ count, to }) =>
     : html`<span class="muted"><${Num} value=${count} /></span>`;
 
 /**
- * @param {any[]} names
- * @returns {import("../../ui/tables.js").Column[]}
+ * @param {NameStats[]} names
+ * @returns {import("../../ui/tables.js").Column<NameStats>[]}
  */
 function columns(names) {
-  /** @type {import("../../ui/tables.js").Column} */
+  /** @type {import("../../ui/tables.js").Column<NameStats>} */
   const discarded = {
     key: "discarded",
     label: t("state.discarded"),
@@ -137,7 +173,7 @@ function columns(names) {
       render: (name) => html`<${Num} value=${name.succeeded} />`,
     },
     // Few queues discard jobs, and the room is scarce.
-    ...(names.some((name) => name.discarded > 0) ? [discarded] : []),
+    ...(names.some((name) => name.discarded) ? [discarded] : []),
     {
       key: "failed",
       label: t("state.failed"),
@@ -219,14 +255,46 @@ function One({ name, query, session }) {
     ${
       !data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}</p>
-      <${Pauses} mayOperate=${may(session, "operate")} isOf=${(/** @type {any} */ matcher) => matcher.field === "name" && matcher.value === name} />
-      <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
-        <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
-      ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
-      <section class="card" aria-labelledby="course"><div class="page-head"><h2 id="course">${t("overview.throughput")}</h2><${CompareWith} word=${compared} span=${span} link=${compareLink} /></div><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} earlier=${earlier} compared=${compared} />`}</section>
-      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
-      <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`
+        : html`<p class="row">
+            <a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>
+              ${t("nav.failures")}
+            </a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${
+              may(session, "operate") &&
+              html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`
+            }
+          </p>
+          <${Pauses}
+            mayOperate=${may(session, "operate")}
+            isOf=${(/** @type {import("../../../answers").Schemas["Matcher"]} */ matcher) =>
+              "field" in matcher && matcher.field === "name" && matcher.value === name} />
+          <div class="tiles">
+            ${FIGURES.map(
+              (key) =>
+                html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}>
+                    <span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b>
+                  </div>`,
+            )}
+            <div class="tile">
+              <span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b>
+            </div>
+          </div>
+          ${data.ready > 0 && html`<${BacklogWhy} whose=${{ name }} />`}
+          <section class="card" aria-labelledby="course">
+            <div class="page-head">
+              <h2 id="course">${t("overview.throughput")}</h2>
+              <${CompareWith} word=${compared} span=${span} link=${compareLink} />
+            </div>
+            <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
+            ${
+              history.data &&
+              html`<${Course} history=${history.data} name=${name} earlier=${earlier} compared=${compared} />`
+            }
+          </section>
+          <div class="cards after">
+            <${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} />
+            <${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} />
+          </div>
+          <${Contracts} name=${data} mayOperate=${may(session, "operate")} onRemoved=${found.reload} />`
     }`;
 }
 
@@ -242,7 +310,7 @@ function Course({ history, name, earlier, compared }) {
       outcomes: OUTCOMES.map((key) => ({
         label: t(`state.${key}`),
         color: `--${key}`,
-        values: points.map((point) => point[key] / history.step_s),
+        values: points.map((point) => (point[key] ?? 0) / history.step_s),
       })),
       times: [
         {
@@ -265,10 +333,20 @@ function Course({ history, name, earlier, compared }) {
     }),
     [earlier, compared, xs],
   );
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks} listsMarks isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
-    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks} height=${140} format=${durationText} />`;
+  return html`<${Chart}
+      label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.ends} marks=${marks}
+      listsMarks isStacked
+      onRange=${(/** @type {string} */ from, /** @type {string} */ to) =>
+        go("jobs", { name, finished_after: from, finished_before: to })}
+      height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3>
+    <${Chart}
+      label=${t("overview.times")} xs=${xs} series=${times} before=${before.times} marks=${marks}
+      height=${140} format=${durationText} />`;
 }
 
+const SPREAD = /** @type {const} */ (["p50", "p95", "p99", "max"]);
+const FIGURES = /** @type {const} */ (["ready", "pushed", "succeeded", "discarded", "failed", "retried"]);
 // More bars could not be read at a glance.
 const MOST_BARS = 12;
 
@@ -292,44 +370,94 @@ function joined(buckets) {
   return bars;
 }
 
-/** @param {{title: string, spread: any, histogram: {le_ms: number | null, count: number}[]}} props */
+/** @param {{title: string, spread: import("../../../answers").Schemas["Distribution"] | null, histogram: {le_ms: number | null, count: number}[]}} props */
 function Spread({ title, spread, histogram }) {
   const first = histogram.findIndex((bucket) => bucket.count > 0);
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
   const shown = first < 0 ? [] : joined(histogram.slice(first, last + 1));
   const most = Math.max(1, ...shown.map((bucket) => bucket.count));
-  return html`<section class="card"><h2>${title}</h2>${
-    !spread
-      ? html`<p class="muted">${t("names.nothing")}</p>`
-      : html`
-    <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
-    <table class="histogram"><caption class="sr">${title}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`
-  }</section>`;
+  return html`<section class="card">
+      <h2>${title}</h2>${
+        !spread
+          ? html`<p class="muted">${t("names.nothing")}</p>`
+          : html`<dl class="facts">
+              ${SPREAD.map(
+                (key) =>
+                  html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`,
+              )}
+            </dl>
+            <table class="histogram">
+              <caption class="sr">${title}</caption>
+              <thead class="sr">
+                <tr>
+                  <th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td>
+                </tr>
+              </thead>
+              <tbody>
+                ${shown.map(
+                  (bucket) =>
+                    html`<tr key=${bucket.le_ms}>
+                        <td class="end num">
+                          ${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}
+                        </td>
+                        <td class="end"><${Num} value=${bucket.count} /></td>
+                        <td class="wide">
+                          <${Bar} value=${bucket.count} of=${most} label=${t("names.count")} />
+                        </td>
+                      </tr>`,
+                )}
+              </tbody>
+            </table>`
+      }
+    </section>`;
 }
 
-/** @param {{name: import("../../../answers").Schemas["NameDetail"], mayOperate: boolean, onRemoved: () => void}} props The contracts that workers reported for the name, and what is wrong with them. */
+/**
+ * @param {{name: import("../../../answers").Schemas["NameDetail"], mayOperate: boolean, onRemoved: () => void}} props
+ *   The contracts that workers reported for the name, and what is wrong with them.
+ */
 function Contracts({ name, mayOperate, onRemoved }) {
   const [isAsking, setIsAsking] = useState(false);
   const { contracts = [], warnings = [] } = name;
   if (!contracts.length && !warnings.length) return null;
-  return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
-    ${warnings.map((one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
-    ${contracts.map(
-      (
-        one,
-        /** @type {number} */ n,
-      ) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
-        <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
-        ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
-        ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`,
-    )}
-    ${mayOperate && contracts.length > 0 && html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`}
-    ${
-      isAsking &&
-      html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
+  return html`<section class="card after" aria-labelledby="contracts">
+      <h2 id="contracts">${t("names.contracts")}</h2>
+      ${warnings.map(
+        (one) =>
+          html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`,
+      )}
+      ${contracts.map(
+        (one, n) => html`<details key=${n} open=${n === 0}>
+            <summary>
+              <strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
+              <span class="muted">
+                ${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time}
+                  at=${one.told_at} />
+              </span>
+            </summary>
+            ${
+              one.argument_schema === null
+                ? html`<p class="muted">${t("names.contract.any")}</p>`
+                : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`
+            }
+            ${
+              Object.keys(one.options).length > 0 &&
+              html`<${Value} value=${one.options} label=${t("names.contract.options")} />`
+            }
+          </details>`,
+      )}
+      ${
+        mayOperate &&
+        contracts.length > 0 &&
+        html`<p><${Button} kind="danger" onClick=${() => setIsAsking(true)}>${t("names.contracts.remove")}<//></p>`
+      }
+      ${
+        isAsking &&
+        html`<${Sure} title=${t("names.contracts.remove")} verb=${t("names.contracts.remove")} onClose=${() => setIsAsking(false)}
       onConfirm=${async () => {
         await del(`api/contracts/${encodeURIComponent(name.name)}`);
         onRemoved();
       }}><p>${t("names.contracts.remove.text", { name: visible(name.name) })}</p><//>`
-    }</section>`;
+      }
+    </section>`;
 }

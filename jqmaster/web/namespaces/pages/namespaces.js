@@ -51,7 +51,11 @@ function StateBadge({ one }) {
 const Use = ({ one }) =>
   one.waiting_quota === null
     ? html`<span class="muted">${t("none")}</span>`
-    : html`<span class="row"><${Num} value=${one.waiting_quota * 100} /> % <${Bar} value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")} kind=${isFull(one) ? "bad" : "info"} /></span>`;
+    : html`<span class="row">
+        <${Num} value=${one.waiting_quota * 100} /> % <${Bar}
+          value=${Math.min(1, one.waiting_quota)} of=${1} label=${t("namespaces.quota")}
+          kind=${isFull(one) ? "bad" : "info"} />
+      </span>`;
 
 /** @param {{one: Entry}} props */
 const Wait = ({ one }) =>
@@ -70,21 +74,53 @@ function List({ go, session }) {
   const entries = worstFirst(found.data?.namespaces ?? []);
   const { rows } = useSteadyRows(entries, nameOf, hold.isHeld, "");
   const configured = stores.data?.stores ?? [];
-  return html`<div class="page-head"><h1>${t("nav.namespaces")}</h1>${may(session, "admin") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.namespaces")}</h1>
+      ${
+        may(session, "admin") &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("namespaces.make")}<//>`
+      }
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="stack">${entries.filter(faultOf).map((one) => html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}><${Badge} kind=${isBad(one) ? "bad" : "warn"}>${t(isBad(one) ? "fault.bad" : "fault.warn")}<//><span class="fault-text"><a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>: <${Text} value=${faultOf(one)} max=${300} /></span></p>`)}</div>
+    <div class="stack">
+      ${entries.filter(faultOf).map(
+        (one) =>
+          html`<p key=${one.name} class=${`fault ${isBad(one) ? "bad" : ""}`}>
+                <${Badge} kind=${isBad(one) ? "bad" : "warn"}>
+                  ${t(isBad(one) ? "fault.bad" : "fault.warn")}
+                <//>
+                <span class="fault-text">
+                  <a href=${href("namespaces", { name: one.name })}>${visible(one.name)}</a>
+                  : <${Text} value=${faultOf(one)} max=${300} />
+                </span>
+              </p>`,
+      )}
+    </div>
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {Entry} */ one) => go("namespaces", { name: one.name })} columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} /></div>
-          ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf} label=${nameOf}
+              onOpen=${(/** @type {Entry} */ one) => go("namespaces", { name: one.name })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} />
+          </div>
+          ${
+            entries.length === 1 &&
+            html`<${Empty} title=${t("namespaces.only")} curl=${curl(session, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`
+          }`
     }
     <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
     ${configured.length > 0 && html`<${Stores} stores=${configured} />`}
-    ${isMaking && html`<${NamespaceEditor} one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("namespaces", { name })} />`}`;
+    ${
+      isMaking &&
+      html`<${NamespaceEditor}
+          one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)}
+          onDone=${(/** @type {string} */ name) => go("namespaces", { name })} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<Entry> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -167,7 +203,12 @@ function One({ name, go, session }) {
   const entry = figures.data?.namespaces.find((other) => other.name === name);
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.namespaces")}</h1><div class="card"><${Empty} title=${t("namespaces.unknown", { name: visible(name) })}><p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p><//></div>`;
+      return html`<h1>${t("nav.namespaces")}</h1>
+        <div class="card">
+          <${Empty} title=${t("namespaces.unknown", { name: visible(name) })}>
+            <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const fault = entry ? faultOf(entry) : "";
@@ -180,50 +221,117 @@ function One({ name, go, session }) {
       await changed();
   };
   return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1>${entry && html`<${StateBadge} one=${entry} />`}</div>
+    <div class="page-head job-head">
+      <h1><${Text} value=${name} max=${60} /></h1>${entry && html`<${StateBadge} one=${entry} />`}
+    </div>
     <${ErrorBox} problem=${found.problem ?? figures.problem} onRetry=${changed} />
-    ${fault && html`<p class=${`fault ${entry && !isBad(entry) ? "" : "bad"}`} role="alert"><${Badge} kind=${entry && !isBad(entry) ? "warn" : "bad"}>${t(entry && !isBad(entry) ? "fault.warn" : "fault.bad")}<//><span class="fault-text"><${Text} value=${fault} max=${300} /></span></p>`}
+    ${
+      fault &&
+      html`<p class=${`fault ${entry && !isBad(entry) ? "" : "bad"}`} role="alert">
+          <${Badge} kind=${entry && !isBad(entry) ? "warn" : "bad"}>
+            ${t(entry && !isBad(entry) ? "fault.warn" : "fault.bad")}
+          <//>
+          <span class="fault-text"><${Text} value=${fault} max=${300} /></span>
+        </p>`
+    }
     <div class="row actions" role="group" aria-label=${t("namespaces.actions")}>
-      ${one.state === "open" && html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`}
+      ${
+        one.state === "open" &&
+        html`<a class="button primary" href=${addressOf(name, "#/overview")}>${t("namespaces.enter.name", { name: visible(name) })}</a>`
+      }
       ${
         may(session, "admin") &&
         html`<${Button} opensDialog onClick=${() => setDialog("edit")}>${t("namespaces.edit")}<//>
-        ${name !== DEFAULT && one.state === "open" && html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`}
-        ${one.move_fault && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`}
-        ${name !== DEFAULT && isAtRest && html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`}
-        ${one.state === "closed" && html`<${Button} onClick=${open}>${t("namespaces.open")}<//><${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>`}`
-      }</div>
-    <div class="job-grid"><div class="stack"><${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} /></div><div class="stack">${entry && html`<${Now} one=${entry} />`}</div></div>
+          ${
+            name !== DEFAULT &&
+            one.state === "open" &&
+            html`<${Button} opensDialog onClick=${() => setDialog("close")}>${t("namespaces.close")}<//>`
+          }
+          ${
+            one.move_fault &&
+            html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("end")}>${t("namespaces.move.end")}<//>`
+          }
+          ${
+            name !== DEFAULT &&
+            isAtRest &&
+            html`<${Button} opensDialog onClick=${() => setDialog("move")}>${t("namespaces.move")}<//>`
+          }
+          ${
+            one.state === "closed" &&
+            html`<${Button} onClick=${open}>${t("namespaces.open")}<//>
+              <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>
+                ${t("action.delete")}
+              <//>`
+          }`
+      }
+    </div>
+    <div class="job-grid">
+      <div class="stack">
+        <${Facts} one=${one} /><${MoveCard} one=${one} mayAbort=${may(session, "admin")} onDone=${changed} />
+      </div>
+      <div class="stack">${entry && html`<${Now} one=${entry} />`}</div>
+    </div>
     ${may(session, "operate") && html`<${Changes} name=${name} etag=${String(one.version)} />`}
-    ${dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed} />`}
+    ${
+      dialog === "move" && html`<${MoveDialog} one=${one} onClose=${() => setDialog("")} onDone=${changed} />`
+    }
     ${
       dialog === "end" &&
-      html`<${Sure} title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")} onClose=${() => setDialog("")} onConfirm=${async () => {
-        await call("DELETE", pathOfMove(name), { query: { force: true } });
-        toast(t("namespaces.move.end.done", { name: visible(name) }));
-        await changed();
-      }}><p>${t("namespaces.move.end.text")}</p><//>`
+      html`<${Sure}
+          title=${t("namespaces.move.end.title", { name: visible(name) })} verb=${t("namespaces.move.end")}
+          onClose=${() => setDialog("")} onConfirm=${async () => {
+            await call("DELETE", pathOfMove(name), { query: { force: true } });
+            toast(t("namespaces.move.end.done", { name: visible(name) }));
+            await changed();
+          }}>
+          <p>${t("namespaces.move.end.text")}</p>
+        <//>`
     }
-    ${dialog === "edit" && html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed} />`}
+    ${
+      dialog === "edit" &&
+      html`<${NamespaceEditor} one=${one} stores=${[]} onClose=${() => setDialog("")} onDone=${changed} />`
+    }
     ${
       dialog === "close" &&
-      html`<${Sure} title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")} onClose=${() => setDialog("")} onConfirm=${async () => {
-        await post(`${path}/close`);
-        toast(t("namespaces.closed", { name: visible(name) }));
-        await changed();
-      }}><p>${t("namespaces.close.text")}</p><//>`
+      html`<${Sure}
+          title=${t("namespaces.close.title", { name: visible(name) })} verb=${t("namespaces.close")}
+          onClose=${() => setDialog("")} onConfirm=${async () => {
+            await post(`${path}/close`);
+            toast(t("namespaces.closed", { name: visible(name) }));
+            await changed();
+          }}>
+          <p>${t("namespaces.close.text")}</p>
+        <//>`
     }
     ${dialog === "delete" && html`<${Deletion} name=${name} go=${go} onClose=${() => setDialog("")} />`}`;
 }
 
 /** @param {{one: Namespace}} props */
 function Facts({ one }) {
-  return html`<section class="card"><h2>${t("namespaces.facts")}</h2><dl class="facts">
-    ${one.title && html`<dt>${t("namespaces.title")}</dt><dd><${Text} value=${one.title} max=${100} /></dd>`}
-    <dt>${t("namespaces.address")}</dt><dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
-    <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
-    <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
-    ${QUOTAS.map((quota) => html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt><dd>${one.quotas[quota] === null ? t("namespaces.quota.none") : html`<${Num} value=${one.quotas[quota]} />`}</dd>`)}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("namespaces.facts")}</h2>
+      <dl class="facts">
+        ${
+          one.title &&
+          html`<dt>${t("namespaces.title")}</dt><dd><${Text} value=${one.title} max=${100} /></dd>`
+        }
+        <dt>${t("namespaces.address")}</dt>
+        <dd><code>${visible(new URL(addressOf(one.name), document.baseURI).href)}</code></dd>
+        <dt>${t("namespaces.store")}</dt><dd><${Text} value=${one.store} max=${40} /></dd>
+        <dt>${t("namespaces.tag")}</dt><dd><code>${visible(one.tag)}</code></dd>
+        ${QUOTAS.map(
+          (quota) =>
+            html`<dt key=${quota}>${t(`namespaces.${quota}`)}</dt>
+              <dd>
+                ${
+                  one.quotas[quota] === null
+                    ? t("namespaces.quota.none")
+                    : html`<${Num} value=${one.quotas[quota]} />`
+                }
+              </dd>`,
+        )}
+      </dl>
+    </section>`;
 }
 
 /** @param {{one: Entry}} props */
@@ -248,8 +356,20 @@ function Deletion({ name, go, onClose }) {
     await loadNamespaces();
     go("namespaces");
   };
-  return html`<${Sure} title=${t("namespaces.delete.title", { name: visible(name) })} verb=${t("action.delete")} isReady=${typed.trim() === name} onConfirm=${remove} onClose=${onClose}>
-    <p>${t("namespaces.delete.text")}</p>
-    <${Field} label=${t("namespaces.delete.type", { name: visible(name) })}>${(/** @type {Record<string, unknown>} */ attributes) => html`<input ...${attributes} name="confirm" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${typed} onInput=${(/** @type {FieldEvent} */ event) => setTyped(event.target.value)} />`}<//>
-    <label class="check"><input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> ${t("namespaces.delete.force")}</label><//>`;
+  return html`<${Sure}
+      title=${t("namespaces.delete.title", { name: visible(name) })} verb=${t("action.delete")}
+      isReady=${typed.trim() === name} onConfirm=${remove} onClose=${onClose}>
+      <p>${t("namespaces.delete.text")}</p>
+      <${Field} label=${t("namespaces.delete.type", { name: visible(name) })}>
+        ${(/** @type {Record<string, unknown>} */ attributes) =>
+          html`<input
+              ...${attributes} name="confirm" autocomplete="off" autocapitalize="none" spellcheck=${false}
+              value=${typed} onInput=${(/** @type {FieldEvent} */ event) => setTyped(event.target.value)} />`}
+      <//>
+      <label class="check">
+        <input type="checkbox" checked=${isForced} onChange=${() => setForced(!isForced)} /> ${t(
+          "namespaces.delete.force",
+        )}
+      </label>
+    <//>`;
 }

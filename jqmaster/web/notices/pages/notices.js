@@ -15,6 +15,8 @@ import { Badge, Duration, Id, Num, Text, Time, nowMs } from "../../ui/formats.js
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
+/** @typedef {import("../../../answers").Schemas["NoticeView"]} Notice */
+
 /** @typedef {import("../../../answers").Schemas["NoticeMessage"]} NoticeMessage */
 /** @typedef {import("../../../answers").Schemas["DestinationView"]} Destination */
 
@@ -22,6 +24,7 @@ import { useTitle } from "../../ui/titles.js";
 /** @typedef {import("../../../answers").Schemas["NoticeLine"]} NoticeLine */
 
 const EXAMPLE = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
+/** @type {import("../../core/live.js").Reading} */
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -33,13 +36,13 @@ export function Page({ query, go, session }) {
   }<${NoticeDialogs} />`;
 }
 
-/** @param {any} one */
+/** @param {Notice} one */
 const nameOf = (one) => one.name;
 
-/** @param {any} one */
+/** @param {Notice} one */
 const isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
 
-/** @param {any} one @returns {string} */
+/** @param {Pick<Notice, "to">} one @returns {string} */
 const toText = (one) =>
   one.to
     .map((/** @type {Destination} */ to) => (to.mail ? to.mail.join(", ") : (to.webhook ?? to.slack ?? "")))
@@ -49,21 +52,38 @@ const toText = (one) =>
 function List({ go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/notices", {}, signal), [], /** @type {any} */ (READ));
+  const found = useResource((signal) => get("api/notices", {}, signal), [], READ);
   const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.notices")}</h1>
+      ${
+        may(session, "operate") &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`
+      }
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {any} */ one) => go("notices", { name: one.name })}
-            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session, "PUT", "api/notices/failures", { body: EXAMPLE })} /></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf} label=${nameOf}
+              onOpen=${(/** @type {Notice} */ one) => go("notices", { name: one.name })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("notices.empty")}
+                    curl=${curl(session, "PUT", "api/notices/failures", { body: EXAMPLE })} />
+                </div>`} />
+          </div>`
     }
-    ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("notices", { name })} />`}`;
+    ${
+      isMaking &&
+      html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("notices", { name })} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<Notice> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -100,7 +120,7 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{one: any}} props */
+/** @param {{one: Notice}} props */
 function Condition({ one }) {
   if (isMuted(one)) return html`<${Badge} kind="off">${t("notices.muted")}<//>`;
   const open = one.incidents.filter((/** @type {Incident} */ incident) => !incident.is_over);
@@ -113,12 +133,17 @@ function Condition({ one }) {
 function One({ name, session }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = useState(false);
-  const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
+  const found = useResource((signal) => get(path, {}, signal), [name], READ);
   useTitle(name);
   const one = found.data;
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.notices")}</h1><div class="card"><${Empty} title=${t("notices.unknown", { name: visible(name) })}><p><a href=${href("notices")}>${t("nav.notices")}</a></p><//></div>`;
+      return html`<h1>${t("nav.notices")}</h1>
+        <div class="card">
+          <${Empty} title=${t("notices.unknown", { name: visible(name) })}>
+            <p><a href=${href("notices")}>${t("nav.notices")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.notices")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = found.reload;
@@ -129,68 +154,144 @@ function One({ name, session }) {
       again,
     );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
+    <div class="page-head job-head">
+      <h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} />
+    </div>
     <${ErrorBox} problem=${found.problem} />
     ${
       may(session, "operate") &&
       html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
-      <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
-      ${isMuted(one) ? html`<${Button} onClick=${unmute}>${t("notices.unmute")}<//>` : html`<${Button} opensDialog onClick=${() => askAboutNotice({ what: "mute", name, onDone: again })}>${t("notices.mute")}<//>`}
-      <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
-      <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`
+          <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
+          ${
+            isMuted(one)
+              ? html`<${Button} onClick=${unmute}>${t("notices.unmute")}<//>`
+              : html`<${Button} opensDialog onClick=${() => askAboutNotice({ what: "mute", name, onDone: again })}>${t("notices.mute")}<//>`
+          }
+          <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+          <${Button}
+            opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>
+            ${t("action.delete")}
+          <//>
+        </div>`
     }
-    <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
-    <div class="stack"><${Facts} one=${one} /></div></div>
+    <div class="job-grid">
+      <div class="stack">
+        <${Incidents} one=${one} path=${path} mayOperate=${may(session, "operate")} onDone=${again} />
+        <${Messages} one=${one} />
+      </div>
+      <div class="stack"><${Facts} one=${one} /></div>
+    </div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
 
-/** @param {{one: any, path: string, mayOperate: boolean, onDone: () => unknown}} props */
+/** @param {{one: Notice, path: `api/notices/${string}`, mayOperate: boolean, onDone: () => unknown}} props */
 function Incidents({ one, path, mayOperate, onDone }) {
   const acknowledge = (/** @type {string} */ key) =>
     attempt(() => post(`${path}/acknowledge`, { key }), t("notices.acknowledged.done")).then(onDone);
-  return html`<section class="card" aria-labelledby="incidents"><h2 id="incidents">${t("notices.incidents")}</h2>
-    ${
-      one.incidents.length === 0
-        ? html`<p class="muted">${t("notices.incidents.none")}</p>`
-        : html`<ol class="attempts">${one.incidents.map(
-            (/** @type {Incident} */ incident) => html`<li key=${incident.key} class="attempt">
-      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast /></span>
-        ${
-          incident.acknowledged_by
-            ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>`
-            : mayOperate &&
-              html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`
-        }</p>
-      <ul class="plain">${incident.lines.map((/** @type {NoticeLine} */ line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`,
-          )}</ol>`
-    }</section>`;
+  return html`<section class="card" aria-labelledby="incidents">
+      <h2 id="incidents">${t("notices.incidents")}</h2>
+      ${
+        one.incidents.length === 0
+          ? html`<p class="muted">${t("notices.incidents.none")}</p>`
+          : html`<ol class="attempts">
+              ${one.incidents.map(
+                (/** @type {Incident} */ incident) => html`<li key=${incident.key} class="attempt">
+                    <p class="row">
+                      <strong class="num"><${Num} value=${incident.count} /></strong> ${
+                        incident.key && html`<${Text} value=${incident.key} max=${100} /> `
+                      }
+                      <span class="muted">
+                        <${Time} at=${incident.began_at} isPast /> – <${Time} at=${incident.last_at} isPast />
+                      </span>
+                      ${
+                        incident.acknowledged_by
+                          ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>`
+                          : mayOperate &&
+                            html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`
+                      }
+                    </p>
+                    <ul class="plain">
+                      ${incident.lines.map(
+                        (/** @type {NoticeLine} */ line) =>
+                          html`<li key=${line.text}>
+                              <span class="num">${line.count} ×</span> <${Text}
+                                value=${line.text} max=${300} /> ${
+                                  line.job_id &&
+                                  html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`
+                                }
+                            </li>`,
+                      )}
+                    </ul>
+                  </li>`,
+              )}
+            </ol>`
+      }
+    </section>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: Notice}} props */
 function Messages({ one }) {
   const messages = [
     ...one.pending.map((/** @type {NoticeMessage} */ m) => ({ ...m, isPending: true })),
-    ...one.recent,
+    ...one.recent.map((m) => ({ ...m, isPending: false })),
   ];
-  return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
-    ${
-      messages.length === 0
-        ? html`<p class="muted">${t("notices.messages.none")}</p>`
-        : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} isPast /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`
-    }
-    <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
+  return html`<section class="card" aria-labelledby="messages">
+      <h2 id="messages">${t("notices.messages")}</h2>
+      ${
+        messages.length === 0
+          ? html`<p class="muted">${t("notices.messages.none")}</p>`
+          : html`<ul class="plain">
+              ${messages.map(
+                (m) =>
+                  html`<li key=${m.id}>
+                      <${Time} at=${m.at} isPast /> <${Badge}
+                        kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>
+                        ${tOr(`notices.kind.${m.kind}`, visible(m.kind))}
+                      <//> ${
+                        m.kind !== "test" &&
+                        html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `
+                      }
+                      ${m.key && html`<${Text} value=${m.key} max=${100} /> `}
+                      ${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}
+                    </li>`,
+              )}
+            </ul>`
+      }
+      <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p>
+    </section>`;
 }
 
-/** @param {{one: any}} props */
+/** @param {{one: Notice}} props */
 function Facts({ one }) {
-  return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
-    <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
-    <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
-    <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((/** @type {Destination} */ to, /** @type {number} */ n) => html`<li key=${n}>${t(`notices.to.${to.mail ? "mail" : to.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to] })} max=${300} /></li>`)}</ul></dd>
-    <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
-    <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1000} /></dd>
-    ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
-    ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
-    <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>
-    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}</section>`;
+  return html`<section class="card">
+      <h2>${t("notices.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
+        <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
+        <dt>${t("notices.to")}</dt>
+        <dd>
+          <ul class="plain">
+            ${one.to.map(
+              (/** @type {Destination} */ to, /** @type {number} */ n) =>
+                html`<li key=${n}>
+                    ${t(`notices.to.${to.mail ? "mail" : to.webhook ? "webhook" : "slack"}`)}
+                    : <${Text} value=${toText({ to: [to] })} max=${300} />
+                  </li>`,
+            )}
+          </ul>
+        </dd>
+        <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
+        <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1000} /></dd>
+        ${
+          one.muted_until &&
+          html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`
+        }
+        ${
+          one.description &&
+          html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`
+        }
+        <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+      </dl>
+      ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${RuleText} matcher=${one.matcher} />`}
+    </section>`;
 }

@@ -46,16 +46,38 @@ function All() {
         ? !problem && html`<${Loading} />`
         : incidents.length === 0
           ? html`<${Empty} title=${t("incident.none")} />`
-          : html`<ol class="plain incidents" aria-label=${t("nav.incidents")}>${incidents.map(
-              (one) => html`<li key=${one.id} class="card">
-        <p class="row"><${Condition} incident=${one} /> <a href=${href("incidents", { id: one.id })}><strong>${incidentTitle(one)}</strong></a> <span class="muted"><${Time} at=${one.began_at} isPast /></span></p>
-        <p class="muted"><${Lasted} incident=${one} />${one.acknowledged.length > 0 && html` ${entryText(/** @type {IncidentEntry} */ (one.acknowledged.at(-1)))}`}</p></li>`,
-            )}</ol>`
+          : html`<ol class="plain incidents" aria-label=${t("nav.incidents")}>
+              ${incidents.map(
+                (one) => html`<li key=${one.id} class="card">
+                    <p class="row">
+                      <${Condition} incident=${one} /> <a href=${href("incidents", { id: one.id })}>
+                        <strong>${incidentTitle(one)}</strong>
+                      </a> <span class="muted"><${Time} at=${one.began_at} isPast /></span>
+                    </p>
+                    <p class="muted">
+                      <${Lasted} incident=${one} />
+                      ${
+                        one.acknowledged.length > 0 &&
+                        html` ${entryText(/** @type {IncidentEntry} */ (one.acknowledged.at(-1)))}`
+                      }
+                    </p>
+                  </li>`,
+              )}
+            </ol>`
     }
-    <p class="muted">${data?.kept_since ? html`${t("incident.kept")} <${Time} at=${data.kept_since} isPast />` : ""}</p>
-    <section class="after" aria-labelledby="lately"><h2 id="lately">${t("incident.lately")}</h2>
+    <p class="muted">
+      ${data?.kept_since ? html`${t("incident.kept")} <${Time} at=${data.kept_since} isPast />` : ""}
+    </p>
+    <section class="after" aria-labelledby="lately">
+      <h2 id="lately">${t("incident.lately")}</h2>
       <${ErrorBox} problem=${marks.problem} onRetry=${marks.reload} />
-      ${marks.data && html`<${Marks} marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()} isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`}</section>`;
+      ${
+        marks.data &&
+        html`<${Marks}
+            marks=${marks.data.marks.filter((mark) => mark.kind !== "incident").reverse()}
+            isWhole=${marks.data.is_whole} none=${t("incident.lately.none")} />`
+      }
+    </section>`;
 }
 
 /** @param {{id: string, mayOperate: boolean}} props */
@@ -70,27 +92,56 @@ function One({ id, mayOperate }) {
   const title = one ? incidentTitle(one) : t("incident.one");
   usePageTitle(title);
   if (!one)
-    return html`<h1>${t("incident.one")}</h1><${ErrorBox} problem=${problem} onRetry=${reload} />${!problem && html`<${Loading} />`}<p><a href=${href("incidents")}>${t("nav.incidents")}</a></p>`;
+    return html`<h1>${t("incident.one")}</h1><${ErrorBox} problem=${problem} onRetry=${reload} />
+      ${!problem && html`<${Loading} />`}<p><a href=${href("incidents")}>${t("nav.incidents")}</a></p>`;
   return html`<p><a href=${href("incidents")}>← ${t("nav.incidents")}</a></p>
-    <div class="page-head"><h1>${title}</h1> <${Condition} incident=${one} />
-      ${mayOperate && html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`}</div>
+    <div class="page-head">
+      <h1>${title}</h1> <${Condition} incident=${one} />
+      ${
+        mayOperate &&
+        html`<${Button} opensDialog onClick=${() => setAsking(true)}>${t("incident.acknowledge")}<//>`
+      }
+    </div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     <p><${Time} at=${one.began_at} isPast /> · <${Lasted} incident=${one} /></p>
-    <ol class="plain">${one.acknowledged.map((entry) => html`<li key=${entry.id}><${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry)} <span class="muted"><${Time} at=${entry.at} isPast /></span></li>`)}</ol>
-    <section class="card" aria-labelledby="story"><h2 id="story">${t("incident.story")}</h2><ol class="story">${one.entries.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}${
-      one.ended_at &&
-      html`<li><span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>${t("incident.clear", { duration: lastsText(one) })}</strong></li>`
-    }</ol></section>
+    <ol class="plain">
+      ${one.acknowledged.map(
+        (entry) =>
+          html`<li key=${entry.id}>
+              <${Badge} kind="info">${t("incident.acknowledged")}<//> ${entryText(entry)} <span class="muted">
+                <${Time} at=${entry.at} isPast />
+              </span>
+            </li>`,
+      )}
+    </ol>
+    <section class="card" aria-labelledby="story">
+      <h2 id="story">${t("incident.story")}</h2>
+      <ol class="story">
+        ${one.entries.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}${
+          one.ended_at &&
+          html`<li>
+              <span class="story-at"><${Time} at=${one.ended_at} isPast /></span> <strong>
+                ${t("incident.clear", { duration: lastsText(one) })}
+              </strong>
+            </li>`
+        }
+      </ol>
+    </section>
     <${Peaks} incident=${one} />
-    <section class="after" aria-labelledby="nearby"><h2 id="nearby">${t("incident.nearby")}</h2>
-      <${Marks} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} /></section>
+    <section class="after" aria-labelledby="nearby">
+      <h2 id="nearby">${t("incident.nearby")}</h2>
+      <${Marks} marks=${one.nearby} isWhole=${one.nearby_is_whole} none=${t("incident.nearby.none")} />
+    </section>
     ${isAsking && html`<${Acknowledge} id=${id} onClose=${() => setAsking(false)} onDone=${reload} />`}`;
 }
 
 /** @param {{entry: IncidentEntry}} props */
 function Entry({ entry }) {
   const about = entryLink(entry);
-  return html`<li><span class="story-at"><${Time} at=${entry.since} isPast /></span> <span>${entryText(entry)}</span>${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}</li>`;
+  return html`<li>
+      <span class="story-at"><${Time} at=${entry.since} isPast /></span> <span>${entryText(entry)}</span>
+      ${about && html` <a href=${about.link}>${about.act} <span aria-hidden="true">→</span></a>`}
+    </li>`;
 }
 
 /** @param {{incident: Detail}} props */
@@ -114,11 +165,25 @@ function Peaks({ incident }) {
 /** @param {{marks: Mark[], isWhole: boolean, none: string}} props */
 function Marks({ marks, isWhole, none }) {
   if (marks.length === 0) return html`<p class="muted">${none}</p>`;
-  return html`<ol class="story">${marks.map((mark) => {
-    const link = markLink(mark);
-    const text = markText(mark);
-    return html`<li key=${`${mark.at} ${mark.kind} ${mark.subject}`}><span class="story-at"><${Time} at=${mark.at} isPast /></span> <${Badge} kind="off">${tOr(`mark.kind.${mark.kind}`, visible(mark.kind))}<//> ${link ? html`<a href=${link}><${Text} value=${text} max=${300} /></a>` : html`<${Text} value=${text} max=${300} />`}</li>`;
-  })}</ol>${!isWhole && html`<p class="muted">${t("incident.marks.more")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`}`;
+  return html`<ol class="story">
+      ${marks.map((mark) => {
+        const link = markLink(mark);
+        const text = markText(mark);
+        return html`<li key=${`${mark.at} ${mark.kind} ${mark.subject}`}>
+            <span class="story-at"><${Time} at=${mark.at} isPast /></span> <${Badge} kind="off">
+              ${tOr(`mark.kind.${mark.kind}`, visible(mark.kind))}
+            <//> ${
+              link
+                ? html`<a href=${link}><${Text} value=${text} max=${300} /></a>`
+                : html`<${Text} value=${text} max=${300} />`
+            }
+          </li>`;
+      })}
+    </ol>
+    ${
+      !isWhole &&
+      html`<p class="muted">${t("incident.marks.more")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`
+    }`;
 }
 
 /** @param {{incident: Incident}} props */
@@ -147,7 +212,11 @@ function Acknowledge({ id, onClose, onDone }) {
     await onDone();
     return t("incident.acknowledge.done");
   };
-  return html`<${FormDialog} title=${t("incident.acknowledge.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("incident.acknowledge")}>
-    <p class="muted">${t("incident.acknowledge.text")}</p>
-    <${FormField} form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" /><//>`;
+  return html`<${FormDialog}
+      title=${t("incident.acknowledge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("incident.acknowledge")}>
+      <p class="muted">${t("incident.acknowledge.text")}</p>
+      <${FormField}
+        form=${form} name="note" label=${t("incident.note")} hint=${t("incident.note.hint")} maxlength="500" />
+    <//>`;
 }

@@ -26,85 +26,107 @@ export function Page({ session }) {
     leastMs: 1000,
     pollMs: POLL_MS,
   });
-  const [leaving, setLeaving] = useState(/** @type {any} */ (null));
-  const masters = /** @type {any[]} */ (data?.masters ?? []);
+  const [leaving, setLeaving] = useState(/** @type {Master | null} */ (null));
+  const masters = data?.masters ?? [];
   const leader = masters.find((master) => master.role === "leader");
   const mayOperate = may(session, "operate");
-  return html`<div class="page-head"><h1>${t("nav.masters")}</h1>${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.masters")}</h1>
+      ${
+        data &&
+        html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`
+      }
+    </div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
         ? !problem && html`<${Loading} />`
-        : html`
-      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" /></p>`}
-      <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {Master} */ master) => master.id} columns=${[
-        {
-          key: "role",
-          label: t("masters.role"),
-          render: (/** @type {Master} */ master) =>
-            html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>`,
-        },
-        {
-          key: "state",
-          label: t("job.state"),
-          render: (/** @type {Master} */ master) =>
-            html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`,
-        },
-        {
-          key: "node",
-          label: t("workers.host"),
-          render: (/** @type {Master} */ master) =>
-            html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
-        },
-        {
-          key: "seen",
-          label: t("workers.seen"),
-          align: "end",
-          priority: 2,
-          render: (/** @type {Master} */ master) => html`<${Time} at=${master.last_seen_at} />`,
-        },
-        {
-          key: "started",
-          label: t("masters.started"),
-          align: "end",
-          priority: 2,
-          render: (/** @type {Master} */ master) => html`<${Time} at=${master.started_at} />`,
-        },
-        {
-          key: "url",
-          label: t("workers.address"),
-          priority: 2,
-          render: (/** @type {Master} */ master) => html`<${Text} value=${master.url} max=${80} />`,
-        },
-        {
-          key: "version",
-          label: t("workers.version"),
-          priority: 3,
-          render: (/** @type {Master} */ master) => html`<${Text} value=${master.version} max=${40} />`,
-        },
-        {
-          key: "id",
-          label: t("job.id"),
-          priority: 3,
-          render: (/** @type {Master} */ master) => html`<${Id} id=${master.id} />`,
-        },
-        ...(mayOperate
-          ? [
+        : html`${
+            !leader &&
+            html`<p class="fault bad" role="alert">
+                <${Badge} kind="bad">${t("fault.bad")}<//>
+                <span class="fault-text">${t("fault.no_leader")}</span><${RunbookLink} code="no_leader" />
+              </p>`
+          }
+          <${Table}
+            caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {Master} */ master) => master.id}
+            columns=${[
               {
-                key: "act",
-                label: t("job.actions"),
-                align: /** @type {const} */ ("end"),
+                key: "role",
+                label: t("masters.role"),
                 render: (/** @type {Master} */ master) =>
-                  master.role === "leader" &&
-                  html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`,
+                  html`<${Badge}
+                      kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>
+                      ${tOr(`master.${master.role}`, visible(master.role))}
+                    <//>`,
               },
-            ]
-          : []),
-      ]} />
-      <p class="muted after">${t("masters.text")}</p>
-      ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
+              {
+                key: "state",
+                label: t("job.state"),
+                render: (/** @type {Master} */ master) =>
+                  html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`,
+              },
+              {
+                key: "node",
+                label: t("workers.host"),
+                render: (/** @type {Master} */ master) =>
+                  html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
+              },
+              {
+                key: "seen",
+                label: t("workers.seen"),
+                align: "end",
+                priority: 2,
+                render: (/** @type {Master} */ master) => html`<${Time} at=${master.last_seen_at} />`,
+              },
+              {
+                key: "started",
+                label: t("masters.started"),
+                align: "end",
+                priority: 2,
+                render: (/** @type {Master} */ master) => html`<${Time} at=${master.started_at} />`,
+              },
+              {
+                key: "url",
+                label: t("workers.address"),
+                priority: 2,
+                render: (/** @type {Master} */ master) => html`<${Text} value=${master.url} max=${80} />`,
+              },
+              {
+                key: "version",
+                label: t("workers.version"),
+                priority: 3,
+                render: (/** @type {Master} */ master) => html`<${Text} value=${master.version} max=${40} />`,
+              },
+              {
+                key: "id",
+                label: t("job.id"),
+                priority: 3,
+                render: (/** @type {Master} */ master) => html`<${Id} id=${master.id} />`,
+              },
+              ...(mayOperate
+                ? [
+                    {
+                      key: "act",
+                      label: t("job.actions"),
+                      align: /** @type {const} */ ("end"),
+                      render: (/** @type {Master} */ master) =>
+                        master.role === "leader" &&
+                        html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`,
+                    },
+                  ]
+                : []),
+            ]} />
+          <p class="muted after">${t("masters.text")}</p>
+          ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
     }
-    ${leaving && html`<${Demote} master=${leaving} others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length} onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
+    ${
+      leaving &&
+      html`<${Demote}
+          master=${leaving}
+          others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length}
+          onClose=${() => setLeaving(null)} onDone=${reload} />`
+    }`;
 }
 
 /** @param {{master: Master, others: number, onClose: () => void, onDone: () => Promise<void>}} props */

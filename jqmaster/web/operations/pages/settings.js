@@ -25,10 +25,10 @@ export function Page({ query, go, session }) {
     leastMs: 1000,
     everyMs: 15_000,
   });
-  const [editing, setEditing] = useState(/** @type {any} */ (null));
+  const [editing, setEditing] = useState(/** @type {SettingView | null} */ (null));
   const q = (query["q"] ?? "").toLowerCase();
   const isOnlyRuntime = query["runtime"] === "1";
-  const all = /** @type {any[]} */ (data?.settings ?? []);
+  const all = data?.settings ?? [];
   const shown = all.filter(
     (one) =>
       (!q || `${one.key} ${labelOf(one)} ${effectOf(one)}`.toLowerCase().includes(q)) &&
@@ -39,8 +39,17 @@ export function Page({ query, go, session }) {
     go("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => filter({ q })} />
-      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(/** @type {FieldEvent} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
+      <${FilterInput}
+        label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""}
+        onChange=${(/** @type {string} */ q) => filter({ q })} />
+      <label class="check">
+        <input
+          type="checkbox" checked=${isOnlyRuntime}
+          onChange=${(/** @type {FieldEvent} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t(
+            "settings.only_runtime",
+          )}
+      </label>
+    </form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -49,11 +58,19 @@ export function Page({ query, go, session }) {
           ? html`<${Empty} title=${t("settings.none_such")} />`
           : groups.map(
               (group) =>
-                html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf} rowClass=${() => "setting"}
-        rows=${shown.filter((one) => one.group === group)} columns=${columns(session, setEditing)} /></section>`,
+                html`<section key=${group} class="after">
+                    <h2>${tOr(`settings.group.${group}`, visible(group))}</h2>
+                    <${Table}
+                      caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf}
+                      rowClass=${() => "setting"} rows=${shown.filter((one) => one.group === group)}
+                      columns=${columns(session, setEditing)} />
+                  </section>`,
             )
     }
-    ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
+    ${
+      editing &&
+      html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`
+    }`;
 }
 
 // The master sends both in English.
@@ -68,7 +85,7 @@ const keyOf = (setting) => setting.key;
 /**
  * @param {import("../../core/api.js").Session} session
  * @param {(setting: SettingView) => void} onEdit
- * @returns {import("../../ui/tables.js").Column[]}
+ * @returns {import("../../ui/tables.js").Column<SettingView>[]}
  */
 function columns(session, onEdit) {
   return [
@@ -76,20 +93,25 @@ function columns(session, onEdit) {
       key: "setting",
       label: t("settings.setting"),
       render: (one) =>
-        html`<strong>${labelOf(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`,
+        html`<strong>${labelOf(one)}</strong> <code class="small muted">${visible(one.key)}</code>
+          <p class="muted small"><${Marked} text=${effectOf(one)} /></p>`,
     },
     {
       key: "value",
       label: t("settings.value"),
       render: (one) =>
-        html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`,
+        html`<span class="setting-value"><${Setting} setting=${one} /></span><br />
+          <${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>
+            ${tOr(`settings.source.${one.source}`, visible(one.source))}
+          <//>`,
     },
     {
       key: "default",
       label: t("settings.default.column"),
       priority: 2,
       render: (one) =>
-        html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`,
+        html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>
+          ${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`,
     },
     {
       key: "act",
@@ -98,7 +120,11 @@ function columns(session, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session, one.change_scope))
-          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+          return html`<${Button}
+              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf(one) })}
+              onClick=${() => onEdit(one)}>
+              ${t("settings.change")}
+            <//>`;
         return one.change_scope === "admin"
           ? html`<span class="muted small">${t("settings.admin_only")}</span>`
           : null;
@@ -109,7 +135,7 @@ function columns(session, onEdit) {
 
 /**
  * @param {SettingView} setting
- * @param {any} value
+ * @param {unknown} value
  * @returns {string}
  */
 function valueText(setting, value) {
@@ -129,7 +155,7 @@ function valueText(setting, value) {
 function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
-  const text = (/** @type {any} */ value) => valueText(setting, value);
+  const text = (/** @type {unknown} */ value) => valueText(setting, value);
   if (maximum === null)
     return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
   const most = text(maximum);
@@ -157,7 +183,7 @@ const valuesOf = ({ type, value }) => ({
         : String(value ?? ""),
 });
 
-/** @param {SettingView} setting @param {string} text @returns {any} What the API takes; null: the configured value. */
+/** @param {SettingView} setting @param {string} text @returns {unknown} What the API takes; null: the configured value. */
 function sentValue(setting, text) {
   if (setting.type === "boolean") return text === "yes";
   if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
@@ -167,15 +193,19 @@ function sentValue(setting, text) {
 /** @param {{setting: SettingView, onClose: () => void, onDone: () => Promise<void>}} props */
 function Edit({ setting, onClose, onDone }) {
   const form = useForm(setting, valuesOf);
-  const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
-  const send = async (/** @type {any} */ value) => {
+  const reread = async () =>
+    (await get("api/settings")).settings.find((one) => one.key === setting.key) ?? setting;
+  const send = async (/** @type {unknown} */ value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
     return t("settings.done", { name: labelOf(setting) });
   };
-  const save = async (/** @type {import("../../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
+  const save = async (
+    /** @type {import("../../ui/forms.js").Values} */ values,
+    /** @type {SettingView} */ base,
+  ) => {
     // All settings share one version, so read this one again to find what others changed.
-    if (toJson((await reread())?.value) !== toJson(base.value))
+    if (toJson((await reread()).value) !== toJson(base.value))
       throw new Problem(412, { title: t("form.conflict") });
     return send(sentValue(setting, values["value"] ?? ""));
   };
@@ -196,9 +226,16 @@ function Edit({ setting, onClose, onDone }) {
   const control = () => {
     switch (setting.type) {
       case "boolean":
-        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} ...${form.check("value")} />`}<//>`;
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>
+            ${(/** @type {Record<string, unknown>} */ a) => html`<input ...${a} ...${form.check("value")} />`}
+          <//>`;
       case "choice":
-        return html`<${FormField} ...${common} as="select">${(setting.choices ?? []).map((/** @type {string} */ choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+        return html`<${FormField} ...${common} as="select">
+            ${(setting.choices ?? []).map(
+              (/** @type {string} */ choice) =>
+                html`<option key=${choice} value=${choice}>${visible(choice)}</option>`,
+            )}
+          <//>`;
       case "list":
         return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
       case "text":

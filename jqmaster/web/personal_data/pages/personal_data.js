@@ -53,12 +53,27 @@ export function Page() {
   return html`<div class="page-head"><h1>${t("nav.personal_data")}</h1></div>
     <p>${t("personal.text")}</p>
     <form class="card stack" onSubmit=${search}>
-      <${FormField} form=${form} name="texts" as="textarea" rows="3" path="texts" problem=${problem} label=${t("personal.texts")} hint=${t("personal.texts.hint")} spellcheck=${false} autocomplete="off" />
-      <${FormField} form=${form} name="reason" path="reason" problem=${problem} label=${t("personal.reason")} hint=${t("personal.reason.hint")} maxlength="500" />
-      <div class="row"><button class="button primary" disabled=${isRunning || texts.length === 0}>${t("personal.search")}</button>${isRunning && html`<${Button} onClick=${stop}>${t("personal.stop")}<//>`}</div></form>
+      <${FormField}
+        form=${form} name="texts" as="textarea" rows="3" path="texts" problem=${problem}
+        label=${t("personal.texts")} hint=${t("personal.texts.hint")} spellcheck=${false} autocomplete="off" />
+      <${FormField}
+        form=${form} name="reason" path="reason" problem=${problem} label=${t("personal.reason")}
+        hint=${t("personal.reason.hint")} maxlength="500" />
+      <div class="row">
+        <button class="button primary" disabled=${isRunning || texts.length === 0}>
+          ${t("personal.search")}
+        </button>
+        ${isRunning && html`<${Button} onClick=${stop}>${t("personal.stop")}<//>`}
+      </div>
+    </form>
     <${ErrorBox} problem=${problem} />
     ${outcome && html`<${Found} outcome=${outcome} isRunning=${isRunning} onErase=${setErasing} />`}
-    ${erasing && html`<${EraseDialog} id=${erasing.id} fields=${erasing.fields} onClose=${() => setErasing(null)} onDone=${(/** @type {string[]} */ fields) => erased(erasing, fields)} />`}`;
+    ${
+      erasing &&
+      html`<${EraseDialog}
+          id=${erasing.id} fields=${erasing.fields} onClose=${() => setErasing(null)}
+          onDone=${(/** @type {string[]} */ fields) => erased(erasing, fields)} />`
+    }`;
 }
 
 /**
@@ -102,6 +117,7 @@ const without = (match, fields) => ({
 /** @param {{outcome: Outcome, isRunning: boolean, onErase: (match: Match) => void}} props */
 function Found({ outcome, isRunning, onErase }) {
   const { found, last } = outcome;
+  /** @type {import("../../ui/tables.js").Column<Match>[]} */
   const columns = [
     { key: "place", label: t("personal.what"), render: Place, phone: "side" },
     { key: "object", label: t("personal.object"), render: Linked, phone: "main" },
@@ -117,11 +133,29 @@ function Found({ outcome, isRunning, onErase }) {
     },
   ];
   const empty = html`<${Empty} title=${outcome.isOver ? t("personal.none") : t("personal.none.yet")} />`;
-  return html`<section class="after" aria-labelledby="found"><h2 id="found">${t("personal.found", { count: found.length })}</h2>
-    <div role="status">${isRunning && last && html`<p>${t("personal.progress", { done: number(outcome.searched["jobs"] ?? 0), total: number(last.total_jobs) })}</p><${Bar} value=${outcome.searched["jobs"] ?? 0} of=${Math.max(1, last.total_jobs)} label=${t("personal.bar")} />`}
-      ${!isRunning && !outcome.isOver && html`<p class="warn-text">${t("personal.stopped")}</p>`}</div>
-    <${Table} caption=${t("personal.results")} columns=${columns} rows=${found} rowKey=${(/** @type {Match} */ one) => `${one.place} ${one.id}`} empty=${empty} />
-    ${last && html`<${Extent} outcome=${outcome} last=${last} />`}</section>`;
+  return html`<section class="after" aria-labelledby="found">
+      <h2 id="found">${t("personal.found", { count: found.length })}</h2>
+      <div role="status">
+        ${
+          isRunning &&
+          last &&
+          html`<p>
+              ${t("personal.progress", {
+                done: number(outcome.searched["jobs"] ?? 0),
+                total: number(last.total_jobs),
+              })}
+            </p>
+            <${Bar}
+              value=${outcome.searched["jobs"] ?? 0} of=${Math.max(1, last.total_jobs)}
+              label=${t("personal.bar")} />`
+        }
+        ${!isRunning && !outcome.isOver && html`<p class="warn-text">${t("personal.stopped")}</p>`}
+      </div>
+      <${Table}
+        caption=${t("personal.results")} columns=${columns} rows=${found}
+        rowKey=${(/** @type {Match} */ one) => `${one.place} ${one.id}`} empty=${empty} />
+      ${last && html`<${Extent} outcome=${outcome} last=${last} />`}
+    </section>`;
 }
 
 /** @param {Match} match */
@@ -136,22 +170,41 @@ function Linked(match) {
     failure_group: () => href("failures", { q: match.name }),
     notice: () => href("notices", { name: match.id }),
   };
-  return html`<a href=${links[match.place]()}><${Text} value=${match.name} max=${60} /></a> ${match.place !== "notice" && html`<span class="muted small"><${Text} value=${match.id} max=${40} /></span>`}`;
+  return html`<a href=${links[match.place]()}><${Text} value=${match.name} max=${60} /></a> ${
+    match.place !== "notice" && html`<span class="muted small"><${Text} value=${match.id} max=${40} /></span>`
+  }`;
 }
 
 /** @param {Match} match */
 const Fields = (match) =>
   match.fields.length === 0
     ? html`<span class="muted">${t("personal.nothing_left")}</span>`
-    : html`${match.fields.map((field) => html`<code class="chip" key=${field}><${Text} value=${field} max=${80} /></code> `)}${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
+    : html`${match.fields.map(
+        (field) => html`<code class="chip" key=${field}><${Text} value=${field} max=${80} /></code> `,
+      )}
+      ${match.more_fields > 0 && t("personal.more", { count: match.more_fields })}`;
 
 /** @param {{outcome: Outcome, last: Part}} props What was searched, and what was not. */
 function Extent({ outcome, last }) {
   const { searched, unread } = outcome;
-  return html`<div class="card after"><h3>${t("personal.extent")}</h3>
-    <dl class="facts">${KINDS.map((kind) => html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`)}</dl>
-    <h3>${t("personal.not_searched")}</h3>
-    <ul>${UNREAD.filter((kind) => unread[kind]).map((kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`)}
-      ${last.redacted.length > 0 && html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`}
-      ${last.not_searched.map((text) => html`<li key=${text}>${tOr(`personal.not.${text}`, text)}</li>`)}</ul></div>`;
+  return html`<div class="card after">
+      <h3>${t("personal.extent")}</h3>
+      <dl class="facts">
+        ${KINDS.map(
+          (kind) =>
+            html`<dt>${t(`personal.kind.${kind}`)}</dt><dd class="num">${number(searched[kind] ?? 0)}</dd>`,
+        )}
+      </dl>
+      <h3>${t("personal.not_searched")}</h3>
+      <ul>
+        ${UNREAD.filter((kind) => unread[kind]).map(
+          (kind) => html`<li key=${kind}>${t(`personal.unread.${kind}`, { count: unread[kind] ?? 0 })}</li>`,
+        )}
+        ${
+          last.redacted.length > 0 &&
+          html`<li>${t("personal.redacted")} ${last.redacted.map((path) => html`<code class="chip"><${Text} value=${path} max=${80} /></code> `)}</li>`
+        }
+        ${last.not_searched.map((text) => html`<li key=${text}>${tOr(`personal.not.${text}`, text)}</li>`)}
+      </ul>
+    </div>`;
 }

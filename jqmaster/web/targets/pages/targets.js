@@ -16,13 +16,16 @@ import { useTitle } from "../../ui/titles.js";
 import { whoText } from "../../identity/value_words.js";
 import { TargetEditor, pathOfTarget } from "../editor.js";
 
+/** @typedef {import("../../../answers").Schemas["TargetTest"]} TargetTest */
+
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
 /** @typedef {import("../../../answers").Schemas["TargetDetail"]} TargetDetail */
 
 const EXAMPLE = { names: ["mail.*"], url: "https://app.example/jobs/{name}", max_running: 20 };
+/** @type {import("../../core/live.js").Reading} */
 const READ = { events: ["jobs"], leastMs: 2000, everyMs: 5000 };
-const KINDS = /** @type {Record<string, string>} */ ({
+const KINDS = /** @type {Record<string, import("../../ui/formats.js").Kind>} */ ({
   succeeded: "ok",
   awaiting: "info",
   not_ready: "warn",
@@ -69,21 +72,38 @@ const Took99 = ({ one }) =>
 function List({ go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/targets", {}, signal), [], /** @type {any} */ (READ));
+  const found = useResource((signal) => get("api/targets", {}, signal), [], READ);
   const { rows } = useSteadyRows(found.data?.targets ?? [], nameOf, hold.isHeld, "");
-  return html`<div class="page-head"><h1>${t("nav.targets")}</h1>${may(session, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`}</div>
+  return html`<div class="page-head">
+      <h1>${t("nav.targets")}</h1>
+      ${
+        may(session, "operate") &&
+        html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("targets.make")}<//>`
+      }
+    </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf} onOpen=${(/** @type {TargetDetail} */ one) => go("targets", { name: one.name })}
-            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("targets.empty")} curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} /></div>`} /></div>`
+        : html`<div ...${hold.bind}>
+            <${Table}
+              isFixed caption=${t("nav.targets")} rows=${rows} rowKey=${nameOf} label=${nameOf}
+              onOpen=${(/** @type {TargetDetail} */ one) => go("targets", { name: one.name })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t("targets.empty")}
+                    curl=${curl(session, "PUT", "api/targets/app", { body: EXAMPLE })} />
+                </div>`} />
+          </div>`
     }
-    ${isMaking && html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("targets", { name })} />`}`;
+    ${
+      isMaking &&
+      html`<${TargetEditor} target=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("targets", { name })} />`
+    }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column & {label: string})[]} */
+/** @type {(import("../../ui/tables.js").Column<TargetDetail> & {label: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -135,13 +155,18 @@ const COLUMNS = [
 function One({ name, go, session }) {
   const path = pathOfTarget(name);
   const [dialog, setDialog] = useState("");
-  const found = useResource((signal) => get(path, {}, signal), [name], /** @type {any} */ (READ));
+  const found = useResource((signal) => get(path, {}, signal), [name], READ);
   useTitle(name);
   const one = found.data;
   const mayOperate = may(session, "operate");
   if (!one) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.targets")}</h1><div class="card"><${Empty} title=${t("targets.unknown", { name: visible(name) })}><p><a href=${href("targets")}>${t("nav.targets")}</a></p><//></div>`;
+      return html`<h1>${t("nav.targets")}</h1>
+        <div class="card">
+          <${Empty} title=${t("targets.unknown", { name: visible(name) })}>
+            <p><a href=${href("targets")}>${t("nav.targets")}</a></p>
+          <//>
+        </div>`;
     return html`<h1>${t("nav.targets")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   return html`<p class="crumbs"><a href=${href("targets")}>${t("nav.targets")}</a></p>
@@ -155,13 +180,38 @@ function One({ name, go, session }) {
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
     }
-    ${one.unreachable.length > 0 && html`<div class="card"><h2>${t("targets.unreachable")}</h2><ul class="plain">${one.unreachable.map((/** @type {string} */ why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`)}</ul></div>`}
-    <div class="job-grid"><div class="stack"><${Answers} one=${one} /></div>
-    <div class="stack"><${Now} one=${one} /><${Facts} one=${one} /></div></div>
+    ${
+      one.unreachable.length > 0 &&
+      html`<div class="card">
+          <h2>${t("targets.unreachable")}</h2>
+          <ul class="plain">
+            ${one.unreachable.map(
+              (/** @type {string} */ why) => html`<li key=${why}><${Text} value=${why} max=${300} /></li>`,
+            )}
+          </ul>
+        </div>`
+    }
+    <div class="job-grid">
+      <div class="stack"><${Answers} one=${one} /></div>
+      <div class="stack"><${Now} one=${one} /><${Facts} one=${one} /></div>
+    </div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${dialog === "test" && html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}
-    ${dialog === "edit" && html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
-    ${dialog === "delete" && html`<${Sure} title=${t("targets.delete.title")} verb=${t("action.delete")} onConfirm=${() => del(path).then(() => go("targets"))} onClose=${() => setDialog("")}><p>${t("targets.delete.text", { name: visible(name) })}</p><//>`}`;
+    ${
+      dialog === "test" &&
+      html`<${Test} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`
+    }
+    ${
+      dialog === "edit" &&
+      html`<${TargetEditor} target=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`
+    }
+    ${
+      dialog === "delete" &&
+      html`<${Sure}
+          title=${t("targets.delete.title")} verb=${t("action.delete")}
+          onConfirm=${() => del(path).then(() => go("targets"))} onClose=${() => setDialog("")}>
+          <p>${t("targets.delete.text", { name: visible(name) })}</p>
+        <//>`
+    }`;
 }
 
 /** @param {TargetDetail} one A target from the API. Returns the fields that the API takes back. */
@@ -188,53 +238,113 @@ function documentOf(one) {
 /** @param {{one: TargetDetail}} props The newest answers. Their bodies are there for those who may see content. */
 function Answers({ one }) {
   const last = one.figures.last;
-  return html`<section class="card" aria-labelledby="answers"><h2 id="answers">${t("targets.answers")}</h2>
-    ${
-      last.length === 0
-        ? html`<p class="muted">${t("targets.answers.none")}</p>`
-        : html`<ol class="attempts">${last.map(
-            (
-              answer,
-            ) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt"><p class="row"><${Outcome} result=${answer.result} /> ${answer.status !== null && html`<span class="num">${answer.status}</span> `}<${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span class="muted"><${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} /></span></p>
-      <p><${Text} value=${answer.detail} max=${300} /></p>${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}</li>`,
-          )}</ol>`
-    }</section>`;
+  return html`<section class="card" aria-labelledby="answers">
+      <h2 id="answers">${t("targets.answers")}</h2>
+      ${
+        last.length === 0
+          ? html`<p class="muted">${t("targets.answers.none")}</p>`
+          : html`<ol class="attempts">
+              ${last.map(
+                (answer) => html`<li key=${`${answer.job_id} ${answer.at}`} class="attempt">
+                    <p class="row">
+                      <${Outcome} result=${answer.result} /> ${
+                        answer.status !== null && html`<span class="num">${answer.status}</span> `
+                      }
+                      <${Id} id=${answer.job_id} href=${href("job", { id: answer.job_id })} /> <span
+                        class="muted">
+                        <${Time} at=${answer.at} /> · <${Duration} ms=${answer.took_ms} />
+                      </span>
+                    </p>
+                    <p><${Text} value=${answer.detail} max=${300} /></p>
+                    ${answer.body && html`<p class="muted"><${Text} value=${answer.body} max=${300} /></p>`}
+                  </li>`,
+              )}
+            </ol>`
+      }
+    </section>`;
 }
 
 /** @param {{one: TargetDetail}} props */
 function Now({ one }) {
   const { took, results, requests_per_s: rate } = one.figures;
-  return html`<section class="card"><h2>${t("targets.now")}</h2><dl class="facts">
-    <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
-    <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
-    ${took && html`<dt>${t("targets.took")}</dt><dd>p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration} ms=${took.p99_ms} /></dd>`}
-    ${Object.entries(results).map(([result, count]) => html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count} /></dd>`)}</dl></section>`;
+  return html`<section class="card">
+      <h2>${t("targets.now")}</h2>
+      <dl class="facts">
+        <dt>${t("targets.running")}</dt><dd><${Running} one=${one} /></dd>
+        <dt>${t("targets.rate")}</dt><dd class="num">${perSText(rate)}</dd>
+        ${
+          took &&
+          html`<dt>${t("targets.took")}</dt>
+            <dd>
+              p50 <${Duration} ms=${took.p50_ms} /> · p95 <${Duration} ms=${took.p95_ms} /> · p99 <${Duration}
+                ms=${took.p99_ms} />
+            </dd>`
+        }
+        ${Object.entries(results).map(
+          ([result, count]) =>
+            html`<dt key=${result}>${tOr(`targets.result.${result}`, visible(result))}</dt><dd><${Num} value=${count} /></dd>`,
+        )}
+      </dl>
+    </section>`;
 }
 
 /** @param {{one: TargetDetail}} props */
 function Facts({ one }) {
-  return html`<section class="card"><h2>${t("targets.facts")}</h2><dl class="facts">
-    <dt>${t("targets.address")}</dt><dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
-    <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
-    ${one.serving.length > 0 && html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`}
-    ${one.left_out > 0 && html`<dt>${t("targets.left_out")}</dt><dd><${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t("targets.left_out.text", { most: one.serving.length })}</dd>`}
-    <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
-    <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
-    <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
-    ${one.timeout !== null && html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1000} /></dd>`}
-    <dt>${t("targets.signed")}</dt><dd>${t(one.has_secret ? "yes" : "no")}${one.previous_secret_until && html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`}</dd>
-    ${one.allow_hosts.length > 0 && html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`}
-    ${one.description && html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
-    <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
-    <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd></dl></section>`;
+  return html`<section class="card">
+      <h2>${t("targets.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("targets.address")}</dt>
+        <dd><code>${one.method}</code> <${Text} value=${addressOf(one)} max=${300} /></dd>
+        <dt>${t("targets.names")}</dt><dd><${Text} value=${one.names.join(", ")} max=${500} /></dd>
+        ${
+          one.serving.length > 0 &&
+          html`<dt>${t("targets.serving")}</dt><dd><${Text} value=${one.serving.join(", ")} max=${500} /></dd>`
+        }
+        ${
+          one.left_out > 0 &&
+          html`<dt>${t("targets.left_out")}</dt>
+            <dd>
+              <${Badge} kind="bad">${t("targets.left_out.names", { count: one.left_out })}<//> ${t(
+                "targets.left_out.text",
+                { most: one.serving.length },
+              )}
+            </dd>`
+        }
+        <dt>${t("targets.body")}</dt><dd>${tOr(`targets.body.${one.body}`, visible(one.body))}</dd>
+        <dt>${t("targets.ok")}</dt><dd class="num">${one.ok.join(", ")}</dd>
+        <dt>${t("targets.final")}</dt><dd class="num">${one.final.join(", ")}</dd>
+        ${
+          one.timeout !== null &&
+          html`<dt>${t("targets.timeout")}</dt><dd><${Duration} ms=${one.timeout * 1000} /></dd>`
+        }
+        <dt>${t("targets.signed")}</dt>
+        <dd>
+          ${t(one.has_secret ? "yes" : "no")}
+          ${
+            one.previous_secret_until &&
+            html` · ${t("targets.previous_secret")} <${Time} at=${one.previous_secret_until} isNext />`
+          }
+        </dd>
+        ${
+          one.allow_hosts.length > 0 &&
+          html`<dt>${t("targets.allow_hosts")}</dt><dd><${Text} value=${one.allow_hosts.join(", ")} max=${300} /></dd>`
+        }
+        ${
+          one.description &&
+          html`<dt>${t("targets.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`
+        }
+        <dt>${t("targets.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd>
+        <dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>
+      </dl>
+    </section>`;
 }
 
-/** @param {{path: string, onClose: () => void, onDone: () => unknown}} props Sends a request for a job that does not exist. */
+/** @param {{path: `api/targets/${string}`, onClose: () => void, onDone: () => unknown}} props Sends a request for a job that does not exist. */
 function Test({ path, onClose, onDone }) {
   const [argument, setArgument] = useState("{}");
   const [fault, setFault] = useState("");
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [found, setFound] = useState(null);
+  const [found, setFound] = useState(/** @type {TargetTest | null} */ (null));
   const [isSending, setSending] = useState(false);
   const send = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -259,21 +369,45 @@ function Test({ path, onClose, onDone }) {
       setSending(false);
     }
   };
-  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}><form onSubmit=${send}>
-    <p class="muted">${t("targets.test.text")}</p>
-    <${Field} label=${t("job.argument")}>${(/** @type {Record<string, any>} */ attributes) => html`<textarea ...${attributes} rows="3" spellcheck=${false} value=${argument} onInput=${(/** @type {FieldEvent} */ event) => setArgument(event.target.value)}></textarea>`}<//>
-    ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
-    <${ErrorBox} problem=${problem} />
-    ${found && html`<${Exchange} found=${found} />`}
-    <footer><${Button} onClick=${onClose}>${t("close")}<//><${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//></footer></form><//>`;
+  return html`<${Dialog} isWide title=${t("targets.test.title")} onClose=${onClose}>
+      <form onSubmit=${send}>
+        <p class="muted">${t("targets.test.text")}</p>
+        <${Field} label=${t("job.argument")}>
+          ${(/** @type {Record<string, unknown>} */ attributes) =>
+            html`<textarea
+                ...${attributes} rows="3" spellcheck=${false} value=${argument}
+                onInput=${(/** @type {FieldEvent} */ event) => setArgument(event.target.value)}></textarea>`}
+        <//>
+        ${fault && html`<p class="field-error" role="alert">${fault}</p>`}
+        <${ErrorBox} problem=${problem} />
+        ${found && html`<${Exchange} found=${found} />`}
+        <footer>
+          <${Button} onClick=${onClose}>${t("close")}<//>
+          <${Button} type="submit" kind="primary" disabled=${isSending}>${t("targets.test.send")}<//>
+        </footer>
+      </form>
+    <//>`;
 }
 
-/** @param {{found: import("../../../answers").Schemas["TargetTest"]}} props */
+/** @param {{found: TargetTest}} props */
 function Exchange({ found }) {
   const { request, answer } = found;
-  return html`<section aria-live="polite"><p class="row"><${Outcome} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration} ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} /></p>
-    <h3>${t("targets.test.request")}</h3><${Code} label=${t("targets.test.request")} text=${`${request.method} ${request.url}\n${lines(request.headers)}\n\n${request.body}`} />
-    <h3>${t("targets.test.answer")}</h3>${answer ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}\n${lines(answer.headers)}\n\n${answer.body}`} />` : html`<p class="muted">${t("targets.test.no_answer")}</p>`}</section>`;
+  return html`<section aria-live="polite">
+      <p class="row">
+        <${Outcome} result=${found.result} /> <span class="num">${answer?.status}</span> <${Duration}
+          ms=${found.took_ms} /> <${Text} value=${found.detail} max=${300} />
+      </p>
+      <h3>${t("targets.test.request")}</h3>
+      <${Code}
+        label=${t("targets.test.request")}
+        text=${`${request.method} ${request.url}\n${lines(request.headers)}\n\n${request.body}`} />
+      <h3>${t("targets.test.answer")}</h3>
+      ${
+        answer
+          ? html`<${Code} label=${t("targets.test.answer")} text=${`${answer.status}\n${lines(answer.headers)}\n\n${answer.body}`} />`
+          : html`<p class="muted">${t("targets.test.no_answer")}</p>`
+      }
+    </section>`;
 }
 
 /** @param {Record<string, string>} headers */
