@@ -172,26 +172,27 @@ class Pusher:
         self.waits_ms.append(1000 * (time.perf_counter() - began_s))
 
 
-def isolation(*, fault: str = "hung", seconds: float = 20, rate: float = 20) -> Figures:
-    """Push at a steady rate to five namespaces on five stores, of which one fails after half of the time. Figures are
-    those of the four others, before and during the fault. The fault `none` tells how much two runs without one differ.
-    """
+def isolation(*, fault: str = "hung", seconds: float = 6, rate: float = 10, rounds: int = 4) -> Figures:
+    """Push at a steady rate to five namespaces on five stores, of which one fails again and again. Figures are those of
+    the four others, without and during the fault, which take turns so that both meet the same load of the machine. The
+    fault `none` tells how much they differ by chance."""
     with several(len(APART), APART, is_linked=fault == "slow") as found:
         begin, end = _fault(fault, found)
-        pushed = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate))
-        (_, failing, *_), (_, failing_then, *_) = pushed
-        others, others_then = ([one for one in them if one.url != failing.url] for them in pushed)
-        before = sorted(wait for one in others for wait in one.waits_ms)
-        during = sorted(wait for one in others_then for wait in one.waits_ms)
+        without, during = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate, rounds=rounds))
+        before, then = without.waits_ms(), during.waits_ms()
+        failing = during.failing
         return {
             "p50_before_ms": _at(before, 0.5),
-            "p50_during_ms": _at(during, 0.5),
+            "p50_during_ms": _at(then, 0.5),
             "p99_before_ms": _at(before, 0.99),
-            "p99_during_ms": _at(during, 0.99),
-            "p99_ratio": _at(during, 0.99) / _at(before, 0.99),
-            "refused_others": sum(one.refused for one in others_then),
-            "refused_failing_percent": 100 * failing_then.refused / max(1, len(failing_then.waits_ms)),
-            "refused_failing_before": failing.refused,
+            "p99_during_ms": _at(then, 0.99),
+            "p99_ratio": _at(then, 0.99) / _at(before, 0.99),
+            "master_before_percent": 100 * without.master_s / (seconds * rounds),
+            "master_during_percent": 100 * during.master_s / (seconds * rounds),
+            "refused_others": sum(one.refused for one in during.others),
+            "refused_failing_percent": 100
+            * sum(one.refused for one in failing)
+            / max(1, sum(len(one.waits_ms) for one in failing)),
         }
 
 
@@ -199,24 +200,49 @@ def _at(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+@dataclass
+class Pushed:
+    """What was pushed in all rounds without a fault, or during it. `failing`: pushers to the namespace whose store
+    fails. `master_s`: CPU seconds of the master."""
+
+    others: list[Pusher] = field(default_factory=list)
+    failing: list[Pusher] = field(default_factory=list)
+    master_s: float = 0.0
+
+    def waits_ms(self) -> list[float]:
+        return sorted(wait for one in self.others for wait in one.waits_ms)
+
+
 async def _compare(
-    found: Stores, begin: Callable[[], object], end: Callable[[], object], *, seconds: float, rate: float
-) -> list[list[Pusher]]:
+    found: Stores,
+    begin: Callable[[], object],
+    end: Callable[[], object],
+    *,
+    seconds: float,
+    rate: float,
+    rounds: int,
+) -> tuple[Pushed, Pushed]:
+    without, during = Pushed(), Pushed()
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(trust_env=False, timeout=CALL_WITHIN_S, limits=limits) as http:
 
-        async def push(seconds: float) -> list[Pusher]:
+        async def push(seconds: float, into: Pushed) -> None:
             pushers = [Pusher(found.url(namespace), rate) for namespace in found.namespaces]
+            before_s = found.system.cpu_s()["master"]
             await asyncio.gather(*(one.run(http, seconds) for one in pushers))
-            return pushers
+            into.master_s += found.system.cpu_s()["master"] - before_s
+            one, failing, *others = pushers
+            into.failing.append(failing)
+            into.others += [one, *others]
 
-        await push(SETTLE_S)
-        before = await push(seconds)
-        await asyncio.to_thread(begin)
-        await push(SETTLE_S)
-        during = await push(seconds)
-        await asyncio.to_thread(end)
-        return [before, during]
+        for _ in range(rounds):
+            await push(SETTLE_S, Pushed())
+            await push(seconds, without)
+            await asyncio.to_thread(begin)
+            await push(SETTLE_S, Pushed())
+            await push(seconds, during)
+            await asyncio.to_thread(end)
+    return without, during
 
 
 def _fault(kind: str, found: Stores) -> tuple[Callable[[], object], Callable[[], object]]:
@@ -264,7 +290,7 @@ SCENARIOS: Final = [
         "store_fault",
         isolation,
         [{"fault": kind} for kind in ("none", "hung", "killed", "full", "slow")],
-        quick={"seconds": 2, "rate": 5},
+        quick={"seconds": 2, "rate": 5, "rounds": 1},
         group="shards",
     ),
 ]

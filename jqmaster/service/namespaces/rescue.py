@@ -36,7 +36,7 @@ class MoveRescue:
 
     async def run(self, present: Namespace, who: str) -> None:
         """End the move, and let the registry name the store that has the data. A namespace that was stopped for the
-        move is closed, so that somebody looks before it is opened.
+        move, or whose data were frozen, is closed, so that somebody looks before it is opened.
 
         Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile;
         StoreUnavailableError if a store that may have them does not answer. Before the record is dropped, nothing is
@@ -44,7 +44,9 @@ class MoveRescue:
         """
         found = await self._held(present)
         place = place_of(present, found)
-        stopped = replace(present, state="closed" if present.state == "moving" else present.state, stop_ms=0)
+        # Data that were not served before may be older than somebody thinks, so somebody has to look first.
+        is_served = place is not None and bool(found[place].mark) and present.state != "moving"
+        stopped = replace(present, state=present.state if is_served else "closed", stop_ms=0)
         after = {"state": stopped.state, "store": place or stopped.store}
         stopped = await self._drop(present, stopped, _entry(who, "abort_move", present, after))
         if place is None:

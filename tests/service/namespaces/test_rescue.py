@@ -170,6 +170,18 @@ async def test_a_registry_from_before_the_move_is_led_to_the_data(one: MoveWorld
     assert await one.contents(one.source) == {}
 
 
+async def test_a_frozen_copy_of_data_that_were_lost_is_not_opened_before_somebody_looked(
+    one: MoveWorld,
+) -> None:
+    ids = await one.seed(5)
+    await one.begin()
+    assert (await one.run()).step == "done"
+    await StoreWorld(one.target).redis.delete(*await one.contents(one.target))
+    await one.service.abort("shop", "eve", is_forced=True)
+    await assert_served_whole(one, ids)
+    assert ((await one.entry()).store, (await one.entry()).state) == ("default", "closed")
+
+
 async def test_of_data_that_were_moved_on_the_newest_count(one: MoveWorld) -> None:
     ids = await one.seed(5)
     await one.begin()
