@@ -202,7 +202,7 @@ def _at(ordered: list[float], share: float) -> float:
 
 @dataclass
 class Pushed:
-    """What was pushed in all rounds without a fault, or during it. `failing`: pushers to the namespace whose store
+    """The pushers of all rounds without a fault, or of all rounds with it. `failing`: those of the namespace whose store
     fails. `master_s`: CPU seconds of the master."""
 
     others: list[Pusher] = field(default_factory=list)
