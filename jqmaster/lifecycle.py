@@ -95,6 +95,8 @@ class LoopFailures:
 
     def side_faults(self) -> dict[str, str]:
         """Return the side loops that fail, with the reason."""
+        if not self._series:
+            return {}
         now_s = self._clock.monotonic_s()
         return {
             name: f"{name} fails ({one.error}); it is tried again every {one.again_after_s:.0f} s"

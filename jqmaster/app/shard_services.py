@@ -379,8 +379,10 @@ class ShardServices:
 
     def duty_faults(self) -> dict[str, str]:
         """Return, by name, the faults of side duties."""
-        found = {check.name: check.fault for check in self.outside_checks if check.fault}
-        return {**self.faults.loops.side_faults(), **found}
+        faults = self.faults.loops.side_faults()
+        if not self.outside_checks:
+            return faults
+        return {**faults, **{check.name: check.fault for check in self.outside_checks if check.fault}}
 
     def log_archiving(self) -> LogArchiving | None:
         """Return the service that moves logs to the archive; None: there is no archive."""

@@ -90,6 +90,7 @@ class ShardLook(LeaderLoop):
         )
         self._store = store
         self._epoch = leadership.epoch
+        self._look_call: ScriptCall | None = None
         self._read = functools.partial(store.look, leadership.epoch)
         self._shared = shared
         self._grace = grace
@@ -237,7 +238,10 @@ class ShardLook(LeaderLoop):
 
     @property
     def look_call(self) -> ScriptCall:
-        return self._store.call(self._epoch)
+        # It is the same in all of the leadership's rounds.
+        if self._look_call is None:
+            self._look_call = self._store.call(self._epoch)
+        return self._look_call
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
         now_ms = self._store.unchanged_at_ms(reply[1])

@@ -98,7 +98,8 @@ class TimelineKeeper(LeaderLoop):
         return seen is not self._seen or sample is not self._backlog() or bool(self._new_outages())
 
     def _new_outages(self) -> list[tuple[float, float]]:
-        return [one for one in self._outages() if one[1] > self._told_until_s]
+        outages = self._outages()
+        return [one for one in outages if one[1] > self._told_until_s] if outages else []
 
 
 def _old_backlog(sample: BacklogSample | None) -> OldBacklog | None:

@@ -49,8 +49,8 @@ class Membership:
         self._duty_faults = duty_faults
         self._on_answer = on_answer
         self._record: MasterRecord | None = None
-        # The encoded record.
-        self._info = b""
+        # The call that sends the record.
+        self._beat: ScriptCall | None = None
         self._loops = BackgroundLoops("membership", is_vital=True)
 
     async def start(self) -> None:
@@ -75,10 +75,10 @@ class Membership:
         """Return the call that sends the next heartbeat."""
         assert self._record
         faults = self._duty_faults()
-        if faults != self._record.duty_faults or not self._info:
+        if self._beat is None or faults != self._record.duty_faults or not self._store.is_on_time:
             self._record = replace(self._record, duty_faults=dict(faults))
-            self._info = self._store.encoded(self._record)
-        return self._store.heartbeat(self._record.id, self._info)
+            self._beat = self._store.heartbeat(self._record.id, self._store.encoded(self._record))
+        return self._beat
 
     def take(self, data: Sequence[Any], sent_at_s: float) -> None:
         """Take the answer to a heartbeat."""

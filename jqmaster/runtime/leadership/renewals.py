@@ -47,6 +47,8 @@ class HeldLock:
         self._pace = pace
         self._sent_at_s = self._tried_at_s = sent_at_s
         self._ttl_s = self._tried_ttl_s = ttl_s
+        # The call that renews the lock, and the TTL in it.
+        self._call: tuple[ScriptCall, float] | None = None
         self._on_lost = on_lost
         self._on_answer = on_answer
         # Not computed when it is asked for, because each lone job asks.
@@ -61,8 +63,11 @@ class HeldLock:
 
     def renewal(self, now_s: float) -> ScriptCall:
         """Return the call that renews the lock."""
-        self._tried_at_s, self._tried_ttl_s = now_s, self._pace.current.ttl_s
-        return self._store.renewal(self._leadership, ttl_ms=int(self._tried_ttl_s * 1000))
+        ttl_s = self._pace.current.ttl_s
+        self._tried_at_s, self._tried_ttl_s = now_s, ttl_s
+        if self._call is None or self._call[1] != ttl_s:
+            self._call = self._store.renewal(self._leadership, ttl_ms=int(ttl_s * 1000)), ttl_s
+        return self._call[0]
 
     def take(self, reply: Reply | Exception) -> bool:
         """Take the answer to the last renewal. Return whether the lock is held."""

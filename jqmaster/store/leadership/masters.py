@@ -80,6 +80,11 @@ class MasterStore:
             fields["duty_faults"] = {name: fault[:MAX_FAULT_CHARS] for name, fault in faults}
         return codec.pack(fields)
 
+    @property
+    def is_on_time(self) -> bool:
+        """Return whether the store's clock gives the time of heartbeats, so that a call can be sent again."""
+        return self._shard.now is None
+
     def heartbeat(self, master_id: str, info: bytes) -> ScriptCall:
         """Return the call that sends a heartbeat; the first one registers the master. It removes masters that have been
         silent for `FORGET_MS`."""
