@@ -66,14 +66,16 @@ class SharedRests:
     """
 
     def __init__(self) -> None:
-        self._resting: dict[int, tuple[asyncio.Event, Callable[[], bool]]] = {}
+        self._resting: dict[int, tuple[asyncio.Event, Callable[[], bool], int]] = {}
         self._numbers = itertools.count()
+        self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def wait(self, event: asyncio.Event, has_work: Callable[[], bool]) -> None:
-        """Wait for an event, which is set at the latest `ASK_S` after `has_work` returns true, and clear it."""
+    async def wait(self, event: asyncio.Event, has_work: Callable[[], bool], *, every: int = 1) -> None:
+        """Wait for an event, which is set at the latest `every` times `ASK_S` after `has_work` returns true, and clear
+        it."""
         number = next(self._numbers)
-        self._resting[number] = event, has_work
+        self._resting[number] = event, has_work, every
         if self._timer is None:
             self._begin_tick()
         try:
@@ -91,7 +93,11 @@ class SharedRests:
 
     def _tick(self) -> None:
         self._begin_tick()
-        for event, has_work in self._resting.values():
+        self._ticks = tick = self._ticks + 1
+        for number, (event, has_work, every) in self._resting.items():
+            # Not all of them in the same tick.
+            if every > 1 and (tick + number) % every:
+                continue
             try:
                 if has_work():
                     event.set()

@@ -1,4 +1,5 @@
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -67,3 +68,25 @@ async def test_a_loop_whose_question_fails_begins_its_round_and_keeps_no_other_f
     assert not other.done()
     other.cancel()
     await asyncio.wait([other])
+
+
+async def test_who_may_wait_is_asked_less_often_and_not_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jqmaster.clock.ASK_S", 3600.0)
+    rests, asked = SharedRests(), list[str]()
+
+    def has_work(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    waits = [
+        asyncio.ensure_future(rests.wait(asyncio.Event(), partial(has_work, name), every=every))
+        for name, every in (("often", 1), ("seldom", 2), ("as seldom", 2))
+    ]
+    await asyncio.sleep(0)
+    for _ in range(2):
+        rests._tick()
+    assert asked[:2] in (["often", "seldom"], ["often", "as seldom"])
+    assert sorted(asked) == ["as seldom", "often", "often", "seldom"]
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)

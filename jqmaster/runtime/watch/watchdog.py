@@ -15,6 +15,8 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+# In which ticks of `SharedRests` to ask for a reason to watch: often enough to rebuild connections in time.
+ASKED_EVERY: Final = 2
 # How long a mark from the answer to a heartbeat is valid.
 TOLD_LIVES_S: Final = 1.5
 # The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
@@ -83,7 +85,7 @@ class Watchdog(PeriodicLoop):
         if self._has_reason():
             await super()._pause(seconds)
         else:
-            await self._rests.wait(self._wake, self._has_reason)
+            await self._rests.wait(self._wake, self._has_reason, every=ASKED_EVERY)
 
     def _has_reason(self) -> bool:
         """Return whether a round might find something."""
