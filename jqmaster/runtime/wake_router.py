@@ -155,8 +155,14 @@ class WakeRouter:
         """Wake all components that may have missed a message while nobody listened."""
         self._waiters.wake_all()
         self._polls.look_all()
+        duties = self.duties if self._leader.leadership else None
+        if duties and duties.look.may_wait:
+            # The look finds whatever was missed, and the next heartbeat tells of settings and identity. If each of a
+            # thousand quiet shards woke all its duties, requests would find no free connection for seconds.
+            duties.look.wake()
+            return
         for message in _AFTER_A_GAP:
             self.route(message)
-        if self.duties and self._leader.leadership:
+        if duties:
             # For the duties that no message wakes.
-            self.duties.look.wake()
+            duties.look.wake()

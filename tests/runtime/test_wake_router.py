@@ -76,7 +76,7 @@ class Duties:
         for name in OF_THE_LEADER:
             setattr(self, name, Part(name, called))
         look: Any = Part("look", called)
-        look.is_quiet = False
+        look.is_quiet = look.may_wait = False
         self.look = look
 
 
@@ -129,6 +129,16 @@ def test_after_a_gap_everyone_looks_for_himself() -> None:
          "events.wake", "follow_ups.wake", "challenges.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip
+
+
+def test_after_a_gap_a_quiet_shard_among_many_is_only_looked_at() -> None:
+    """A thousand shards that wake nine duties each would leave requests no connection for seconds."""
+    called: list[str] = []
+    router = router_of(called, leads=True)
+    duties: Any = router.duties
+    duties.look.may_wait = True
+    router.on_gap()
+    assert called == ["waiters.wake_all", "polls.look_all", "look.wake"]
 
 
 def test_the_answer_to_a_heartbeat_reaches_settings_and_identity() -> None:

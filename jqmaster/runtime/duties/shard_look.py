@@ -125,7 +125,7 @@ class ShardLook(LeaderLoop):
         if self._failing_since_s is None:
             self._failing_since_s = loop.time()
         blind_after_s = BLIND_AFTER_S
-        if self._may_wait():
+        if self.may_wait:
             blind_after_s = max(BLIND_AFTER_S, self._failing_since_s + QUIET_S - loop.time())
         # Without a task of its own, because an answer usually comes at once.
         blind = loop.call_later(blind_after_s, self._be_blind_until_answered)
@@ -140,7 +140,7 @@ class ShardLook(LeaderLoop):
         self._on_look(look)
         # After an outage, the data may be older than what the duties know.
         was_away, self._has_failed = self._has_failed, False
-        may_wait = self._may_wait()
+        may_wait = self.may_wait
         is_first, self._is_first = self._is_first, False
         pace_s, next_s, has_work = QUIET_S, LONGEST_OVERHEARD_S, False
         for one, due_ms, polls in self._due(look):
@@ -179,10 +179,11 @@ class ShardLook(LeaderLoop):
         super()._failed(error, complaint)
         self._has_failed = True
         passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
-        if not self._may_wait() or passed_s >= QUIET_S:
+        if not self.may_wait or passed_s >= QUIET_S:
             self._be_blind()
 
-    def _may_wait(self) -> bool:
+    @property
+    def may_wait(self) -> bool:
         """Return whether nothing is known to be due here, while others need the store."""
         return self._store.is_shared and (self.is_quiet or self._is_first)
 

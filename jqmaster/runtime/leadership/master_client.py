@@ -1,5 +1,6 @@
 """Ask other masters whether they are alive."""
 
+import asyncio
 import logging
 import ssl
 from typing import Final
@@ -30,6 +31,8 @@ class PeerClient:
         """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""
         self._tls = tls
         self._answered: set[str] = set()
+        # The last questions, by master.
+        self._asked: dict[tuple[str, str], asyncio.Task[bool]] = {}
         # Calls are rare, and a kept connection could outlive the master at this address.
         self._http = HttpClient(
             DirectRoute(self._context),
@@ -42,10 +45,23 @@ class PeerClient:
         """Do nothing: nothing runs before the first call."""
 
     async def stop(self) -> None:
+        for asked in self._asked.values():
+            asked.cancel()
+        await asyncio.gather(*self._asked.values(), return_exceptions=True)
         await self._http.close()
 
     async def answers(self, master: MasterRecord) -> bool:
-        """Return whether exactly this master, and not a successor at its address, answers in time."""
+        """Return whether exactly this master, and not a successor at its address, answers in time. An answer counts for
+        all who ask within `ANSWER_WITHIN_S`: hundreds of shards may have lost their leader at once."""
+        key = master.id, master.url
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = asyncio.create_task(self._ask(master), name="question to a master")
+            self._asked[key] = asked
+            asyncio.get_running_loop().call_later(ANSWER_WITHIN_S, self._asked.pop, key, None)
+        return await asyncio.shield(asked)
+
+    async def _ask(self, master: MasterRecord) -> bool:
         try:
             answer = await self._http.call(
                 "GET",

@@ -66,7 +66,8 @@ class LeadershipStore:
 
     async def resign(self, leadership: Leadership) -> bool:
         k = self._shard.keys
-        word, _ = await self._shard.client.run("resign", (k.leader,), (leadership.holder, k.wake_channel))
+        call = ScriptCall(load("resign"), (k.leader,), (leadership.holder, k.wake_channel))
+        word, _ = await self._shard.client.together.run(call)
         return word == "ok"
 
     async def demote(
@@ -90,12 +91,15 @@ class LeadershipStore:
         """Make `master_id` leader in place of a silent one, which was last seen at `seen_ms`, and return the new
         leadership. None: another master leads, or the silent one has sent a heartbeat since."""
         k = self._shard.keys
-        word, data = await self._shard.client.run(
-            "depose",
+        call = ScriptCall(
+            load("depose"),
             (k.leader, k.epoch, k.demoted, k.masters, k.audit),
             (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms,
              audit_entry, MAX_ENTRIES, k.wake_channel),
         )  # fmt: skip
+        # A master that led many shards is deposed in all of them at once, while those who depose it have to renew
+        # their locks in others on the same few connections.
+        word, data = await self._shard.client.together.run(call)
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def newest_number(self) -> int:

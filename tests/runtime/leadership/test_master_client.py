@@ -95,3 +95,20 @@ async def test_whatever_else_is_there_is_not_it(client: PeerClient, text: bytes)
 
     async with serving(answer) as url:
         assert not await client.answers(at(url))
+
+
+async def test_hundreds_of_shards_that_lost_their_leader_ask_it_once(client: PeerClient) -> None:
+    asked = 0
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+
+    async with serving(answer) as url:
+        assert set(await asyncio.gather(*(client.answers(at(url)) for _ in range(300)))) == {False}
+        assert not await client.answers(at(url))
+        assert asked == 1
+        await asyncio.sleep(ANSWER_WITHIN_S)
+        assert not await client.answers(at(url))
+        assert asked == 2
