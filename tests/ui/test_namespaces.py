@@ -175,6 +175,21 @@ async def test_a_move_that_failed_is_told_and_a_damaged_one_is_ended(
         await expect(page.locator(".fault")).to_have_count(0)
 
 
+async def test_conditions_of_the_installation_are_offered_without_a_namespace_only(
+    browser: Browser, one: Installation
+) -> None:
+    await one.put("shop")
+    await one.until_served("shop")
+    async with Screens(browser, one.url).open("#/notices") as page:
+        for address, offered in ((f"{one.url}/#/notices", 1), (f"{one.url}/ns/shop/#/notices", 0)):
+            await page.goto(address)
+            await page.get_by_role("button", name="New notice…").first.click()
+            when = page.get_by_role("dialog").locator("select[name=when]")
+            await expect(when.locator("option[value=job_failed]")).to_have_count(1)
+            await expect(when.locator("option[value=store_down]")).to_have_count(offered)
+            await page.keyboard.press("Escape")
+
+
 async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser, one: Installation) -> None:
     await one.put("shop", title="The shop")
     await one.until_served("shop")
