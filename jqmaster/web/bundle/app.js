@@ -9365,7 +9365,6 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   const [view, setView] = usePref("flow", "graph");
   const [place2, setPlace] = E2(0);
   const [, redraw] = E2(0);
-  const hasMoved = j(false);
   const box = j(
     /** @type {HTMLElement | null} */
     null
@@ -9385,8 +9384,7 @@ function Flow({ flow, current = "", session: session2, onChange }) {
   const step = (way, hasFocus = false) => {
     const count2 = failures2.length;
     if (!count2) return;
-    const next = hasMoved.current ? (at2 + way + count2) % count2 : at2;
-    hasMoved.current = true;
+    const next = (at2 + way + count2) % count2;
     setPlace(next);
     reveal(failures2[next] ?? "", hasFocus);
   };

@@ -44,7 +44,6 @@ export function Flow({ flow, current = "", session, onChange }) {
   const [view, setView] = usePref("flow", "graph");
   const [place, setPlace] = useState(0);
   const [, redraw] = useState(0);
-  const hasMoved = useRef(false);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(flow);
   // A picture that somebody is looking at keeps its shape; the states in it still change.
@@ -62,8 +61,7 @@ export function Flow({ flow, current = "", session, onChange }) {
   const step = (/** @type {1 | -1} */ way, hasFocus = false) => {
     const count = failures.length;
     if (!count) return;
-    const next = hasMoved.current ? (at + way + count) % count : at;
-    hasMoved.current = true;
+    const next = (at + way + count) % count;
     setPlace(next);
     reveal(failures[next] ?? "", hasFocus);
   };
