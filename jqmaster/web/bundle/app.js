@@ -6752,43 +6752,6 @@ function pauseText({ of: of2, subject, key, by, reason, count: count2, until_at 
   ].filter(Boolean).join(" ");
 }
 
-// operations/snoozes.js
-var DEFAULT_MS = 30 * 6e4;
-var MOST2 = 200;
-function useSnoozed() {
-  const [known2, setKnown] = usePref("snoozed", {});
-  const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
-  const ends = all.map(([, until]) => Number(until));
-  const first = Math.min(...ends);
-  W2(() => {
-    if (!Number.isFinite(first)) return void 0;
-    const timer2 = setTimeout(
-      () => setKnown(Object.fromEntries(all.filter(([, until]) => Number(until) > nowMs()))),
-      Math.min(first - nowMs() + 100, 2 ** 31 - 1)
-    );
-    return () => clearTimeout(timer2);
-  }, [first]);
-  const keys = new Set(all.map(([key]) => key));
-  return {
-    has: (key) => keys.has(key),
-    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST2))),
-    wake: () => setKnown({}),
-    next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
-  };
-}
-function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
-  const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
-  const save = async ({ lasts = "" }) => {
-    const end = endOf(lasts);
-    if (end === null) throw unreadable("lasts");
-    onSnooze(fault2.key, end);
-    return t("fault.snooze.done", { time: clockText(end, pref("times", "relative")) });
-  };
-  return html`<${FormDialog} title=${t("fault.snooze.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("fault.snooze")}>
-    <p><strong>${fault2.text}</strong></p><p class="muted">${t("fault.snooze.text")}</p>
-    <${DurationField} form=${form} name="lasts" label=${t("fault.snooze.for")} /><//>`;
-}
-
 // constraints/pauses.js
 var isPause = (name) => name.startsWith("pause-");
 var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
@@ -6882,7 +6845,7 @@ function RunJob({ run }) {
 // operations/lasting_faults.js
 var STEPS = 10;
 var LEAST_GROWTH = 100;
-var MOST3 = 20;
+var MOST2 = 20;
 var LOOKS_TO_BEGIN = 3;
 var LOOKS_TO_END = 2;
 var LONG_MS = 6e4;
@@ -6911,7 +6874,7 @@ function lateLeader(masters) {
 }
 function fullOf(constraints, atMs) {
   if (constraints !== counted) count(constraints, atMs);
-  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST3).map(({ last: one, sinceMs }) => {
+  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST2).map(({ last: one, sinceMs }) => {
     const { usage } = one;
     const [name, jobs] = [visible(one.name), usage.held ?? 0];
     const lastsMs = atMs - sinceMs;
@@ -6952,7 +6915,7 @@ function count(constraints, atMs) {
 var isHolding = (one) => (one.usage.held ?? 0) > 0;
 var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 function troubledOf(definitions) {
-  return definitions.slice(0, MOST3).flatMap((one) => {
+  return definitions.slice(0, MOST2).flatMap((one) => {
     const { name, last_run: run } = one;
     const link = { link: href("definitions", { name }), act: t("nav.definitions") };
     const [newest] = one.runs ?? [];
@@ -6974,7 +6937,7 @@ var successorOf = (dead, workers) => workers.find(
   (worker) => dead.busy === 0 && worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
 );
 function deadOf(workers) {
-  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST3).map((worker) => {
+  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
     const seen = relativeText(Date.parse(worker.last_seen_at));
     const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
     const successor = successorOf(worker, workers);
@@ -7033,7 +6996,7 @@ function pausedOf(constraints) {
         }
       ];
     }
-  ).slice(0, MOST3);
+  ).slice(0, MOST2);
 }
 function pauseText2(one) {
   const text = t("fault.pause", {
@@ -7063,95 +7026,6 @@ function growthOf(points) {
       act: t("nav.names")
     }
   ];
-}
-
-// operations/mark_words.js
-var authorText = (by) => by ? visible(whoText(by)) : t("mark.somebody");
-function entryText(entry2) {
-  const kind = entry2.kind === "leader_changed" ? `leader_changed.${entry2.cause || "ended"}` : entry2.kind;
-  const key = `incident.entry.${kind}`;
-  if (!tOr(key, "")) return visible(entry2.text);
-  return t(key, {
-    subject: visible(entry2.subject),
-    label: visible(entry2.label),
-    before: visible(entry2.before || "–"),
-    who: authorText(entry2.by),
-    count: entry2.count,
-    duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry2.at) - Date.parse(entry2.since))))
-  });
-}
-function entryLink({ kind, subject, label }) {
-  switch (kind) {
-    case "worker_lost":
-    case "worker_back":
-    case "jobs_returned":
-      return { link: href("workers", { id: subject }), act: t("workers.one") };
-    case "leader_changed":
-      return { link: href("masters"), act: t("nav.masters") };
-    case "backlog_old":
-      return label ? { link: href("job", { id: label }), act: t("nav.job") } : null;
-    case "version_new":
-      return { link: href("workers", { group: "version" }), act: t("nav.workers") };
-    default:
-      return null;
-  }
-}
-function incidentTitle({ entries }) {
-  const kinds = [...new Set(entries.map((entry2) => entry2.kind))];
-  return kinds.map((kind) => tOr(`incident.title.${kind}`, "")).filter(Boolean).join(t("incident.arrow"));
-}
-function markText(mark) {
-  if (mark.entry) return entryText(mark.entry);
-  const isPause2 = mark.kind === "pause" || mark.kind === "resume";
-  const key = `mark.${isPause2 ? mark.kind : mark.action || mark.kind}`;
-  if (!tOr(key, "")) return visible(mark.text);
-  const text = t(key, {
-    subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
-    who: authorText(mark.by)
-  });
-  return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
-}
-function markLink({ kind, subject, entry: entry2, incident_id }) {
-  if (incident_id) return href("incidents", { id: incident_id });
-  if (entry2) return entryLink(entry2)?.link ?? null;
-  switch (kind) {
-    case "pause":
-    case "resume":
-    case "constraint":
-      return href("constraints", { name: subject });
-    case "definition":
-      return href("definitions", { name: subject });
-    case "worker":
-      return href("workers", { id: subject });
-    case "settings":
-      return href("settings");
-    case "acknowledged":
-      return href("notices", { name: subject });
-    default:
-      return null;
-  }
-}
-
-// operations/marks.js
-var LEAST_MS = 1e4;
-var POLL_MS3 = 3e4;
-function useMarks(since) {
-  const { data } = useResource(
-    (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
-    [since === void 0],
-    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS3 }
-  );
-  return y(
-    () => (data?.marks ?? []).map((mark) => ({
-      atMs: Date.parse(mark.at),
-      untilMs: mark.until ? Date.parse(mark.until) : null,
-      kind: mark.kind,
-      label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
-      text: markText(mark),
-      link: markLink(mark)
-    })),
-    [data]
-  );
 }
 
 // ui/returns.js
@@ -7352,29 +7226,12 @@ function NewRows({ count: count2, onShow }) {
   return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
 }
 
-// operations/pages/overview.js
-var SPANS = ["1h", "6h", "24h", "7d"];
+// operations/faults.js
 var WAIT_WARN_MS = 6e4;
 var WAIT_BAD_MS = 6e5;
 var MEMORY_WARN = 0.8;
 var MEMORY_BAD = 0.95;
 var LATENCY_WARN_MS = 100;
-var FAILING_SHARE = 0.05;
-var FAILING_LEAST = 3;
-var MOST_NAMES2 = 5;
-var LEAST_FAULT_ROWS = 2;
-var MOST_TALL_FAULTS = 3;
-var FORGET_MS = 15e3;
-var FAULTS_MS = 4e3;
-var FULL_MS = 2500;
-var PATIENCE_MS2 = 1500;
-var NONE = [];
-var ALL = {};
-var KINDS3 = ["bad", "warn", "info"];
-var UNUSUAL = (
-  /** @type {const} */
-  ["stale", "draining", "detached"]
-);
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing2, orphans) {
   const faults = [];
@@ -7434,6 +7291,374 @@ function faultsOf(stats, failing2, orphans) {
 }
 var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
 var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+
+// operations/tiles.js
+var FAILING_SHARE = 0.05;
+var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
+function Tiles({ stats }) {
+  const { counts, rates } = stats;
+  const wait = stats.oldest_wait_ms;
+  const startableMs = startableOf(stats).wait_ms;
+  const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
+  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
+        <span class="tile-label"><${State} state=${state} /></span>
+        <b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span>
+      </a>`;
+  return html`<div class="tiles">
+      ${tile(
+    "ready",
+    wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
+    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
+  )}
+      ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
+      ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
+      ${tile("scheduled")}
+      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
+      ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+      ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
+      <div class="tile">
+        <span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b>
+        <span class="tile-more">${t("tile.last_minute")}</span>
+      </div>
+    </div>`;
+}
+
+// operations/snoozes.js
+var DEFAULT_MS = 30 * 6e4;
+var MOST3 = 200;
+function useSnoozed() {
+  const [known2, setKnown] = usePref("snoozed", {});
+  const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
+  const ends = all.map(([, until]) => Number(until));
+  const first = Math.min(...ends);
+  W2(() => {
+    if (!Number.isFinite(first)) return void 0;
+    const timer2 = setTimeout(
+      () => setKnown(Object.fromEntries(all.filter(([, until]) => Number(until) > nowMs()))),
+      Math.min(first - nowMs() + 100, 2 ** 31 - 1)
+    );
+    return () => clearTimeout(timer2);
+  }, [first]);
+  const keys = new Set(all.map(([key]) => key));
+  return {
+    has: (key) => keys.has(key),
+    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST3))),
+    wake: () => setKnown({}),
+    next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
+  };
+}
+function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
+  const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
+  const save = async ({ lasts = "" }) => {
+    const end = endOf(lasts);
+    if (end === null) throw unreadable("lasts");
+    onSnooze(fault2.key, end);
+    return t("fault.snooze.done", { time: clockText(end, pref("times", "relative")) });
+  };
+  return html`<${FormDialog} title=${t("fault.snooze.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("fault.snooze")}>
+    <p><strong>${fault2.text}</strong></p><p class="muted">${t("fault.snooze.text")}</p>
+    <${DurationField} form=${form} name="lasts" label=${t("fault.snooze.for")} /><//>`;
+}
+
+// operations/fault_list.js
+var LEAST_FAULT_ROWS = 2;
+var MOST_TALL_FAULTS = 3;
+var FORGET_MS = 15e3;
+function Faults({ faults: found, isAnswered, isWhole, problem }) {
+  const [known2, setKnown] = usePref("acknowledged", []);
+  const acknowledged = Array.isArray(known2) ? known2 : [];
+  const keys = found.map((fault2) => fault2.key);
+  const over = acknowledged.filter((key) => !keys.includes(key)).join();
+  W2(() => {
+    if (!over || !isWhole) return void 0;
+    const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
+    return () => clearTimeout(timer2);
+  }, [over, isWhole]);
+  const snoozed = useSnoozed();
+  const [snoozing, setSnoozing] = E2(
+    /** @type {Fault | null} */
+    null
+  );
+  const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
+  const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
+  const hidden = found.length - shown2.length;
+  const asleep = shown2.length - faults.length;
+  const rows = j(LEAST_FAULT_ROWS);
+  rows.current = Math.max(rows.current, faults.length);
+  return html`<section
+      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
+      aria-busy=${String(!isAnswered)}>
+      <${ErrorBox} problem=${problem} />
+      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
+              ${faults.map(
+    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
+                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
+                    <span class="fault-text">${fault2.text}</span>
+                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
+                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
+                    <${Button}
+                      class="small" title=${t("fault.acknowledge")}
+                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
+                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+                    <//>
+                    <${Button}
+                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
+                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+                    <//>
+                  </li>`
+  )}
+            </ul>`}${hidden > 0 && html`<p class="muted">
+            ${t("fault.acknowledged", { count: hidden })} <button
+              type="button" class="link" onClick=${() => setKnown([])}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${asleep > 0 && html`<p class="muted">
+            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
+              type="button" class="link" onClick=${snoozed.wake}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
+    </section>`;
+}
+
+// operations/mark_words.js
+var authorText = (by) => by ? visible(whoText(by)) : t("mark.somebody");
+function entryText(entry2) {
+  const kind = entry2.kind === "leader_changed" ? `leader_changed.${entry2.cause || "ended"}` : entry2.kind;
+  const key = `incident.entry.${kind}`;
+  if (!tOr(key, "")) return visible(entry2.text);
+  return t(key, {
+    subject: visible(entry2.subject),
+    label: visible(entry2.label),
+    before: visible(entry2.before || "–"),
+    who: authorText(entry2.by),
+    count: entry2.count,
+    duration: durationText(steadyMs(Math.max(1e3, Date.parse(entry2.at) - Date.parse(entry2.since))))
+  });
+}
+function entryLink({ kind, subject, label }) {
+  switch (kind) {
+    case "worker_lost":
+    case "worker_back":
+    case "jobs_returned":
+      return { link: href("workers", { id: subject }), act: t("workers.one") };
+    case "leader_changed":
+      return { link: href("masters"), act: t("nav.masters") };
+    case "backlog_old":
+      return label ? { link: href("job", { id: label }), act: t("nav.job") } : null;
+    case "version_new":
+      return { link: href("workers", { group: "version" }), act: t("nav.workers") };
+    default:
+      return null;
+  }
+}
+function incidentTitle({ entries }) {
+  const kinds = [...new Set(entries.map((entry2) => entry2.kind))];
+  return kinds.map((kind) => tOr(`incident.title.${kind}`, "")).filter(Boolean).join(t("incident.arrow"));
+}
+function markText(mark) {
+  if (mark.entry) return entryText(mark.entry);
+  const isPause2 = mark.kind === "pause" || mark.kind === "resume";
+  const key = `mark.${isPause2 ? mark.kind : mark.action || mark.kind}`;
+  if (!tOr(key, "")) return visible(mark.text);
+  const text = t(key, {
+    subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
+    who: authorText(mark.by)
+  });
+  return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
+}
+function markLink({ kind, subject, entry: entry2, incident_id }) {
+  if (incident_id) return href("incidents", { id: incident_id });
+  if (entry2) return entryLink(entry2)?.link ?? null;
+  switch (kind) {
+    case "pause":
+    case "resume":
+    case "constraint":
+      return href("constraints", { name: subject });
+    case "definition":
+      return href("definitions", { name: subject });
+    case "worker":
+      return href("workers", { id: subject });
+    case "settings":
+      return href("settings");
+    case "acknowledged":
+      return href("notices", { name: subject });
+    default:
+      return null;
+  }
+}
+
+// operations/marks.js
+var LEAST_MS = 1e4;
+var POLL_MS3 = 3e4;
+function useMarks(since) {
+  const { data } = useResource(
+    (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
+    [since === void 0],
+    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS3 }
+  );
+  return y(
+    () => (data?.marks ?? []).map((mark) => ({
+      atMs: Date.parse(mark.at),
+      untilMs: mark.until ? Date.parse(mark.until) : null,
+      kind: mark.kind,
+      label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
+      text: markText(mark),
+      link: markLink(mark)
+    })),
+    [data]
+  );
+}
+
+// operations/course.js
+function Course({ history: history2, earlier, compared }) {
+  const marks = useMarks(history2.points[0]?.at);
+  const { xs, outcomes, bad, waits, backlog } = y(() => {
+    const points = completePoints(history2);
+    const perS = (key) => points.map((point) => (point[key] ?? 0) / history2.step_s);
+    return {
+      xs: points.map((point) => Date.parse(point.at) / 1e3),
+      outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
+      bad: [
+        { label: t("state.failed"), color: "--failed", values: perS("failed") },
+        { label: t("overview.retried"), color: "--retrying", values: perS("retried") }
+      ],
+      backlog: [
+        { label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) }
+      ],
+      waits: [
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null)
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null)
+        }
+      ]
+    };
+  }, [history2]);
+  const before = y(() => {
+    const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
+    return {
+      outcomes: by(endsPerS),
+      bad: by((point, stepS) => point.failed / stepS),
+      backlog: by((point) => point.backlog),
+      waits: by((point) => point.wait?.p95_ms ?? null)
+    };
+  }, [earlier, compared, xs]);
+  return html`<${Chart}
+      label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks}
+      listsMarks isStacked
+      onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })}
+      height=${210} format=${perSText} />
+    <h3>${t("overview.failures")}</h3>
+    <${Chart}
+      label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110}
+      onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })}
+      format=${perSText} />
+    <div class="charts">
+      <div>
+        <h3>${t("overview.backlog")}</h3>
+        <${Chart}
+          label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks}
+          height=${140} />
+      </div>
+      <div>
+        <h3>${t("overview.times")}</h3>
+        <${Chart}
+          label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks}
+          height=${140} format=${durationText} />
+      </div>
+    </div>`;
+}
+
+// operations/cards.js
+var UNUSUAL = (
+  /** @type {const} */
+  ["stale", "draining", "detached"]
+);
+function Workers({ stats }) {
+  const { workers } = stats;
+  return html`<section class="card" aria-labelledby="workers">
+      <h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
+      <p class="glance">
+        <b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
+        ${UNUSUAL.filter((state) => workers[state] > 0).map(
+    (state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`
+  )}
+      </p>
+      <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
+      <${Bar}
+        value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")}
+        kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
+      ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}
+    </section>`;
+}
+function Masters({ stats, masters }) {
+  return html`<section class="card" aria-labelledby="masters">
+      <h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
+      <p class="glance">
+        <b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
+        ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}
+      </p>
+      <ul class="plain">
+        ${masters.slice(0, 6).map(
+    (master) => html`<li key=${master.id}>
+                  <${Badge}
+                    kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>
+                    ${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}
+                  <//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">
+                    ${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}
+                  </span>
+                </li>`
+  )}
+      </ul>
+    </section>`;
+}
+function Store({ store }) {
+  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
+  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  return html`<section class="card" aria-labelledby="store">
+      <h2 id="store">${t("overview.store")}</h2>
+      <dl class="facts">
+        <dt>${t("store.health")}</dt>
+        <dd>
+          ${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}
+        </dd>
+        <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
+        <dt>${t("store.durability")}</dt>
+        <dd>
+          ${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}
+          <span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span>
+        </dd>
+        <dt>${t("store.memory")}</dt>
+        <dd>
+          <${Bytes} value=${store.used_memory_bytes} />
+          ${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar}
+                  value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")}
+                  kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}
+        </dd>
+        <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd>
+      </dl>
+    </section>`;
+}
+
+// operations/pages/overview.js
+var SPANS = ["1h", "6h", "24h", "7d"];
+var FAILING_LEAST = 3;
+var MOST_NAMES2 = 5;
+var FAULTS_MS = 4e3;
+var FULL_MS = 2500;
+var PATIENCE_MS2 = 1500;
+var NONE = [];
+var ALL = {};
+var KINDS3 = ["bad", "warn", "info"];
 function Page({ query, session: session2 }) {
   const span = SPANS.find((one) => one === query["span"]) ?? "1h";
   const asked = useResource((signal) => pushedOr("stats", () => get("api/stats", {}, signal)), []);
@@ -7562,221 +7787,6 @@ function orphansOf(names, workers) {
 function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
   return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
-}
-function Faults({ faults: found, isAnswered, isWhole, problem }) {
-  const [known2, setKnown] = usePref("acknowledged", []);
-  const acknowledged = Array.isArray(known2) ? known2 : [];
-  const keys = found.map((fault2) => fault2.key);
-  const over = acknowledged.filter((key) => !keys.includes(key)).join();
-  W2(() => {
-    if (!over || !isWhole) return void 0;
-    const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
-    return () => clearTimeout(timer2);
-  }, [over, isWhole]);
-  const snoozed = useSnoozed();
-  const [snoozing, setSnoozing] = E2(
-    /** @type {Fault | null} */
-    null
-  );
-  const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
-  const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
-  const hidden = found.length - shown2.length;
-  const asleep = shown2.length - faults.length;
-  const rows = j(LEAST_FAULT_ROWS);
-  rows.current = Math.max(rows.current, faults.length);
-  return html`<section
-      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
-      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
-      aria-busy=${String(!isAnswered)}>
-      <${ErrorBox} problem=${problem} />
-      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
-              ${faults.map(
-    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
-                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
-                    <span class="fault-text">${fault2.text}</span>
-                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
-                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
-                    <${Button}
-                      class="small" title=${t("fault.acknowledge")}
-                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
-                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
-                    <//>
-                    <${Button}
-                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
-                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
-                    <//>
-                  </li>`
-  )}
-            </ul>`}${hidden > 0 && html`<p class="muted">
-            ${t("fault.acknowledged", { count: hidden })} <button
-              type="button" class="link" onClick=${() => setKnown([])}>
-              ${t("fault.show")}
-            </button>
-          </p>`}
-      ${asleep > 0 && html`<p class="muted">
-            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
-              type="button" class="link" onClick=${snoozed.wake}>
-              ${t("fault.show")}
-            </button>
-          </p>`}
-      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
-    </section>`;
-}
-var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
-function Tiles({ stats }) {
-  const { counts, rates } = stats;
-  const wait = stats.oldest_wait_ms;
-  const startableMs = startableOf(stats).wait_ms;
-  const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
-  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
-        <span class="tile-label"><${State} state=${state} /></span>
-        <b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span>
-      </a>`;
-  return html`<div class="tiles">
-      ${tile(
-    "ready",
-    wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
-    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
-  )}
-      ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
-      ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
-      ${tile("scheduled")}
-      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
-      ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
-      ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
-      <div class="tile">
-        <span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b>
-        <span class="tile-more">${t("tile.last_minute")}</span>
-      </div>
-    </div>`;
-}
-function Course({ history: history2, earlier, compared }) {
-  const marks = useMarks(history2.points[0]?.at);
-  const { xs, outcomes, bad, waits, backlog } = y(() => {
-    const points = completePoints(history2);
-    const perS = (key) => points.map((point) => (point[key] ?? 0) / history2.step_s);
-    return {
-      xs: points.map((point) => Date.parse(point.at) / 1e3),
-      outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
-      bad: [
-        { label: t("state.failed"), color: "--failed", values: perS("failed") },
-        { label: t("overview.retried"), color: "--retrying", values: perS("retried") }
-      ],
-      backlog: [
-        { label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) }
-      ],
-      waits: [
-        {
-          label: t("overview.wait_p95"),
-          color: "--retrying",
-          values: points.map((point) => point.wait?.p95_ms ?? null)
-        },
-        {
-          label: t("overview.run_p95"),
-          color: "--running",
-          values: points.map((point) => point.run?.p95_ms ?? null)
-        }
-      ]
-    };
-  }, [history2]);
-  const before = y(() => {
-    const by = (valueOf3) => comparedWith(earlier, compared, xs, valueOf3);
-    return {
-      outcomes: by(endsPerS),
-      bad: by((point, stepS) => point.failed / stepS),
-      backlog: by((point) => point.backlog),
-      waits: by((point) => point.wait?.p95_ms ?? null)
-    };
-  }, [earlier, compared, xs]);
-  return html`<${Chart}
-      label=${t("overview.throughput")} xs=${xs} series=${outcomes} before=${before.outcomes} marks=${marks}
-      listsMarks isStacked
-      onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })}
-      height=${210} format=${perSText} />
-    <h3>${t("overview.failures")}</h3>
-    <${Chart}
-      label=${t("overview.failures")} xs=${xs} series=${bad} before=${before.bad} marks=${marks} height=${110}
-      onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })}
-      format=${perSText} />
-    <div class="charts">
-      <div>
-        <h3>${t("overview.backlog")}</h3>
-        <${Chart}
-          label=${t("overview.backlog")} xs=${xs} series=${backlog} before=${before.backlog} marks=${marks}
-          height=${140} />
-      </div>
-      <div>
-        <h3>${t("overview.times")}</h3>
-        <${Chart}
-          label=${t("overview.times")} xs=${xs} series=${waits} before=${before.waits} marks=${marks}
-          height=${140} format=${durationText} />
-      </div>
-    </div>`;
-}
-function Workers({ stats }) {
-  const { workers } = stats;
-  return html`<section class="card" aria-labelledby="workers">
-      <h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
-      <p class="glance">
-        <b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
-        ${UNUSUAL.filter((state) => workers[state] > 0).map(
-    (state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`
-  )}
-      </p>
-      <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
-      <${Bar}
-        value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")}
-        kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
-      ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}
-    </section>`;
-}
-function Masters({ stats, masters }) {
-  return html`<section class="card" aria-labelledby="masters">
-      <h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
-      <p class="glance">
-        <b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
-        ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}
-      </p>
-      <ul class="plain">
-        ${masters.slice(0, 6).map(
-    (master) => html`<li key=${master.id}>
-                  <${Badge}
-                    kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>
-                    ${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}
-                  <//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">
-                    ${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}
-                  </span>
-                </li>`
-  )}
-      </ul>
-    </section>`;
-}
-function Store({ store }) {
-  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
-  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
-  return html`<section class="card" aria-labelledby="store">
-      <h2 id="store">${t("overview.store")}</h2>
-      <dl class="facts">
-        <dt>${t("store.health")}</dt>
-        <dd>
-          ${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}
-        </dd>
-        <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
-        <dt>${t("store.durability")}</dt>
-        <dd>
-          ${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}
-          <span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span>
-        </dd>
-        <dt>${t("store.memory")}</dt>
-        <dd>
-          <${Bytes} value=${store.used_memory_bytes} />
-          ${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar}
-                  value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")}
-                  kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}
-        </dd>
-        <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd>
-      </dl>
-    </section>`;
 }
 function Failing({ names }) {
   const failed = names.filter((name) => name.failed > 0);
@@ -8705,166 +8715,750 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
     ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
 }
 
-// challenges/parts.js
-var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
-var PHASES = (
-  /** @type {const} */
-  [
-    "opened_at",
-    "awaiting_since",
-    "remind_at",
-    "due_at",
-    "received_at",
-    "run_at",
-    "ended_at"
-  ]
+// logs/ansi.js
+var BASIC = 8;
+var plain = () => ({ fg: "", bg: "", marks: /* @__PURE__ */ new Set() });
+var MARKS2 = (
+  /** @type {Record<number, string>} */
+  { 1: "bold", 2: "dim", 3: "italic", 4: "underline" }
 );
-function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
-}
-var isForPeople = (one) => Boolean(one.form);
-var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
-var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
-var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
-function choiceText(one, value) {
-  const found = one.form?.choices.find((choice) => choice.value === value);
-  return found ? labelOf(found) : value;
-}
-function Answers({ one }) {
-  const given = one.answers ?? [];
-  if (given.length === 0) return null;
-  return html`<ul class="plain">
-      ${given.map(
-    (answer, at2) => html`<li key=${at2}>
-            <p>
-              <strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span
-                class="muted">
-                ${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time}
-                  at=${answer.at} />
-              </span>
-            </p>
-            ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}
-          </li>`
-  )}
-    </ul>`;
-}
-function AnswerButton({ one, onDone }) {
-  const [isOpen2, setOpen] = E2(false);
-  const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
-  if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
-  const props = { onClose: () => setOpen(false), onDone };
-  const answering = isForPeople(one) ? html`<${FormAnswer} one=${one} ...${props} />` : html`<${SystemAnswer} one=${one} ...${props} />`;
-  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>
-      ${t("challenges.answer")}
-    <//>
-    ${isOpen2 && answering}`;
-}
-var pathOf3 = (one) => (
-  /** @type {const} */
-  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
+var UNMARKS = (
+  /** @type {Record<number, string[]>} */
+  {
+    22: ["bold", "dim"],
+    23: ["italic"],
+    24: ["underline"]
+  }
 );
-var schemaOf = (one) => one.form.fields ?? {};
-var fieldsOf = (one) => Object.entries(schemaOf(one).properties ?? {});
-var emptyValues = (one) => ({
-  choice: "",
-  comment: "",
-  ...Object.fromEntries(
-    fieldsOf(one).map(([name, asked]) => [
-      `values.${name}`,
-      asked.type === "boolean" ? asked.default ? "yes" : "" : String(asked.default ?? "")
-    ])
-  )
-});
-function answerOf(one, values2) {
-  const chosen = one.form.choices.find((choice) => choice.value === values2["choice"]);
-  const given = {};
-  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
-    const text = values2[`values.${name}`] ?? "";
-    if (asked.type === "boolean") given[name] = text === "yes";
-    else if (text.trim()) {
-      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
-      given[name] = isNumber ? Number(text) : text;
+function ansiPieces(text) {
+  if (!text.includes("\x1B")) return [{ text, class: "" }];
+  const found = [];
+  let look2 = plain();
+  for (const part of text.split(/(\x1b\[[0-9;:]*m)/)) {
+    if (part.startsWith("\x1B[")) look2 = changed(look2, part.slice(2, -1));
+    else if (part) found.push({ text: part.replaceAll("\x1B", ""), class: classOf(look2) });
+  }
+  return found;
+}
+var withoutAnsi = (text) => text.replace(/\x1b\[[0-9;:]*m/g, "");
+function changed(look2, codes) {
+  const numbers = codes.split(/[;:]/).map(Number);
+  for (let at2 = 0; at2 < numbers.length; at2 += 1) {
+    const code = numbers[at2] ?? 0;
+    if (code === 0) look2 = plain();
+    else if (MARKS2[code]) look2.marks.add(MARKS2[code]);
+    else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look2.marks.delete(mark);
+    else if (code === 39) look2.fg = "";
+    else if (code === 49) look2.bg = "";
+    else if (code >= 30 && code < 30 + BASIC) look2.fg = `${code - 30}`;
+    else if (code >= 40 && code < 40 + BASIC) look2.bg = `${code - 40}`;
+    else if (code >= 90 && code < 90 + BASIC) look2.fg = `${code - 90 + BASIC}`;
+    else if (code >= 100 && code < 100 + BASIC) look2.bg = `${code - 100 + BASIC}`;
+    else if (code === 38 || code === 48) {
+      const colour = numbers[at2 + 1] === 5 ? numbers[at2 + 2] : void 0;
+      if (colour !== void 0 && colour < 2 * BASIC) look2[code === 38 ? "fg" : "bg"] = `${colour}`;
+      at2 += numbers[at2 + 1] === 5 ? 2 : 4;
     }
   }
-  return { choice: values2["choice"], comment: values2["comment"], values: given };
+  return look2;
 }
-function FormAnswer({ one, onClose, onDone }) {
-  const form = useForm(one, emptyValues);
-  const save = async (values2) => {
-    if (!values2["choice"]) {
-      throw new Problem(422, { title: t("challenges.choose") });
-    }
-    await post(pathOf3(one), answerOf(one, values2));
-    onDone();
-    return t("challenges.answered");
-  };
-  const required = schemaOf(one).required ?? [];
-  return html`<${FormDialog}
-      title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("challenges.answer")}>
-      ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
-      <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
-        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
-    (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
-  )}
-      <//>
-      ${fieldsOf(one).map(([name, asked]) => {
-    const label = visible(
-      (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
-    );
-    const hint = asked.description ? visible(asked.description) : void 0;
-    const path = `values.${name}`;
-    if (asked.type === "boolean")
-      return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
-    if (asked.enum)
-      return html`<${FormField}
-              key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
-              <option value="">${t("none")}</option>
-              ${asked.enum.map(
-        (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
-      )}
-            <//>`;
-    const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
-    return html`<${FormField}
-            key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type}
-            step=${asked.type === "number" ? "any" : void 0} />`;
-  })}
-      ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}
-    <//>`;
+function classOf({ fg, bg, marks }) {
+  const classes = [...marks].map((mark) => `ansi-${mark}`);
+  if (fg) classes.push(`ansi-fg-${fg}`);
+  if (bg) classes.push(`ansi-bg-${bg}`);
+  return classes.join(" ");
 }
-function SystemAnswer({ one, onClose, onDone }) {
-  const form = useForm(null, () => ({ body: "" }));
-  const save = async (values2) => {
-    let body = null;
+
+// logs/job_log.js
+var LEVELS2 = (
+  /** @type {const} */
+  ["debug", "info", "warning", "error", "critical"]
+);
+var MOST_SHOWN = 2e3;
+var PAGE3 = 1e3;
+var WAIT_S = 25;
+var AGAIN_MS = 2e3;
+var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
+function JobLog({ path, isGone = false, mayErase = false }) {
+  const [level, setLevel] = E2(
+    /** @type {Level} */
+    "debug"
+  );
+  const [wanted, setWanted] = E2("");
+  const [isFollowing, setIsFollowing] = E2(true);
+  const [isSaving, setIsSaving] = E2(false);
+  const [isErasing, setIsErasing] = E2(false);
+  const [mode] = usePref("times", "relative");
+  const { log, problem, retry } = useLog(path, level);
+  const end = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const text = wanted.toLowerCase();
+  const shown2 = text ? log.entries.filter(
+    (entry2) => withoutAnsi(entry2.text ?? "").toLowerCase().includes(text)
+  ) : log.entries;
+  V2(() => {
+    if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
+  }, [shown2.length, log.entries.at(-1)?.seq, isFollowing]);
+  const save = async () => {
+    setIsSaving(true);
     try {
-      body = values2["body"]?.trim() ? JSON.parse(values2["body"]) : null;
-    } catch {
-      throw new Problem(422, { title: t("challenges.bad_json") });
+      await download(path, level);
+    } finally {
+      setIsSaving(false);
     }
-    await post(pathOf3(one), body);
-    onDone();
-    return t("challenges.answered");
   };
-  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
-    <p>${t("challenges.answer.text")}</p>
-    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
-}
-function Phases({ one }) {
-  return html`<dl class="facts">
-      ${PHASES.filter((key) => one[key]).map(
-    (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
+  if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
+  return html`<section class="card job-log" aria-labelledby="job-log">
+      <div class="row log-head">
+        <h2 id="job-log">${t("job.log")}</h2>
+        <label>
+          ${t("job.log.level")} <select
+            value=${level}
+            onChange=${(event) => setLevel(LEVELS2.find((one) => one === event.currentTarget.value) ?? level)}>
+            ${LEVELS2.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
+          </select>
+        </label>
+        <label>
+          ${t("job.log.search")} <input
+            type="search" value=${wanted}
+            onInput=${(event) => setWanted(event.currentTarget.value)} />
+        </label>
+        <label class="check">
+          <input
+            type="checkbox" checked=${isFollowing}
+            onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
+    "job.log.follow"
   )}
-      <dt>${t("challenges.callbacks")}</dt>
-      <dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
-      <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
-      <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures ?? 0)}</dd>
-      ${one.progress && html`<dt>${t("challenges.progress")}</dt>
-          <dd>
-            ${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}
-            <${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} />
-          </dd>`}
-    </dl>`;
+        </label>
+        <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
+          ${t("job.log.download")}
+        <//>
+        ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}
+      </div>
+      <${ErrorBox} problem=${problem} onRetry=${retry} />
+      ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
+      ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+      ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
+    (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
+  )}</div>`}
+      ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+    await del(`${path}/logs`);
+    toast(t("job.log.erased"));
+    retry();
+  }}><p>${t("job.log.erase.text")}</p><//>`}
+    </section>`;
+}
+function Line2({ entry: entry2, before, isWhole, mode }) {
+  const lost = isWhole && before ? entry2.seq - before.seq - 1 : 0;
+  const ms4 = Date.parse(entry2.at);
+  const { day, clock, zone } = instantParts(ms4, mode);
+  const above = before && instantParts(Date.parse(before.at), mode);
+  const isNewDay = above?.day !== day || above.zone !== zone;
+  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}
+    ${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${isWhole && before && before.attempt !== entry2.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry2.attempt} /></div>`}
+    <div class=${`log-line log-${entry2.level}`}>
+      <time datetime=${entry2.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>
+        ${clock}.${String(ms4 % 1e3).padStart(3, "0")}
+      </time> <span class="log-level">${t(`job.log.level.${entry2.level}`)}</span> <span class="log-text">
+        ${entry2.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry2.text).map(
+    (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
+  )}
+      </span>
+    </div>`;
+}
+function useLog(path, level) {
+  const [log, setLog] = E2(NOTHING);
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [tries, setTries] = E2(0);
+  W2(() => {
+    const abort = new AbortController();
+    setLog(NOTHING);
+    follow(
+      path,
+      level,
+      abort.signal,
+      (found) => {
+        setProblem(found.missing);
+        setLog(found);
+      },
+      setProblem
+    );
+    return () => abort.abort();
+  }, [path, level, tries]);
+  return { log, problem, retry: () => setTries((count2) => count2 + 1) };
+}
+async function follow(path, level, signal, onLog, onProblem) {
+  let log = NOTHING;
+  let after = 0;
+  let isFirst = true;
+  while (!signal.aborted && !log.isLast) {
+    try {
+      const page = await get(
+        `${path}/logs`,
+        {
+          after,
+          level,
+          limit: PAGE3,
+          ...isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }
+        },
+        signal
+      );
+      isFirst = false;
+      after = page.next;
+      const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
+      log = {
+        entries: entries.slice(-MOST_SHOWN),
+        dropped: page.dropped,
+        isLast: page.is_last,
+        isArchived: log.isArchived || page.is_archived,
+        missing: log.missing,
+        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
+      };
+      onLog(log);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      onProblem(error);
+      if (error.storedAfter !== void 0 && error.storedAfter > after) {
+        after = error.storedAfter;
+        isFirst = false;
+        log = { ...log, missing: error };
+        continue;
+      }
+      if (error.status !== 0 && error.status < 500) return;
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
+}
+async function download(path, level) {
+  const lines2 = [];
+  let after = 0;
+  for (; ; ) {
+    const page = await get(`${path}/logs`, {
+      after,
+      level,
+      limit: 5e3
+    });
+    for (const { at: at2, attempt: attempt2, level: of2, text } of page.entries)
+      lines2.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
+`);
+    if (page.next === after) break;
+    after = page.next;
+  }
+  const url = URL.createObjectURL(new Blob(lines2, { type: "text/plain" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `job-${path.split("/").at(-1)}.log`;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
+}
+
+// jobs/job_spec.js
+function isIncomplete(job) {
+  return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
+}
+var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
+var isSealed = (value) => value !== null && typeof value === "object" && "sealed_with" in value && typeof value.sealed_with === "string" && "sealed" in value;
+var isTooLarge = (value, bytes) => value === null && bytes > 1;
+function specOf(job) {
+  return {
+    name: job.name,
+    argument: job.argument,
+    ...job.priority !== 0 && { priority: job.priority },
+    max_retry: job.max_retry,
+    timeout: job.timeout,
+    ...job.keep_result && { keep_result: true },
+    ...job.tags.length && { tags: job.tags },
+    ...Object.keys(job.headers).length && { headers: job.headers },
+    ...job.requires && { requires: job.requires }
+  };
+}
+function uniqueOf({ unique, created_at }) {
+  if (!unique) return {};
+  const key = unique.key !== null && { key: unique.key };
+  if (unique.debounce) {
+    const { wait_s, max_s } = unique.debounce;
+    return { debounce: { ...key, wait_s, ...max_s !== null && { max_s } } };
+  }
+  const { scope, on_conflict } = unique;
+  const ttl_s = unique.until && (Date.parse(unique.until) - Date.parse(created_at)) / 1e3;
+  return { unique: { ...key, scope, on_conflict, ...scope === "window" && { ttl_s } } };
+}
+
+// workers/labels.js
+var labelsIn = (text) => Object.fromEntries(
+  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
+    const at2 = one.indexOf("=");
+    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
+  })
+);
+var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+
+// jobs/verdicts.js
+var MAX_VALUE2 = 60;
+var UNAVAILABLE = (
+  /** @type {const} */
+  ["full", "draining", "broken", "paused", "refusing", "pulling"]
+);
+var MAX_NAMED_JOBS = 3;
+function noWorkerText(verdict) {
+  const known2 = verdict.stale + verdict.detached;
+  const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
+  return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
+}
+function verdictText(verdict, why) {
+  switch (verdict.code) {
+    case "constraint":
+      return constraintText(verdict, why);
+    case "scheduled":
+    case "retrying":
+      return dueText(verdict);
+    case "ahead":
+      return aheadText(verdict);
+    case "no_worker":
+      return noWorkerText(verdict);
+    case "no_matching_worker":
+      return t("why.text.no_matching_worker", {
+        name: visible(verdict.name),
+        count: verdict.workers,
+        labels: visible(labelsText(verdict.requires)),
+        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", "))
+      });
+    case "workers_unavailable":
+      return unavailableText(verdict);
+    case "running":
+      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
+        attempt: verdict.attempt,
+        since: relativeText(Date.parse(verdict.since))
+      });
+    case "awaiting_jobs":
+      return t("why.text.awaiting_jobs", {
+        count: verdict.count,
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
+      });
+    case "awaiting_callback":
+      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
+        attempt: verdict.attempt,
+        due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
+      });
+    default:
+      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
+  }
+}
+function dueText(verdict) {
+  const text = t(`why.text.${verdict.code}`, {
+    due: relativeText(Date.parse(verdict.due_at)),
+    count: verdict.failures
+  });
+  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
+}
+function unitsReason(kind, weight, { concurrency, rate }) {
+  const isRate = kind === "rate";
+  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
+    used: number((isRate ? weight.in_window : weight.running) ?? 0),
+    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
+    unit: weight.unit,
+    job: number(weight.job),
+    ...isRate && rate && { period: durationText(rate.period_s * 1e3) }
+  });
+  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+}
+var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
+function constraintText(verdict, why) {
+  const applied = appliedTo(verdict, why);
+  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
+  const reasons = verdict.kinds.map((kind) => {
+    const isFirst = kind === verdict.kind;
+    if (applied.weight && (kind === "concurrency" || kind === "rate"))
+      return unitsReason(kind, applied.weight, applied);
+    if (kind === "concurrency")
+      return t("why.text.concurrency", {
+        used: (isFirst ? verdict.usage : applied.running) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0
+      });
+    if (kind === "rate")
+      return t("why.text.rate", {
+        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
+        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
+      });
+    return tOr(`why.text.${kind}`, kind);
+  });
+  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const wait = expectedWaitMs(verdict, why);
+  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
+  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
+}
+function expectedWaitMs(verdict, why) {
+  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  if (appliedTo(verdict, why).weight) return null;
+  const ahead = why.verdicts.find((one) => one.code === "ahead");
+  if (!ahead) return null;
+  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
+  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1e3;
+}
+function aheadText(verdict) {
+  if (!verdict.count) return t("why.text.ahead.unknown");
+  const others = Object.entries(verdict.others).slice(0, 3);
+  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
+  if (others.length === 0) return text;
+  return `${text} ${t("why.text.ahead.others", {
+    names: others.map(([name, count2]) => `${visible(name)} (${number(Number(count2))})`).join(", ")
+  })}`;
+}
+function unavailableText(verdict) {
+  const parts = UNAVAILABLE.filter((key) => verdict[key]).map(
+    (key) => t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 })
+  );
+  return t("why.text.workers_unavailable", {
+    name: visible(verdict.name),
+    count: verdict.workers,
+    reasons: parts.join(", ")
+  });
+}
+
+// jobs/why_card.js
+function Why({ why, job }) {
+  const answer = why.data;
+  const title2 = job.state === "running" ? t("why.running") : t("why.title");
+  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
+    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
+    ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${answer.verdicts.map(
+    (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
+      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
+  )}</ol>
+      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}</section>`;
+}
+function VerdictMore({ verdict }) {
+  switch (verdict.code) {
+    case "constraint":
+      return html`<p class="muted">
+          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
+          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
+          ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map(
+        (holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `
+      )}`}
+        </p>`;
+    case "no_worker":
+    case "no_matching_worker":
+    case "workers_unavailable":
+      return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
+    case "no_leader":
+      return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
+    case "scheduled":
+    case "retrying":
+      return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
+    case "running":
+      return html`<p class="muted">
+          <a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t(
+        "why.deadline"
+      )} <${Time} at=${verdict.deadline} />
+          ${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}
+        </p>`;
+    default:
+      return null;
+  }
+}
+function Limits({ constraints }) {
+  return html`<details class="limits">
+      <summary>${t("why.constraints", { count: constraints.length })}</summary>
+      <ul class="plain">
+        ${constraints.map(
+    (one) => html`<li key=${one.name}>
+              <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>
+                ${one.passes ? t("why.passes") : t("why.closed")}
+              <//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
+              ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
+              ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
+              ${one.concurrency !== null && html` <span class="num">${number((one.weight ?? one).running ?? 0)} / ${number(one.concurrency)}</span>`}
+              ${one.rate && html` <span class="num">
+                    ${number((one.weight ? one.weight.in_window : one.starts) ?? 0)} / ${number(
+      one.rate.limit
+    )} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}
+                  </span>`}
+            </li>`
+  )}
+      </ul>
+    </details>`;
+}
+
+// ui/values.js
+function Value({ value, label }) {
+  const [mode, setMode] = E2("tree");
+  const body = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const expand = () => {
+    for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
+  };
+  return html`<div class="value">
+      <div class="value-tools" role="group" aria-label=${label}>
+        <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>
+          ${t("value.tree")}
+        <//>
+        <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>
+          JSON
+        <//>
+        ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
+        <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} />
+      </div>
+      <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>
+        ${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${2e4} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}
+      </div>
+    </div>`;
+}
+var MAX_SHOWN = 100;
+var OPEN_DEPTH = 3;
+var isDeep = (value, depth = 0) => value !== null && typeof value === "object" && (depth >= OPEN_DEPTH ? Object.keys(value).length > 0 : Object.values(value).some((member) => isDeep(member, depth + 1)));
+function Tree({ value, depth }) {
+  const [shown2, setShown] = E2(MAX_SHOWN);
+  if (value === null) return html`<span class="v-null">null</span>`;
+  if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
+  if (typeof value === "number" || typeof value === "bigint")
+    return html`<span class="v-num">${String(value)}</span>`;
+  if (typeof value === "string")
+    return html`<span class="v-text">"<${Text} value=${value} max=${1e3} isBlock />"</span>`;
+  if (typeof value !== "object") return null;
+  const packed = packedBytes(value);
+  if (packed) return html`<${Binary} ...${packed} />`;
+  const entries = Array.isArray(value) ? value.map((member, i2) => (
+    /** @type {[string | number, unknown]} */
+    [i2, member]
+  )) : Object.entries(value);
+  if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
+  const list = html`<ul class="tree">
+      ${entries.slice(0, shown2).map(
+    ([key, member]) => html`<li key=${key}>
+                <span class="v-key">
+                  ${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}
+                </span> <${Tree} value=${member} depth=${depth + 1} />
+              </li>`
+  )}
+      ${entries.length > shown2 && html`<li>
+            <button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>
+              ${t("text.more_items", { count: entries.length - shown2 })}
+            </button>
+          </li>`}
+    </ul>`;
+  const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
+  return depth === 0 ? list : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
+}
+function packedBytes(value) {
+  const keys = Object.keys(value);
+  if (keys.length !== 1) return null;
+  try {
+    if (typeof value.$bin === "string") return { bytes: fromBase64(value.$bin), code: null };
+    if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string")
+      return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
+  } catch {
+  }
+  return null;
+}
+function fromBase64(text) {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}
+function Binary({ bytes, code }) {
+  const [rows, setRows] = E2(4);
+  const lines2 = [];
+  for (let at2 = 0; at2 < Math.min(bytes.length, rows * 16); at2 += 16) {
+    const part = [...bytes.slice(at2, at2 + 16)];
+    lines2.push(
+      `${at2.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(
+        bytes.length > 16 ? 47 : 0
+      )}  ${part.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("")}`
+    );
+  }
+  const save = () => {
+    const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = "value.bin";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 1e3);
+  };
+  return html`<span class="binary">
+      <${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes}
+        value=${bytes.length} />
+      <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
+      ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines2.join("\n")}</pre>`}
+      ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}
+    </span>`;
+}
+
+// jobs/attempts.js
+var isTold2 = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
+function LastWord({ job }) {
+  const last = job.attempts.at(-1);
+  return html`<section
+      class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}>
+      <h2>
+        ${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}
+      </h2>
+      ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
+      ${last && html`<${Stack} attempt=${last} isOpen />`}
+      ${job.skipped_by && html`<p>
+            ${t("job.skipped_by")} <${Id}
+              id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}
+          </p>`}
+    </section>`;
+}
+function HiddenError({ job, attempt: one }) {
+  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome ?? "")) return null;
+  return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
+}
+var stackOf = (error) => error !== null && typeof error === "object" && "traceback" in error && typeof error.traceback === "string" ? error.traceback.trimEnd() : "";
+function Stack({ attempt: one, isOpen: isOpen2 }) {
+  const stack = stackOf(one.error);
+  return stack && html`<details open=${isOpen2}>
+        <summary>${t("job.stack")}</summary>
+        <pre class="message" tabindex="0" aria-label=${t("job.stack")}>
+          <${Text} value=${stack} max=${4e3} isBlock />
+        </pre>
+      </details>`;
+}
+function Attempts({ job }) {
+  const attempts = [...job.attempts].reverse();
+  return html`<section class="card" aria-labelledby="attempts">
+      <h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
+      ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">
+              ${attempts.map(
+    (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
+                    <p class="row">
+                      <strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge}
+                        kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>
+                        ${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}
+                      <//>
+                      <span class="muted">
+                        <${Time} at=${one.started_at} isPast />
+                        ${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}
+                      </span>
+                      <span class="muted">
+                        ${t("job.worker")} <${Id}
+                          id=${one.worker_id} href=${href("workers", { id: one.worker_id })} />
+                      </span>
+                    </p>
+                    ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
+                        <${Stack} attempt=${one} isOpen=${at2 === 0} />`}
+                    ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
+                    ${job.events.filter((event) => event.attempt === one.attempt).map(
+      (event) => html`<p class="muted">
+                              <${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}
+                              ${event.message && html`: <${Text} value=${event.message} />`}
+                            </p>`
+    )}
+                  </li>`
+  )}
+            </ol>`}
+    </section>`;
+}
+
+// jobs/timeline.js
+function statesOf(job) {
+  const ms4 = (at3) => at3 ? Date.parse(at3) : null;
+  const created = Date.parse(job.created_at);
+  const due = ms4(job.run_at);
+  const end = ms4(job.finished_at);
+  const states = [];
+  let at2 = created;
+  const add = (state, to2, ofAttempt = void 0) => {
+    if (to2 === null || to2 > at2 || ofAttempt)
+      states.push({
+        state,
+        label: tOr(`state.${state}`, state),
+        from: at2,
+        to: to2,
+        ...ofAttempt && { attempt: ofAttempt }
+      });
+    if (to2 !== null) at2 = to2;
+  };
+  for (const [i2, one] of job.attempts.entries()) {
+    const start2 = Date.parse(one.started_at);
+    const before = job.attempts[i2 - 1];
+    const isLatest = i2 === job.attempts.length - 1 && due !== null && due > at2 && due <= start2;
+    if (isLatest) add(before ? "retrying" : "scheduled", due);
+    if (start2 > at2)
+      add(
+        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome ?? "") ? "retrying" : "ready",
+        start2
+      );
+    at2 = start2;
+    add(one.finished_at === null ? job.state : "running", ms4(one.finished_at), one);
+  }
+  if (end !== null) {
+    if (end > at2) add("ready", end);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
+  } else if (!isIn(job.state, "running")) {
+    if (due !== null && due > at2 && job.state === "ready")
+      add(job.attempts.length ? "retrying" : "scheduled", due);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at2, to: null });
+  }
+  return states;
+}
+function Timeline({ job }) {
+  useTick();
+  const states = statesOf(job);
+  const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
+  const whole = lasted.reduce((all, ms4) => all + ms4, 0) || 1;
+  return html`<section class="card" aria-labelledby="timeline">
+      <h2 id="timeline">${t("job.timeline")}</h2>
+      <div class="strip" aria-hidden="true">
+        ${states.map(
+    (one, i2) => html`<i
+                key=${i2} class=${`seg seg-${one.state}`}
+                style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }}
+                title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`
+  )}
+      </div>
+      <table class="states">
+        <caption class="sr">${t("job.timeline")}</caption>
+        <thead class="sr">
+          <tr>
+            <th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th>
+            <th scope="col">${t("job.duration")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${states.map(
+    (one, i2) => html`<tr key=${i2}>
+                <td>
+                  <${State} state=${one.state} />
+                  ${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}
+                </td>
+                <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
+                <td class="end">
+                  ${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}
+                </td>
+              </tr>`
+  )}
+        </tbody>
+      </table>
+    </section>`;
+}
+
+// jobs/carried.js
+function Carried({ title: title2, value, isHidden, isMissing: isMissing2 = false, isRedacted = false, bytes }) {
+  return html`<section class="card">
+      <h2>
+        ${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}
+      </h2>
+      ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}
+    </section>`;
+}
+function MaybeSealed({ value, label }) {
+  if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
+  const { sealed_with: key, sealed: _, ...readable } = value;
+  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>
+    ${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
 }
 
 // jobs/flow_layout.js
@@ -9429,487 +10023,406 @@ function Failure({ job, place: place2, count: count2, session: session2, onStep,
     </section>`;
 }
 
-// workers/labels.js
-var labelsIn = (text) => Object.fromEntries(
-  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
-    const at2 = one.indexOf("=");
-    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
-  })
-);
-var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
-
-// logs/ansi.js
-var BASIC = 8;
-var plain = () => ({ fg: "", bg: "", marks: /* @__PURE__ */ new Set() });
-var MARKS2 = (
-  /** @type {Record<number, string>} */
-  { 1: "bold", 2: "dim", 3: "italic", 4: "underline" }
-);
-var UNMARKS = (
-  /** @type {Record<number, string[]>} */
-  {
-    22: ["bold", "dim"],
-    23: ["italic"],
-    24: ["underline"]
-  }
-);
-function ansiPieces(text) {
-  if (!text.includes("\x1B")) return [{ text, class: "" }];
-  const found = [];
-  let look2 = plain();
-  for (const part of text.split(/(\x1b\[[0-9;:]*m)/)) {
-    if (part.startsWith("\x1B[")) look2 = changed(look2, part.slice(2, -1));
-    else if (part) found.push({ text: part.replaceAll("\x1B", ""), class: classOf(look2) });
-  }
-  return found;
-}
-var withoutAnsi = (text) => text.replace(/\x1b\[[0-9;:]*m/g, "");
-function changed(look2, codes) {
-  const numbers = codes.split(/[;:]/).map(Number);
-  for (let at2 = 0; at2 < numbers.length; at2 += 1) {
-    const code = numbers[at2] ?? 0;
-    if (code === 0) look2 = plain();
-    else if (MARKS2[code]) look2.marks.add(MARKS2[code]);
-    else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look2.marks.delete(mark);
-    else if (code === 39) look2.fg = "";
-    else if (code === 49) look2.bg = "";
-    else if (code >= 30 && code < 30 + BASIC) look2.fg = `${code - 30}`;
-    else if (code >= 40 && code < 40 + BASIC) look2.bg = `${code - 40}`;
-    else if (code >= 90 && code < 90 + BASIC) look2.fg = `${code - 90 + BASIC}`;
-    else if (code >= 100 && code < 100 + BASIC) look2.bg = `${code - 100 + BASIC}`;
-    else if (code === 38 || code === 48) {
-      const colour = numbers[at2 + 1] === 5 ? numbers[at2 + 2] : void 0;
-      if (colour !== void 0 && colour < 2 * BASIC) look2[code === 38 ? "fg" : "bg"] = `${colour}`;
-      at2 += numbers[at2 + 1] === 5 ? 2 : 4;
-    }
-  }
-  return look2;
-}
-function classOf({ fg, bg, marks }) {
-  const classes = [...marks].map((mark) => `ansi-${mark}`);
-  if (fg) classes.push(`ansi-fg-${fg}`);
-  if (bg) classes.push(`ansi-bg-${bg}`);
-  return classes.join(" ");
-}
-
-// logs/job_log.js
-var LEVELS2 = (
+// jobs/job_order.js
+var REVIVED = (
   /** @type {const} */
-  ["debug", "info", "warning", "error", "critical"]
+  ["jobs", "held", "gone"]
 );
-var MOST_SHOWN = 2e3;
-var PAGE3 = 1e3;
-var WAIT_S = 25;
-var AGAIN_MS = 2e3;
-var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
-function JobLog({ path, isGone = false, mayErase = false }) {
-  const [level, setLevel] = E2(
-    /** @type {Level} */
-    "debug"
-  );
-  const [wanted, setWanted] = E2("");
-  const [isFollowing, setIsFollowing] = E2(true);
-  const [isSaving, setIsSaving] = E2(false);
-  const [isErasing, setIsErasing] = E2(false);
-  const [mode] = usePref("times", "relative");
-  const { log, problem, retry } = useLog(path, level);
-  const end = j(
-    /** @type {HTMLElement | null} */
-    null
-  );
-  const text = wanted.toLowerCase();
-  const shown2 = text ? log.entries.filter(
-    (entry2) => withoutAnsi(entry2.text ?? "").toLowerCase().includes(text)
-  ) : log.entries;
-  V2(() => {
-    if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
-  }, [shown2.length, log.entries.at(-1)?.seq, isFollowing]);
-  const save = async () => {
-    setIsSaving(true);
-    try {
-      await download(path, level);
-    } finally {
-      setIsSaving(false);
-    }
-  };
-  if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
-  return html`<section class="card job-log" aria-labelledby="job-log">
-      <div class="row log-head">
-        <h2 id="job-log">${t("job.log")}</h2>
-        <label>
-          ${t("job.log.level")} <select
-            value=${level}
-            onChange=${(event) => setLevel(LEVELS2.find((one) => one === event.currentTarget.value) ?? level)}>
-            ${LEVELS2.map((one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`)}
-          </select>
-        </label>
-        <label>
-          ${t("job.log.search")} <input
-            type="search" value=${wanted}
-            onInput=${(event) => setWanted(event.currentTarget.value)} />
-        </label>
-        <label class="check">
-          <input
-            type="checkbox" checked=${isFollowing}
-            onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t(
-    "job.log.follow"
+function Order({ job }) {
+  const { dependents_count: dependents = 0, revives } = job;
+  if (!job.after && dependents === 0) return null;
+  return html`<section class="card order" aria-labelledby="order">
+      <h2 id="order">${t("job.order")}</h2>
+      ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
+          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
+      ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`}
+      ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
+    (what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`
   )}
-        </label>
-        <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>
-          ${t("job.log.download")}
-        <//>
-        ${mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}
-      </div>
-      <${ErrorBox} problem=${problem} onRetry=${retry} />
-      ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
-      ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
-      ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
-    (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
-  )}</div>`}
-      ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
-    await del(`${path}/logs`);
-    toast(t("job.log.erased"));
-    retry();
-  }}><p>${t("job.log.erase.text")}</p><//>`}
     </section>`;
 }
-function Line2({ entry: entry2, before, isWhole, mode }) {
-  const lost = isWhole && before ? entry2.seq - before.seq - 1 : 0;
-  const ms4 = Date.parse(entry2.at);
-  const { day, clock, zone } = instantParts(ms4, mode);
-  const above = before && instantParts(Date.parse(before.at), mode);
-  const isNewDay = above?.day !== day || above.zone !== zone;
-  return html`${isNewDay && html`<div class="log-gap muted">${day} · ${zone}</div>`}
-    ${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
-    ${isWhole && before && before.attempt !== entry2.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry2.attempt} /></div>`}
-    <div class=${`log-line log-${entry2.level}`}>
-      <time datetime=${entry2.at} title=${`${localText(ms4)} · ${utcText(ms4)}`}>
-        ${clock}.${String(ms4 % 1e3).padStart(3, "0")}
-      </time> <span class="log-level">${t(`job.log.level.${entry2.level}`)}</span> <span class="log-text">
-        ${entry2.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry2.text).map(
-    (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
+function FlowCard({ job, path, session: session2 }) {
+  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  if (!found.data && !found.problem) return null;
+  return html`<section class="card after" aria-labelledby="flow">
+      <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session2} onChange=${found.reload} />`}
+    </section>`;
+}
+var LINKED_AT_ONCE = 8;
+function LinkedJobs({ jobs, count: count2 }) {
+  const item = (one) => html`<li key=${one.id}>
+        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}
+        ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
+      </li>`;
+  const folded = jobs.slice(LINKED_AT_ONCE);
+  return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
+    ${folded.length > 0 && html`<details>
+          <summary>${t("job.linked.more", { count: count2 - LINKED_AT_ONCE })}</summary>
+          <ul class="plain">${folded.map(item)}</ul>
+          ${count2 > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count2 - jobs.length })}</p>`}
+        </details>`}`;
+}
+
+// jobs/job_facts.js
+function Facts({ job, mayOperate }) {
+  const headers = Object.entries(job.headers);
+  return html`<section class="card">
+      <h2>${t("job.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("job.name")}</dt>
+        <dd>
+          <a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}
+        </dd>
+        <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+        <dt>${t("job.retries")}</dt>
+        <dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+        ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
+        ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt>
+            <dd>
+              <ol class="plain">
+                ${job.steps.map(
+    (one, n) => html`<li key=${n}>
+                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
+                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} />
+                        </span>
+                      </li>`
   )}
-      </span>
-    </div>`;
+              </ol>
+            </dd>`}
+        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
+        <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
+        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+        ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
+        <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
+        ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+        ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
+        ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
+            <dd>
+              ${job.tags.map(
+    (tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`
+  )}
+            </dd>`}
+        ${job.definition && html`<dt>${t("job.definition")}</dt>
+            <dd>
+              <a href=${href("definitions", { name: job.definition.name })}>
+                <${Text} value=${job.definition.name} max=${100} />
+              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
+            </dd>`}
+        ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
+        ${job.callback_of && html`<dt>${t("job.callback_of")}</dt>
+            <dd>
+              <${Id}
+                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
+                class="muted">
+                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
+              </span>
+            </dd>`}
+        ${job.unique && html`<dt>${t("job.unique")}</dt>
+            <dd>
+              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
+                ${t(`job.unique.${job.unique.scope}`)}
+                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
+                ${job.unique.debounce && ` · ${t("job.debounced")}`}
+              </span>
+            </dd>`}
+        ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt>
+            <dd>
+              ${job.links.map(
+    (link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `
+  )}
+            </dd>`}
+        ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt>
+            <dd>
+              ${job.constraints.map(
+    (name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `
+  )}
+            </dd>`}
+        ${headers.map(
+    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`
+  )}
+      </dl>
+    </section>`;
 }
-function useLog(path, level) {
-  const [log, setLog] = E2(NOTHING);
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  const [tries, setTries] = E2(0);
-  W2(() => {
-    const abort = new AbortController();
-    setLog(NOTHING);
-    follow(
-      path,
-      level,
-      abort.signal,
-      (found) => {
-        setProblem(found.missing);
-        setLog(found);
-      },
-      setProblem
-    );
-    return () => abort.abort();
-  }, [path, level, tries]);
-  return { log, problem, retry: () => setTries((count2) => count2 + 1) };
+
+// challenges/parts.js
+var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
+var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var PHASES = (
+  /** @type {const} */
+  [
+    "opened_at",
+    "awaiting_since",
+    "remind_at",
+    "due_at",
+    "received_at",
+    "run_at",
+    "ended_at"
+  ]
+);
+function ChallengeState({ state }) {
+  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
-async function follow(path, level, signal, onLog, onProblem) {
-  let log = NOTHING;
-  let after = 0;
-  let isFirst = true;
-  while (!signal.aborted && !log.isLast) {
-    try {
-      const page = await get(
-        `${path}/logs`,
-        {
-          after,
-          level,
-          limit: PAGE3,
-          ...isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }
-        },
-        signal
-      );
-      isFirst = false;
-      after = page.next;
-      const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
-      log = {
-        entries: entries.slice(-MOST_SHOWN),
-        dropped: page.dropped,
-        isLast: page.is_last,
-        isArchived: log.isArchived || page.is_archived,
-        missing: log.missing,
-        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
-      };
-      onLog(log);
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof Problem)) throw error;
-      onProblem(error);
-      if (error.storedAfter !== void 0 && error.storedAfter > after) {
-        after = error.storedAfter;
-        isFirst = false;
-        log = { ...log, missing: error };
-        continue;
-      }
-      if (error.status !== 0 && error.status < 500) return;
-      await new Promise((done) => setTimeout(done, AGAIN_MS));
+var isForPeople = (one) => Boolean(one.form);
+var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
+var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
+var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
+function choiceText(one, value) {
+  const found = one.form?.choices.find((choice) => choice.value === value);
+  return found ? labelOf(found) : value;
+}
+function Answers({ one }) {
+  const given = one.answers ?? [];
+  if (given.length === 0) return null;
+  return html`<ul class="plain">
+      ${given.map(
+    (answer, at2) => html`<li key=${at2}>
+            <p>
+              <strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span
+                class="muted">
+                ${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time}
+                  at=${answer.at} />
+              </span>
+            </p>
+            ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}
+          </li>`
+  )}
+    </ul>`;
+}
+function AnswerButton({ one, onDone }) {
+  const [isOpen2, setOpen] = E2(false);
+  const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
+  if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
+  const props = { onClose: () => setOpen(false), onDone };
+  const answering = isForPeople(one) ? html`<${FormAnswer} one=${one} ...${props} />` : html`<${SystemAnswer} one=${one} ...${props} />`;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>
+      ${t("challenges.answer")}
+    <//>
+    ${isOpen2 && answering}`;
+}
+var pathOf3 = (one) => (
+  /** @type {const} */
+  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
+);
+var schemaOf = (one) => one.form.fields ?? {};
+var fieldsOf = (one) => Object.entries(schemaOf(one).properties ?? {});
+var emptyValues = (one) => ({
+  choice: "",
+  comment: "",
+  ...Object.fromEntries(
+    fieldsOf(one).map(([name, asked]) => [
+      `values.${name}`,
+      asked.type === "boolean" ? asked.default ? "yes" : "" : String(asked.default ?? "")
+    ])
+  )
+});
+function answerOf(one, values2) {
+  const chosen = one.form.choices.find((choice) => choice.value === values2["choice"]);
+  const given = {};
+  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
+    const text = values2[`values.${name}`] ?? "";
+    if (asked.type === "boolean") given[name] = text === "yes";
+    else if (text.trim()) {
+      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
+      given[name] = isNumber ? Number(text) : text;
     }
   }
+  return { choice: values2["choice"], comment: values2["comment"], values: given };
 }
-async function download(path, level) {
-  const lines2 = [];
-  let after = 0;
-  for (; ; ) {
-    const page = await get(`${path}/logs`, {
-      after,
-      level,
-      limit: 5e3
-    });
-    for (const { at: at2, attempt: attempt2, level: of2, text } of page.entries)
-      lines2.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
-`);
-    if (page.next === after) break;
-    after = page.next;
-  }
-  const url = URL.createObjectURL(new Blob(lines2, { type: "text/plain" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `job-${path.split("/").at(-1)}.log`;
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(url), 1e4);
-}
-
-// ui/values.js
-function Value({ value, label }) {
-  const [mode, setMode] = E2("tree");
-  const body = j(
-    /** @type {HTMLElement | null} */
-    null
-  );
-  const expand = () => {
-    for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
+function FormAnswer({ one, onClose, onDone }) {
+  const form = useForm(one, emptyValues);
+  const save = async (values2) => {
+    if (!values2["choice"]) {
+      throw new Problem(422, { title: t("challenges.choose") });
+    }
+    await post(pathOf3(one), answerOf(one, values2));
+    onDone();
+    return t("challenges.answered");
   };
-  return html`<div class="value">
-      <div class="value-tools" role="group" aria-label=${label}>
-        <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>
-          ${t("value.tree")}
-        <//>
-        <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>
-          JSON
-        <//>
-        ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
-        <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} />
-      </div>
-      <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>
-        ${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${2e4} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}
-      </div>
-    </div>`;
-}
-var MAX_SHOWN = 100;
-var OPEN_DEPTH = 3;
-var isDeep = (value, depth = 0) => value !== null && typeof value === "object" && (depth >= OPEN_DEPTH ? Object.keys(value).length > 0 : Object.values(value).some((member) => isDeep(member, depth + 1)));
-function Tree({ value, depth }) {
-  const [shown2, setShown] = E2(MAX_SHOWN);
-  if (value === null) return html`<span class="v-null">null</span>`;
-  if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
-  if (typeof value === "number" || typeof value === "bigint")
-    return html`<span class="v-num">${String(value)}</span>`;
-  if (typeof value === "string")
-    return html`<span class="v-text">"<${Text} value=${value} max=${1e3} isBlock />"</span>`;
-  if (typeof value !== "object") return null;
-  const packed = packedBytes(value);
-  if (packed) return html`<${Binary} ...${packed} />`;
-  const entries = Array.isArray(value) ? value.map((member, i2) => (
-    /** @type {[string | number, unknown]} */
-    [i2, member]
-  )) : Object.entries(value);
-  if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
-  const list = html`<ul class="tree">
-      ${entries.slice(0, shown2).map(
-    ([key, member]) => html`<li key=${key}>
-                <span class="v-key">
-                  ${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}
-                </span> <${Tree} value=${member} depth=${depth + 1} />
-              </li>`
+  const required = schemaOf(one).required ?? [];
+  return html`<${FormDialog}
+      title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("challenges.answer")}>
+      ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
+      <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
+        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+    (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
   )}
-      ${entries.length > shown2 && html`<li>
-            <button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>
-              ${t("text.more_items", { count: entries.length - shown2 })}
-            </button>
-          </li>`}
-    </ul>`;
-  const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
-  return depth === 0 ? list : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
-}
-function packedBytes(value) {
-  const keys = Object.keys(value);
-  if (keys.length !== 1) return null;
-  try {
-    if (typeof value.$bin === "string") return { bytes: fromBase64(value.$bin), code: null };
-    if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string")
-      return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
-  } catch {
-  }
-  return null;
-}
-function fromBase64(text) {
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-}
-function Binary({ bytes, code }) {
-  const [rows, setRows] = E2(4);
-  const lines2 = [];
-  for (let at2 = 0; at2 < Math.min(bytes.length, rows * 16); at2 += 16) {
-    const part = [...bytes.slice(at2, at2 + 16)];
-    lines2.push(
-      `${at2.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(
-        bytes.length > 16 ? 47 : 0
-      )}  ${part.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("")}`
+      <//>
+      ${fieldsOf(one).map(([name, asked]) => {
+    const label = visible(
+      (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
     );
-  }
-  const save = () => {
-    const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = "value.bin";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 1e3);
+    const hint = asked.description ? visible(asked.description) : void 0;
+    const path = `values.${name}`;
+    if (asked.type === "boolean")
+      return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
+    if (asked.enum)
+      return html`<${FormField}
+              key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
+              <option value="">${t("none")}</option>
+              ${asked.enum.map(
+        (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
+      )}
+            <//>`;
+    const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
+    return html`<${FormField}
+            key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type}
+            step=${asked.type === "number" ? "any" : void 0} />`;
+  })}
+      ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}
+    <//>`;
+}
+function SystemAnswer({ one, onClose, onDone }) {
+  const form = useForm(null, () => ({ body: "" }));
+  const save = async (values2) => {
+    let body = null;
+    try {
+      body = values2["body"]?.trim() ? JSON.parse(values2["body"]) : null;
+    } catch {
+      throw new Problem(422, { title: t("challenges.bad_json") });
+    }
+    await post(pathOf3(one), body);
+    onDone();
+    return t("challenges.answered");
   };
-  return html`<span class="binary">
-      <${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes}
-        value=${bytes.length} />
-      <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-      ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines2.join("\n")}</pre>`}
-      ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}
-    </span>`;
+  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    <p>${t("challenges.answer.text")}</p>
+    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
+}
+function Phases({ one }) {
+  return html`<dl class="facts">
+      ${PHASES.filter((key) => one[key]).map(
+    (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
+  )}
+      <dt>${t("challenges.callbacks")}</dt>
+      <dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
+      <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
+      <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures ?? 0)}</dd>
+      ${one.progress && html`<dt>${t("challenges.progress")}</dt>
+          <dd>
+            ${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}
+            <${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} />
+          </dd>`}
+    </dl>`;
 }
 
-// jobs/verdicts.js
-var MAX_VALUE2 = 60;
-var UNAVAILABLE = (
-  /** @type {const} */
-  ["full", "draining", "broken", "paused", "refusing", "pulling"]
-);
-var MAX_NAMED_JOBS = 3;
-function noWorkerText(verdict) {
-  const known2 = verdict.stale + verdict.detached;
-  const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
-  return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
-}
-function verdictText(verdict, why) {
-  switch (verdict.code) {
-    case "constraint":
-      return constraintText(verdict, why);
-    case "scheduled":
-    case "retrying":
-      return dueText(verdict);
-    case "ahead":
-      return aheadText(verdict);
-    case "no_worker":
-      return noWorkerText(verdict);
-    case "no_matching_worker":
-      return t("why.text.no_matching_worker", {
-        name: visible(verdict.name),
-        count: verdict.workers,
-        labels: visible(labelsText(verdict.requires)),
-        nearest: visible(verdict.nearest.map((one) => one.node_id || one.worker_id).join(", "))
-      });
-    case "workers_unavailable":
-      return unavailableText(verdict);
-    case "running":
-      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
-        attempt: verdict.attempt,
-        since: relativeText(Date.parse(verdict.since))
-      });
-    case "awaiting_jobs":
-      return t("why.text.awaiting_jobs", {
-        count: verdict.count,
-        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
-      });
-    case "awaiting_callback":
-      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
-        attempt: verdict.attempt,
-        due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
-      });
-    default:
-      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
-  }
-}
-function dueText(verdict) {
-  const text = t(`why.text.${verdict.code}`, {
-    due: relativeText(Date.parse(verdict.due_at)),
-    count: verdict.failures
+// jobs/asked.js
+function Deliveries({ job, path, mayOperate }) {
+  const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
   });
-  return verdict.put_off ? `${text} ${t("why.text.put_off", { reason: visible(verdict.put_off) })}` : text;
+  const resend = (id) => attempt(
+    () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
+    t("job.deliveries.resent")
+  ).then(found.reload);
+  const all = found.data?.deliveries ?? [];
+  return html`<section class="card" aria-labelledby="deliveries">
+      <h2 id="deliveries">${t("job.deliveries")}</h2>
+      <p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
+      <ul class="plain">
+        ${all.map(
+    (one) => html`<li key=${one.id}>
+              <p class="row">
+                <${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time}
+                  at=${one.finished_at ?? one.created_at} /> <${Id}
+                  id=${one.id} href=${href("job", { id: one.id })} />
+                ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
+                ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}
+              </p>
+              ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1)?.message} max=${300} /></p>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
 }
-function unitsReason(kind, weight, { concurrency, rate }) {
-  const isRate = kind === "rate";
-  const reason = t(isRate ? "why.text.rate.units" : "why.text.concurrency.units", {
-    used: number((isRate ? weight.in_window : weight.running) ?? 0),
-    limit: number((isRate ? rate?.limit : concurrency) ?? 0),
-    unit: weight.unit,
-    job: number(weight.job),
-    ...isRate && rate && { period: durationText(rate.period_s * 1e3) }
+function Challenges({ job, path, mayOperate }) {
+  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
   });
-  return weight.is_too_heavy ? `${reason} ${t("why.text.too_heavy")}` : reason;
+  const all = found.data?.challenges ?? [];
+  if (all.length === 0 && !found.problem) return null;
+  return html`<section class="card" aria-labelledby="challenges">
+      <h2 id="challenges">${t("nav.challenges")}</h2>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      <ol class="attempts">
+        ${all.map(
+    (one) => html`<li key=${one.request} class="attempt">
+              <p class="row">
+                <${ChallengeState} state=${one.state} /> <strong>
+                  <${Text} value=${subjectOf2(one)} max=${200} />
+                </strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}
+              </p>
+              ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
+              <${Answers} one=${one} /><${Phases} one=${one} />
+            </li>`
+  )}
+      </ol>
+    </section>`;
 }
-var appliedTo = (verdict, why) => why.constraints.find((one) => one.name === verdict.name && one.key_value === verdict.key_value) ?? {};
-function constraintText(verdict, why) {
-  const applied = appliedTo(verdict, why);
-  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE2)})` : visible(verdict.name);
-  const reasons = verdict.kinds.map((kind) => {
-    const isFirst = kind === verdict.kind;
-    if (applied.weight && (kind === "concurrency" || kind === "rate"))
-      return unitsReason(kind, applied.weight, applied);
-    if (kind === "concurrency")
-      return t("why.text.concurrency", {
-        used: (isFirst ? verdict.usage : applied.running) ?? 0,
-        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0
-      });
-    if (kind === "rate")
-      return t("why.text.rate", {
-        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
-        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
-        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
-      });
-    return tOr(`why.text.${kind}`, kind);
-  });
-  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
-  const wait = expectedWaitMs(verdict, why);
-  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
-  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
-}
-function expectedWaitMs(verdict, why) {
-  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
-  if (appliedTo(verdict, why).weight) return null;
-  const ahead = why.verdicts.find((one) => one.code === "ahead");
-  if (!ahead) return null;
-  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
-  return opensMs + Math.floor(ahead.count / verdict.limit) * (verdict.period_s ?? 0) * 1e3;
-}
-function aheadText(verdict) {
-  if (!verdict.count) return t("why.text.ahead.unknown");
-  const others = Object.entries(verdict.others).slice(0, 3);
-  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
-  if (others.length === 0) return text;
-  return `${text} ${t("why.text.ahead.others", {
-    names: others.map(([name, count2]) => `${visible(name)} (${number(Number(count2))})`).join(", ")
-  })}`;
-}
-function unavailableText(verdict) {
-  const parts = UNAVAILABLE.filter((key) => verdict[key]).map(
-    (key) => t(`why.text.workers.${key}`, { count: verdict[key] ?? 0 })
-  );
-  return t("why.text.workers_unavailable", {
-    name: visible(verdict.name),
-    count: verdict.workers,
-    reasons: parts.join(", ")
-  });
+
+// jobs/change_dialog.js
+var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
+var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
+var changeable = (job) => ({
+  priority: String(job.priority),
+  run_at: inputOf(job.run_at),
+  max_retry: String(job.max_retry),
+  timeout: String(job.timeout)
+});
+function Change({ job, path, onClose, onDone }) {
+  useZone();
+  const form = useForm(job, changeable);
+  const save = async (values2, base) => {
+    const opened2 = (
+      /** @type {import("../ui/forms.js").Values} */
+      changeable(base)
+    );
+    const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened2[name]);
+    const present = (
+      /** @type {import("../ui/forms.js").Values} */
+      changeable(await get(path))
+    );
+    if (changed2.some((name) => present[name] !== opened2[name] && present[name] !== values2[name]))
+      throw new Problem(412, { title: t("form.conflict") });
+    const sent = changed2.map((name) => [
+      name,
+      name === "run_at" ? instantIn(values2[name] ?? "") : Number(values2[name])
+    ]);
+    await patch(path, Object.fromEntries(sent));
+    await onDone();
+    return t("form.saved", {
+      what: changed2.map((name) => `${changeLabel(name)} ${opened2[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
+    });
+  };
+  return html`<${FormDialog}
+      title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)}
+      labelOf=${changeLabel}>
+      <div class="form-grid">
+        <${FormField}
+          form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")}
+          type="number" step="1" required />
+        <${FormField}
+          form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1"
+          max=${LATEST} />
+        <${FormField}
+          form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000"
+          step="1" required />
+        <${FormField}
+          form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any"
+          required />
+      </div>
+    <//>`;
 }
 
 // jobs/pages/job.js
@@ -10026,491 +10539,6 @@ function Page3({ query, go: go3, session: session2 }) {
     toast(t("job.deleted", { name: visible(job.name) }));
     go3("jobs", {});
   }}><p>${t("job.delete.text")}</p><//>`}`;
-}
-function isIncomplete(job) {
-  return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
-}
-var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
-var isSealed = (value) => value !== null && typeof value === "object" && "sealed_with" in value && typeof value.sealed_with === "string" && "sealed" in value;
-var isTooLarge = (value, bytes) => value === null && bytes > 1;
-function specOf(job) {
-  return {
-    name: job.name,
-    argument: job.argument,
-    ...job.priority !== 0 && { priority: job.priority },
-    max_retry: job.max_retry,
-    timeout: job.timeout,
-    ...job.keep_result && { keep_result: true },
-    ...job.tags.length && { tags: job.tags },
-    ...Object.keys(job.headers).length && { headers: job.headers },
-    ...job.requires && { requires: job.requires }
-  };
-}
-function uniqueOf({ unique, created_at }) {
-  if (!unique) return {};
-  const key = unique.key !== null && { key: unique.key };
-  if (unique.debounce) {
-    const { wait_s, max_s } = unique.debounce;
-    return { debounce: { ...key, wait_s, ...max_s !== null && { max_s } } };
-  }
-  const { scope, on_conflict } = unique;
-  const ttl_s = unique.until && (Date.parse(unique.until) - Date.parse(created_at)) / 1e3;
-  return { unique: { ...key, scope, on_conflict, ...scope === "window" && { ttl_s } } };
-}
-function Why({ why, job }) {
-  const answer = why.data;
-  const title2 = job.state === "running" ? t("why.running") : t("why.title");
-  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
-    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
-    ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${answer.verdicts.map(
-    (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
-  )}</ol>
-      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}</section>`;
-}
-function VerdictMore({ verdict }) {
-  switch (verdict.code) {
-    case "constraint":
-      return html`<p class="muted">
-          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
-          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
-          ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map(
-        (holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `
-      )}`}
-        </p>`;
-    case "no_worker":
-    case "no_matching_worker":
-    case "workers_unavailable":
-      return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
-    case "no_leader":
-      return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
-    case "scheduled":
-    case "retrying":
-      return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
-    case "running":
-      return html`<p class="muted">
-          <a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t(
-        "why.deadline"
-      )} <${Time} at=${verdict.deadline} />
-          ${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}
-        </p>`;
-    default:
-      return null;
-  }
-}
-function Limits({ constraints }) {
-  return html`<details class="limits">
-      <summary>${t("why.constraints", { count: constraints.length })}</summary>
-      <ul class="plain">
-        ${constraints.map(
-    (one) => html`<li key=${one.name}>
-              <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>
-                ${one.passes ? t("why.passes") : t("why.closed")}
-              <//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
-              ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
-              ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
-              ${one.concurrency !== null && html` <span class="num">${number((one.weight ?? one).running ?? 0)} / ${number(one.concurrency)}</span>`}
-              ${one.rate && html` <span class="num">
-                    ${number((one.weight ? one.weight.in_window : one.starts) ?? 0)} / ${number(
-      one.rate.limit
-    )} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}
-                  </span>`}
-            </li>`
-  )}
-      </ul>
-    </details>`;
-}
-var isTold2 = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
-function LastWord({ job }) {
-  const last = job.attempts.at(-1);
-  return html`<section
-      class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}>
-      <h2>
-        ${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}
-      </h2>
-      ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
-      ${last && html`<${Stack} attempt=${last} isOpen />`}
-      ${job.skipped_by && html`<p>
-            ${t("job.skipped_by")} <${Id}
-              id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}
-          </p>`}
-    </section>`;
-}
-function HiddenError({ job, attempt: one }) {
-  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome ?? "")) return null;
-  return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
-}
-function statesOf(job) {
-  const ms4 = (at3) => at3 ? Date.parse(at3) : null;
-  const created = Date.parse(job.created_at);
-  const due = ms4(job.run_at);
-  const end = ms4(job.finished_at);
-  const states = [];
-  let at2 = created;
-  const add = (state, to2, ofAttempt = void 0) => {
-    if (to2 === null || to2 > at2 || ofAttempt)
-      states.push({
-        state,
-        label: tOr(`state.${state}`, state),
-        from: at2,
-        to: to2,
-        ...ofAttempt && { attempt: ofAttempt }
-      });
-    if (to2 !== null) at2 = to2;
-  };
-  for (const [i2, one] of job.attempts.entries()) {
-    const start2 = Date.parse(one.started_at);
-    const before = job.attempts[i2 - 1];
-    const isLatest = i2 === job.attempts.length - 1 && due !== null && due > at2 && due <= start2;
-    if (isLatest) add(before ? "retrying" : "scheduled", due);
-    if (start2 > at2)
-      add(
-        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome ?? "") ? "retrying" : "ready",
-        start2
-      );
-    at2 = start2;
-    add(one.finished_at === null ? job.state : "running", ms4(one.finished_at), one);
-  }
-  if (end !== null) {
-    if (end > at2) add("ready", end);
-    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
-  } else if (!isIn(job.state, "running")) {
-    if (due !== null && due > at2 && job.state === "ready")
-      add(job.attempts.length ? "retrying" : "scheduled", due);
-    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at2, to: null });
-  }
-  return states;
-}
-function Timeline({ job }) {
-  useTick();
-  const states = statesOf(job);
-  const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
-  const whole = lasted.reduce((all, ms4) => all + ms4, 0) || 1;
-  return html`<section class="card" aria-labelledby="timeline">
-      <h2 id="timeline">${t("job.timeline")}</h2>
-      <div class="strip" aria-hidden="true">
-        ${states.map(
-    (one, i2) => html`<i
-                key=${i2} class=${`seg seg-${one.state}`}
-                style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }}
-                title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`
-  )}
-      </div>
-      <table class="states">
-        <caption class="sr">${t("job.timeline")}</caption>
-        <thead class="sr">
-          <tr>
-            <th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th>
-            <th scope="col">${t("job.duration")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${states.map(
-    (one, i2) => html`<tr key=${i2}>
-                <td>
-                  <${State} state=${one.state} />
-                  ${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}
-                </td>
-                <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
-                <td class="end">
-                  ${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}
-                </td>
-              </tr>`
-  )}
-        </tbody>
-      </table>
-    </section>`;
-}
-var stackOf = (error) => error !== null && typeof error === "object" && "traceback" in error && typeof error.traceback === "string" ? error.traceback.trimEnd() : "";
-function Stack({ attempt: one, isOpen: isOpen2 }) {
-  const stack = stackOf(one.error);
-  return stack && html`<details open=${isOpen2}>
-        <summary>${t("job.stack")}</summary>
-        <pre class="message" tabindex="0" aria-label=${t("job.stack")}>
-          <${Text} value=${stack} max=${4e3} isBlock />
-        </pre>
-      </details>`;
-}
-function Attempts({ job }) {
-  const attempts = [...job.attempts].reverse();
-  return html`<section class="card" aria-labelledby="attempts">
-      <h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
-      ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">
-              ${attempts.map(
-    (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
-                    <p class="row">
-                      <strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge}
-                        kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>
-                        ${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}
-                      <//>
-                      <span class="muted">
-                        <${Time} at=${one.started_at} isPast />
-                        ${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}
-                      </span>
-                      <span class="muted">
-                        ${t("job.worker")} <${Id}
-                          id=${one.worker_id} href=${href("workers", { id: one.worker_id })} />
-                      </span>
-                    </p>
-                    ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
-                        <${Stack} attempt=${one} isOpen=${at2 === 0} />`}
-                    ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
-                    ${job.events.filter((event) => event.attempt === one.attempt).map(
-      (event) => html`<p class="muted">
-                              <${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}
-                              ${event.message && html`: <${Text} value=${event.message} />`}
-                            </p>`
-    )}
-                  </li>`
-  )}
-            </ol>`}
-    </section>`;
-}
-function Carried({ title: title2, value, isHidden, isMissing: isMissing2 = false, isRedacted = false, bytes }) {
-  return html`<section class="card">
-      <h2>
-        ${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}
-      </h2>
-      ${isMissing2 ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${MaybeSealed} value=${value} label=${title2} />`}
-    </section>`;
-}
-function MaybeSealed({ value, label }) {
-  if (!isSealed(value)) return html`<${Value} value=${value} label=${label} />`;
-  const { sealed_with: key, sealed: _, ...readable } = value;
-  return html`<p class="muted">${t("job.sealed", { key: visible(key) })}</p>
-    ${Object.keys(readable).length > 0 && html`<${Value} value=${readable} label=${label} />`}`;
-}
-var REVIVED = (
-  /** @type {const} */
-  ["jobs", "held", "gone"]
-);
-function Order({ job }) {
-  const { dependents_count: dependents = 0, revives } = job;
-  if (!job.after && dependents === 0) return null;
-  return html`<section class="card order" aria-labelledby="order">
-      <h2 id="order">${t("job.order")}</h2>
-      ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
-          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-      ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`}
-      ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
-    (what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`
-  )}
-    </section>`;
-}
-function FlowCard({ job, path, session: session2 }) {
-  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
-    events: ["jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  if (!found.data && !found.problem) return null;
-  return html`<section class="card after" aria-labelledby="flow">
-      <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-      ${found.data && html`<${Flow} flow=${found.data} current=${job.id} session=${session2} onChange=${found.reload} />`}
-    </section>`;
-}
-var LINKED_AT_ONCE = 8;
-function LinkedJobs({ jobs, count: count2 }) {
-  const item = (one) => html`<li key=${one.id}>
-        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}
-        ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
-      </li>`;
-  const folded = jobs.slice(LINKED_AT_ONCE);
-  return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
-    ${folded.length > 0 && html`<details>
-          <summary>${t("job.linked.more", { count: count2 - LINKED_AT_ONCE })}</summary>
-          <ul class="plain">${folded.map(item)}</ul>
-          ${count2 > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count2 - jobs.length })}</p>`}
-        </details>`}`;
-}
-function Facts({ job, mayOperate }) {
-  const headers = Object.entries(job.headers);
-  return html`<section class="card">
-      <h2>${t("job.facts")}</h2>
-      <dl class="facts">
-        <dt>${t("job.name")}</dt>
-        <dd>
-          <a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}
-        </dd>
-        <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
-        <dt>${t("job.retries")}</dt>
-        <dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
-        ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
-        ${job.steps && job.steps.length > 0 && html`<dt>${t("job.steps")}</dt>
-            <dd>
-              <ol class="plain">
-                ${job.steps.map(
-    (one, n) => html`<li key=${n}>
-                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
-                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1e3} />
-                        </span>
-                      </li>`
-  )}
-              </ol>
-            </dd>`}
-        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
-        <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
-        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
-        ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
-        <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
-        ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
-        ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
-        ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
-            <dd>
-              ${job.tags.map(
-    (tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`
-  )}
-            </dd>`}
-        ${job.definition && html`<dt>${t("job.definition")}</dt>
-            <dd>
-              <a href=${href("definitions", { name: job.definition.name })}>
-                <${Text} value=${job.definition.name} max=${100} />
-              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
-            </dd>`}
-        ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
-        ${job.callback_of && html`<dt>${t("job.callback_of")}</dt>
-            <dd>
-              <${Id}
-                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
-                class="muted">
-                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
-              </span>
-            </dd>`}
-        ${job.unique && html`<dt>${t("job.unique")}</dt>
-            <dd>
-              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
-                ${t(`job.unique.${job.unique.scope}`)}
-                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
-                ${job.unique.debounce && ` · ${t("job.debounced")}`}
-              </span>
-            </dd>`}
-        ${job.links && job.links.length > 0 && html`<dt>${t("job.links")}</dt>
-            <dd>
-              ${job.links.map(
-    (link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `
-  )}
-            </dd>`}
-        ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt>
-            <dd>
-              ${job.constraints.map(
-    (name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `
-  )}
-            </dd>`}
-        ${headers.map(
-    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`
-  )}
-      </dl>
-    </section>`;
-}
-function Deliveries({ job, path, mayOperate }) {
-  const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
-    events: ["jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  const resend = (id) => attempt(
-    () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
-    t("job.deliveries.resent")
-  ).then(found.reload);
-  const all = found.data?.deliveries ?? [];
-  return html`<section class="card" aria-labelledby="deliveries">
-      <h2 id="deliveries">${t("job.deliveries")}</h2>
-      <p class="muted"><${Text} value=${job.notify?.url} max=${200} /></p>
-      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-      ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
-      <ul class="plain">
-        ${all.map(
-    (one) => html`<li key=${one.id}>
-              <p class="row">
-                <${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time}
-                  at=${one.finished_at ?? one.created_at} /> <${Id}
-                  id=${one.id} href=${href("job", { id: one.id })} />
-                ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
-                ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}
-              </p>
-              ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1)?.message} max=${300} /></p>`}
-            </li>`
-  )}
-      </ul>
-    </section>`;
-}
-function Challenges({ job, path, mayOperate }) {
-  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
-    events: ["jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  const all = found.data?.challenges ?? [];
-  if (all.length === 0 && !found.problem) return null;
-  return html`<section class="card" aria-labelledby="challenges">
-      <h2 id="challenges">${t("nav.challenges")}</h2>
-      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-      <ol class="attempts">
-        ${all.map(
-    (one) => html`<li key=${one.request} class="attempt">
-              <p class="row">
-                <${ChallengeState} state=${one.state} /> <strong>
-                  <${Text} value=${subjectOf2(one)} max=${200} />
-                </strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}
-              </p>
-              ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
-              <${Answers} one=${one} /><${Phases} one=${one} />
-            </li>`
-  )}
-      </ol>
-    </section>`;
-}
-var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
-var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
-var changeable = (job) => ({
-  priority: String(job.priority),
-  run_at: inputOf(job.run_at),
-  max_retry: String(job.max_retry),
-  timeout: String(job.timeout)
-});
-function Change({ job, path, onClose, onDone }) {
-  useZone();
-  const form = useForm(job, changeable);
-  const save = async (values2, base) => {
-    const opened2 = (
-      /** @type {import("../../ui/forms.js").Values} */
-      changeable(base)
-    );
-    const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened2[name]);
-    const present = (
-      /** @type {import("../../ui/forms.js").Values} */
-      changeable(await get(path))
-    );
-    if (changed2.some((name) => present[name] !== opened2[name] && present[name] !== values2[name]))
-      throw new Problem(412, { title: t("form.conflict") });
-    const sent = changed2.map((name) => [
-      name,
-      name === "run_at" ? instantIn(values2[name] ?? "") : Number(values2[name])
-    ]);
-    await patch(path, Object.fromEntries(sent));
-    await onDone();
-    return t("form.saved", {
-      what: changed2.map((name) => `${changeLabel(name)} ${opened2[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
-    });
-  };
-  return html`<${FormDialog}
-      title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)}
-      labelOf=${changeLabel}>
-      <div class="form-grid">
-        <${FormField}
-          form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")}
-          type="number" step="1" required />
-        <${FormField}
-          form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1"
-          max=${LATEST} />
-        <${FormField}
-          form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000"
-          step="1" required />
-        <${FormField}
-          form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any"
-          required />
-      </div>
-    <//>`;
 }
 
 // jobs/pages/names.js
@@ -11015,261 +11043,10 @@ function partsOf(groups, split2) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
-// batches/pages/batches.js
-var PAGE6 = 50;
+// batches/members.js
 var MEMBERS = 25;
-var BATCH_STATES = ["", "open", "sealed", "complete"];
 var MOST_PAGES = 10;
-var EXAMPLE = {
-  description: "Thumbnails of album 7",
-  on_success: { name: "album.publish", argument: { album: 7 } }
-};
-var READ = { events: ["jobs", "batches"], leastMs: 2e3, everyMs: 5e3, pollMs: 5e3 };
-function Page6({ query, go: go3, session: session2 }) {
-  return query["id"] ? html`<${One2} key=${query["id"]} id=${query["id"]} query=${query} go=${go3} session=${session2} />` : html`<${List2} query=${query} go=${go3} session=${session2} />`;
-}
 var idOf2 = (one) => one.id;
-function List2({ query, go: go3, session: session2 }) {
-  const hold = useHold();
-  const state = BATCH_STATES.includes(query["state"] ?? "") ? query["state"] ?? "" : "";
-  const wanted = { q: query["q"] ?? "", tag: query["tag"] ?? "", state };
-  const of2 = JSON.stringify([wanted, query["cursor"]]);
-  const found = useResource(
-    async (signal) => ({
-      ...await get("api/batches", { ...wanted, cursor: query["cursor"], limit: PAGE6 }, signal),
-      of: of2
-    }),
-    [of2],
-    READ
-  );
-  const { rows, newCount, showNew } = useSteadyRows(
-    found.data?.batches ?? [],
-    idOf2,
-    hold.isHeld,
-    found.data?.of ?? ""
-  );
-  const change2 = (changes) => go3("batches", { ...wanted, ...changes }, { replace: true });
-  const isFiltered = Boolean(wanted.q || wanted.tag || state);
-  return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
-    <form
-      class="filters is-open" role="search" aria-label=${t("filters")}
-      onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput}
-        label=${t("batches.contains")} value=${wanted.q}
-        onChange=${(q3) => change2({ q: q3 })} />
-      <${Field} label=${t("job.state")}>
-        ${(a2) => html`<select
-              ...${a2} value=${state}
-              onChange=${(e2) => change2({ state: e2.target.value })}>
-              ${BATCH_STATES.map(
-    (one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`
-  )}
-            </select>`}
-      <//>
-      <${FilterInput}
-        label=${t("batches.tag")} value=${wanted.tag}
-        onChange=${(tag) => change2({ tag })} />
-    </form>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
-            <${NewRows} count=${newCount} onShow=${showNew} />
-            <${Table}
-              isFixed caption=${t("nav.batches")} rows=${rows} rowKey=${idOf2} label=${titleOf}
-              onOpen=${(one) => go3("batches", { id: one.id })}
-              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
-              empty=${html`<div class="card">
-                  <${Empty}
-                    title=${t(
-    found.data.next_cursor ? "jobs.empty.so_far" : isFiltered ? "batches.empty.filtered" : "batches.empty"
-  )}
-                    ...${!isFiltered && { curl: curl(session2, "POST", "api/batches", { body: EXAMPLE }) }}>
-                    ${isFiltered && html`<p><a href=${href("batches")}>${t("filter.clear")}</a></p>`}
-                  <//>
-                </div>`} />
-          </div>`}
-    <${Pager}
-      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
-      isLoading=${found.isLoading}
-      onNext=${() => go3("batches", { ...wanted, cursor: found.data?.next_cursor })}
-      onFirst=${() => go3("batches", wanted)} />`;
-}
-var COLUMNS = [
-  {
-    key: "name",
-    label: "batches.batch",
-    render: (one) => html`<a href=${href("batches", { id: one.id })} title=${visible(`${titleOf(one)}
-${one.id}`)}>
-          ${visible(titleOf(one))}
-        </a>
-        ${one.batch && html` <span class="muted">${t("batches.inside")}</span>`}`
-  },
-  {
-    key: "condition",
-    label: "job.state",
-    width: 14.5,
-    priority: 2,
-    render: (one) => html`<${BatchState} batch=${one} />`
-  },
-  {
-    key: "progress",
-    label: "batches.over",
-    width: 16,
-    render: (one) => html`<${BatchProgress} batch=${one} />`
-  },
-  {
-    key: "failed",
-    label: "state.failed",
-    align: "end",
-    width: 5.5,
-    render: (one) => one.counts.failed ? html`<a class="fails" href=${href("batches", { id: one.id, state: "failed" })}><${Num} value=${one.counts.failed} /></a>` : html`<${Num} value=${null} />`
-  },
-  {
-    key: "tags",
-    label: "job.tags",
-    width: 10,
-    priority: 4,
-    render: (one) => one.tags.length ? one.tags.map(
-      (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}>${visible(tag)}</a> `
-    ) : html`<${Num} value=${null} />`
-  },
-  {
-    key: "created",
-    label: "job.created",
-    width: 8,
-    priority: 2,
-    render: (one) => html`<${Time} at=${one.created_at} />`
-  },
-  {
-    key: "completed",
-    label: "batches.completed",
-    width: 8,
-    priority: 3,
-    render: (one) => html`<${Time} at=${one.completed_at} />`
-  }
-];
-function One2({ id, query, go: go3, session: session2 }) {
-  const [dialog, setDialog] = E2("");
-  const path = (
-    /** @type {const} */
-    `api/batches/${encodeURIComponent(id)}`
-  );
-  const found = useResource(
-    async (signal) => {
-      const [batch2, why2, flow2] = await Promise.all([
-        get(path, {}, signal),
-        get(`${path}/why`, {}, signal),
-        loadFlow(`${path}/flow`, signal)
-      ]);
-      return { batch: batch2, why: why2, flow: flow2 };
-    },
-    [id],
-    READ
-  );
-  const batch = found.data?.batch;
-  useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
-  if (!found.data || !batch) {
-    if (found.problem?.status === 404)
-      return html`<h1>${t("nav.batches")}</h1>
-        <div class="card">
-          <${Empty} title=${t("batches.unknown")}>
-            <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p>
-            <p><a href=${href("batches")}>${t("nav.batches")}</a></p>
-          <//>
-        </div>`;
-    return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
-  }
-  const { why, flow } = found.data;
-  const { failed } = batch.counts;
-  const mayPush = may(session2, "push");
-  const isCanceled = batch.canceled_at !== null;
-  const retryable = failed + batch.batches.failed;
-  return html`<p class="crumbs">
-      <a href=${href("batches")}>${t("nav.batches")}</a>
-      ${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}
-    </p>
-    <div class="page-head job-head">
-      <h1><${Text} value=${titleOf(batch)} max=${120} /></h1><${BatchState} batch=${batch} />
-    </div>
-    <div class="row job-id">
-      <code class="id">${visible(batch.id)}</code> <${CopyMenu}>
-        <${Copy} text=${batch.id} label=${t("copy.id")} /> <${Copy}
-          text=${() => toJson(batch, 2)} label=${t("copy.json")} />
-      <//>
-    </div>
-    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    <div class="row actions" role="group" aria-label=${t("batches.actions")}>
-      ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`}
-      ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`}
-      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}
-    </div>
-    <${Progress2} batch=${batch} />
-    <div class="job-grid">
-      <div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
-      <div class="stack"><${Facts2} batch=${batch} /></div>
-    </div>
-    ${flow && html`<section class="card after" aria-labelledby="flow">
-          <h2 id="flow">${t("flow")}</h2>
-          <${Flow} key=${id} flow=${flow} session=${session2} onChange=${found.reload} />
-        </section>`}
-    <${Members} batch=${batch} query=${query} go=${go3} />
-    ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
-}
-function Progress2({ batch }) {
-  const { total, unfinished } = batch.counts;
-  const counts = countsOf(batch);
-  return html`<section class="card" aria-label=${t("batches.over")}>
-      <p class="batch-over">
-        <b class="num">${number(shareOf(batch))} %</b> <span>
-          ${t("batches.over_of", { over: total - unfinished, total })}
-        </span>
-        ${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}
-      </p>
-      <${BatchStrip} batch=${batch} />
-      <ul class="batch-counts">
-        ${counts.map(
-    ([state, count2]) => html`<li key=${state}>
-                ${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b>
-              </li>`
-  )}
-        ${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}
-      </ul>
-    </section>`;
-}
-function Facts2({ batch }) {
-  const isLong = batch.description !== titleOf(batch) && batch.description !== "";
-  const end = batch.completed_at ?? null;
-  return html`<section class="card">
-      <h2>${t("job.facts")}</h2>
-      <dl class="facts">
-        <dt>${t("job.created")}</dt><dd><${Time} at=${batch.created_at} /></dd>
-        ${end && html`<dt>${t("batches.completed")}</dt>
-            <dd>
-              <${Time} at=${end} /> <span class="muted">
-                ${t("batches.after")} <${Duration} ms=${Date.parse(end) - Date.parse(batch.created_at)} />
-              </span>
-            </dd>`}
-        ${batch.canceled_at && html`<dt>${t("batches.canceled")}</dt><dd><${Time} at=${batch.canceled_at} /></dd>`}
-        ${batch.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${batch.expires_at} /></dd>`}
-        ${batch.batch && html`<dt>${t("batches.parent")}</dt><dd><${Id} id=${batch.batch} href=${href("batches", { id: batch.batch })} /></dd>`}
-        ${batch.batches.total > 0 && html`<dt>${t("batches.children")}</dt>
-            <dd>
-              <${Num} value=${batch.batches.total} /> <span class="muted">
-                ${t("batches.children.of", {
-    succeeded: batch.batches.succeeded,
-    failed: batch.batches.failed
-  })}
-              </span>
-            </dd>`}
-        ${batch.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
-            <dd>
-              ${batch.tags.map(
-    (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}><${Text} value=${tag} max=${64} /></a> `
-  )}
-            </dd>`}
-        ${isLong && html`<dt>${t("batches.description")}</dt><dd><${Text} value=${batch.description} max=${500} isBlock /></dd>`}
-      </dl>
-    </section>`;
-}
 async function loadMembers(batch, query, signal) {
   const path = (
     /** @type {const} */
@@ -11394,6 +11171,132 @@ var MEMBER_COLUMNS = [
     render: (job) => html`<${Time} at=${job.finished_at} />`
   }
 ];
+
+// batches/one.js
+var READ = { events: ["jobs", "batches"], leastMs: 2e3, everyMs: 5e3, pollMs: 5e3 };
+function One2({ id, query, go: go3, session: session2 }) {
+  const [dialog, setDialog] = E2("");
+  const path = (
+    /** @type {const} */
+    `api/batches/${encodeURIComponent(id)}`
+  );
+  const found = useResource(
+    async (signal) => {
+      const [batch2, why2, flow2] = await Promise.all([
+        get(path, {}, signal),
+        get(`${path}/why`, {}, signal),
+        loadFlow(`${path}/flow`, signal)
+      ]);
+      return { batch: batch2, why: why2, flow: flow2 };
+    },
+    [id],
+    READ
+  );
+  const batch = found.data?.batch;
+  useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
+  if (!found.data || !batch) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.batches")}</h1>
+        <div class="card">
+          <${Empty} title=${t("batches.unknown")}>
+            <p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p>
+            <p><a href=${href("batches")}>${t("nav.batches")}</a></p>
+          <//>
+        </div>`;
+    return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const { why, flow } = found.data;
+  const { failed } = batch.counts;
+  const mayPush = may(session2, "push");
+  const isCanceled = batch.canceled_at !== null;
+  const retryable = failed + batch.batches.failed;
+  return html`<p class="crumbs">
+      <a href=${href("batches")}>${t("nav.batches")}</a>
+      ${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}
+    </p>
+    <div class="page-head job-head">
+      <h1><${Text} value=${titleOf(batch)} max=${120} /></h1><${BatchState} batch=${batch} />
+    </div>
+    <div class="row job-id">
+      <code class="id">${visible(batch.id)}</code> <${CopyMenu}>
+        <${Copy} text=${batch.id} label=${t("copy.id")} /> <${Copy}
+          text=${() => toJson(batch, 2)} label=${t("copy.json")} />
+      <//>
+    </div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div class="row actions" role="group" aria-label=${t("batches.actions")}>
+      ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`}
+      ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`}
+      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}
+    </div>
+    <${Progress2} batch=${batch} />
+    <div class="job-grid">
+      <div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
+      <div class="stack"><${Facts2} batch=${batch} /></div>
+    </div>
+    ${flow && html`<section class="card after" aria-labelledby="flow">
+          <h2 id="flow">${t("flow")}</h2>
+          <${Flow} key=${id} flow=${flow} session=${session2} onChange=${found.reload} />
+        </section>`}
+    <${Members} batch=${batch} query=${query} go=${go3} />
+    ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
+}
+function Progress2({ batch }) {
+  const { total, unfinished } = batch.counts;
+  const counts = countsOf(batch);
+  return html`<section class="card" aria-label=${t("batches.over")}>
+      <p class="batch-over">
+        <b class="num">${number(shareOf(batch))} %</b> <span>
+          ${t("batches.over_of", { over: total - unfinished, total })}
+        </span>
+        ${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}
+      </p>
+      <${BatchStrip} batch=${batch} />
+      <ul class="batch-counts">
+        ${counts.map(
+    ([state, count2]) => html`<li key=${state}>
+                ${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b>
+              </li>`
+  )}
+        ${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}
+      </ul>
+    </section>`;
+}
+function Facts2({ batch }) {
+  const isLong = batch.description !== titleOf(batch) && batch.description !== "";
+  const end = batch.completed_at ?? null;
+  return html`<section class="card">
+      <h2>${t("job.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("job.created")}</dt><dd><${Time} at=${batch.created_at} /></dd>
+        ${end && html`<dt>${t("batches.completed")}</dt>
+            <dd>
+              <${Time} at=${end} /> <span class="muted">
+                ${t("batches.after")} <${Duration} ms=${Date.parse(end) - Date.parse(batch.created_at)} />
+              </span>
+            </dd>`}
+        ${batch.canceled_at && html`<dt>${t("batches.canceled")}</dt><dd><${Time} at=${batch.canceled_at} /></dd>`}
+        ${batch.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${batch.expires_at} /></dd>`}
+        ${batch.batch && html`<dt>${t("batches.parent")}</dt><dd><${Id} id=${batch.batch} href=${href("batches", { id: batch.batch })} /></dd>`}
+        ${batch.batches.total > 0 && html`<dt>${t("batches.children")}</dt>
+            <dd>
+              <${Num} value=${batch.batches.total} /> <span class="muted">
+                ${t("batches.children.of", {
+    succeeded: batch.batches.succeeded,
+    failed: batch.batches.failed
+  })}
+              </span>
+            </dd>`}
+        ${batch.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
+            <dd>
+              ${batch.tags.map(
+    (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}><${Text} value=${tag} max=${64} /></a> `
+  )}
+            </dd>`}
+        ${isLong && html`<dt>${t("batches.description")}</dt><dd><${Text} value=${batch.description} max=${500} isBlock /></dd>`}
+      </dl>
+    </section>`;
+}
 function Ask({ action, batch, path, onClose, onDone }) {
   const { counts } = batch;
   const count2 = action === "retry" ? counts.failed : counts.unfinished;
@@ -11413,6 +11316,135 @@ function Ask({ action, batch, path, onClose, onDone }) {
       ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}
     <//>`;
 }
+
+// batches/pages/batches.js
+var PAGE6 = 50;
+var BATCH_STATES = ["", "open", "sealed", "complete"];
+var EXAMPLE = {
+  description: "Thumbnails of album 7",
+  on_success: { name: "album.publish", argument: { album: 7 } }
+};
+function Page6({ query, go: go3, session: session2 }) {
+  return query["id"] ? html`<${One2} key=${query["id"]} id=${query["id"]} query=${query} go=${go3} session=${session2} />` : html`<${List2} query=${query} go=${go3} session=${session2} />`;
+}
+function List2({ query, go: go3, session: session2 }) {
+  const hold = useHold();
+  const state = BATCH_STATES.includes(query["state"] ?? "") ? query["state"] ?? "" : "";
+  const wanted = { q: query["q"] ?? "", tag: query["tag"] ?? "", state };
+  const of2 = JSON.stringify([wanted, query["cursor"]]);
+  const found = useResource(
+    async (signal) => ({
+      ...await get("api/batches", { ...wanted, cursor: query["cursor"], limit: PAGE6 }, signal),
+      of: of2
+    }),
+    [of2],
+    READ
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.batches ?? [],
+    idOf2,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
+  const change2 = (changes) => go3("batches", { ...wanted, ...changes }, { replace: true });
+  const isFiltered = Boolean(wanted.q || wanted.tag || state);
+  return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
+    <form
+      class="filters is-open" role="search" aria-label=${t("filters")}
+      onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput}
+        label=${t("batches.contains")} value=${wanted.q}
+        onChange=${(q3) => change2({ q: q3 })} />
+      <${Field} label=${t("job.state")}>
+        ${(a2) => html`<select
+              ...${a2} value=${state}
+              onChange=${(e2) => change2({ state: e2.target.value })}>
+              ${BATCH_STATES.map(
+    (one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`
+  )}
+            </select>`}
+      <//>
+      <${FilterInput}
+        label=${t("batches.tag")} value=${wanted.tag}
+        onChange=${(tag) => change2({ tag })} />
+    </form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
+            <${NewRows} count=${newCount} onShow=${showNew} />
+            <${Table}
+              isFixed caption=${t("nav.batches")} rows=${rows} rowKey=${idOf2} label=${titleOf}
+              onOpen=${(one) => go3("batches", { id: one.id })}
+              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+              empty=${html`<div class="card">
+                  <${Empty}
+                    title=${t(
+    found.data.next_cursor ? "jobs.empty.so_far" : isFiltered ? "batches.empty.filtered" : "batches.empty"
+  )}
+                    ...${!isFiltered && { curl: curl(session2, "POST", "api/batches", { body: EXAMPLE }) }}>
+                    ${isFiltered && html`<p><a href=${href("batches")}>${t("filter.clear")}</a></p>`}
+                  <//>
+                </div>`} />
+          </div>`}
+    <${Pager}
+      hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])}
+      isLoading=${found.isLoading}
+      onNext=${() => go3("batches", { ...wanted, cursor: found.data?.next_cursor })}
+      onFirst=${() => go3("batches", wanted)} />`;
+}
+var COLUMNS = [
+  {
+    key: "name",
+    label: "batches.batch",
+    render: (one) => html`<a href=${href("batches", { id: one.id })} title=${visible(`${titleOf(one)}
+${one.id}`)}>
+          ${visible(titleOf(one))}
+        </a>
+        ${one.batch && html` <span class="muted">${t("batches.inside")}</span>`}`
+  },
+  {
+    key: "condition",
+    label: "job.state",
+    width: 14.5,
+    priority: 2,
+    render: (one) => html`<${BatchState} batch=${one} />`
+  },
+  {
+    key: "progress",
+    label: "batches.over",
+    width: 16,
+    render: (one) => html`<${BatchProgress} batch=${one} />`
+  },
+  {
+    key: "failed",
+    label: "state.failed",
+    align: "end",
+    width: 5.5,
+    render: (one) => one.counts.failed ? html`<a class="fails" href=${href("batches", { id: one.id, state: "failed" })}><${Num} value=${one.counts.failed} /></a>` : html`<${Num} value=${null} />`
+  },
+  {
+    key: "tags",
+    label: "job.tags",
+    width: 10,
+    priority: 4,
+    render: (one) => one.tags.length ? one.tags.map(
+      (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}>${visible(tag)}</a> `
+    ) : html`<${Num} value=${null} />`
+  },
+  {
+    key: "created",
+    label: "job.created",
+    width: 8,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.created_at} />`
+  },
+  {
+    key: "completed",
+    label: "batches.completed",
+    width: 8,
+    priority: 3,
+    render: (one) => html`<${Time} at=${one.completed_at} />`
+  }
+];
 
 // identity/differences.js
 function differences(before, after) {
@@ -14618,8 +14650,7 @@ function FigureFacts({ figures }) {
     ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
 }
 
-// workers/pages/workers.js
-var STATES3 = ["fresh", "stale", "draining", "detached"];
+// workers/states.js
 var KINDS7 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
 var BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
 var POLL_MS5 = 2e3;
@@ -14658,63 +14689,10 @@ function Slots({ worker }) {
         kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} />
     </span>`;
 }
-function Page11({ query, go: go3, session: session2 }) {
-  const id = query["id"];
-  return id ? html`<${One5} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
-}
 var nameOf5 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS3 = {
-  name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
-  node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
-  version: { label: "workers.version", of: (worker, value) => worker.version === value },
-  label: {
-    label: "workers.label",
-    of: (worker, value) => Object.entries(worker.labels).some(([key, text]) => `${key}=${text}` === value)
-  }
-};
-var GROUPS = ["node", "version", "label"];
+
+// workers/groups.js
 var groupValue = (group) => group.label === null ? group.value : `${group.label}=${group.value}`;
-function GroupBy({ query }) {
-  const current = GROUPS.includes(query["by"] ?? "") ? query["by"] : "";
-  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}>
-      <span class="muted">${t("workers.group_by")}</span>
-      ${["", ...GROUPS].map(
-    (by) => html`<a
-              class="chip-link" href=${href("workers", { by })}
-              aria-current=${by === current ? "page" : void 0}>
-              ${t(`workers.group.${by || "worker"}`)}
-            </a>`
-  )}
-    </nav>`;
-}
-function All({ query, go: go3, session: session2 }) {
-  const by = query["by"] ?? "";
-  const mayOperate = may(session2, "operate");
-  const [asked, setAsked] = E2(
-    /** @type {{selection: import("../drains.js").Selection, what: string} | null} */
-    null
-  );
-  const [resized, setResized] = E2(
-    /** @type {WorkerView | null} */
-    null
-  );
-  const list = useResource((signal) => get("api/workers", {}, signal), [], {
-    events: ["workers"],
-    leastMs: 1e3,
-    pollMs: POLL_MS5
-  });
-  const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
-  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
-    <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
-    <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List7} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
-    <p class="muted after">
-      ${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}
-    </p>
-    <${SlotRules} mayOperate=${mayOperate} />
-    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
-    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
-}
 function selectionOf(by, group) {
   if (by === "label") return { label: { name: group.label ?? "", value: group.value } };
   return by === "node" ? { node_id: group.value } : { version: group.value };
@@ -14778,6 +14756,181 @@ function Groups({ by, query, go: go3, onDrain }) {
       }
     ] : []
   ]} />`}`;
+}
+
+// workers/one.js
+function One5({ id, session: session2 }) {
+  const path = (
+    /** @type {const} */
+    `api/workers/${encodeURIComponent(id)}`
+  );
+  const {
+    data: worker,
+    problem,
+    reload
+  } = useResource((signal) => get(path, {}, signal), [id], {
+    events: ["workers", "jobs"],
+    leastMs: 1e3,
+    pollMs: POLL_MS5
+  });
+  const [asked, setAsked] = E2(
+    /** @type {"slots" | "detach" | null} */
+    null
+  );
+  useTitle(worker && `${nameOf5(worker)} · ${t("workers.one")}`);
+  const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
+  if (worker === null) {
+    return html`${back}<h1>${t("workers.one")}</h1>
+      ${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}
+      ${!problem && html`<${Loading} />`}`;
+  }
+  const mayOperate = may(session2, "operate");
+  const act = async (what) => {
+    await post(`${path}/${what}`);
+    await reload();
+  };
+  return html`${back}
+    <div class="page-head job-head">
+      <h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1>
+      <${WorkerState} worker=${worker} />
+    </div>
+    <p class="job-id"><code>${visible(worker.id)}</code></p>
+    <${ErrorBox} problem=${problem} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
+      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
+      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
+    <div class="job-grid">
+      <section class="card">
+        <h2>${t("job.facts")}</h2>
+        <dl class="facts">
+          <dt>${t("workers.slots")}</dt>
+          <dd>
+            <${Slots} worker=${worker} />
+            ${worker.own_max_jobs !== void 0 && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}
+          </dd>
+          <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
+          <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
+          <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
+          <dt>${t("workers.role")}</dt><dd>${tOr(`workers.role.${worker.role}`, visible(worker.role))}</dd>
+          <dt>${t("workers.address")}</dt><dd>${worker.url ? html`<${Text} value=${worker.url} />` : "–"}</dd>
+          <dt>${t("workers.host")}</dt>
+          <dd>
+            <${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}
+          </dd>
+          <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
+          ${Object.entries(worker.labels).map(
+    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`
+  )}
+        </dl>
+      </section>
+      <${FigureFacts} figures=${worker.figures} />
+      <section class="card">
+        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
+        <p>
+          ${worker.names.slice(0, 100).map(
+    (name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `
+  )}
+        </p>
+      </section>
+    </div>
+    <section class="after" aria-labelledby="held">
+      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
+      <${Table}
+        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id}
+        empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`
+    },
+    {
+      key: "id",
+      label: t("job.id"),
+      render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`
+    },
+    {
+      key: "attempt",
+      label: t("job.attempt"),
+      align: "end",
+      priority: 2,
+      render: (job) => html`<${Num} value=${job.attempt} />`
+    },
+    {
+      key: "since",
+      label: t("job.since"),
+      align: "end",
+      render: (job) => html`<${Time} at=${job.started_at} />`
+    }
+  ]} />
+    </section>
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf5(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
+    ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
+}
+function Detach({ worker, onConfirm, onClose }) {
+  return html`<${ConfirmCount}
+      title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")}
+      onConfirm=${onConfirm} onClose=${onClose}>
+      <p>${t("workers.detach.text")}</p>
+    <//>`;
+}
+
+// workers/pages/workers.js
+var STATES3 = ["fresh", "stale", "draining", "detached"];
+function Page11({ query, go: go3, session: session2 }) {
+  const id = query["id"];
+  return id ? html`<${One5} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
+}
+var FILTERS3 = {
+  name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
+  node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
+  version: { label: "workers.version", of: (worker, value) => worker.version === value },
+  label: {
+    label: "workers.label",
+    of: (worker, value) => Object.entries(worker.labels).some(([key, text]) => `${key}=${text}` === value)
+  }
+};
+var GROUPS = ["node", "version", "label"];
+function GroupBy({ query }) {
+  const current = GROUPS.includes(query["by"] ?? "") ? query["by"] : "";
+  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}>
+      <span class="muted">${t("workers.group_by")}</span>
+      ${["", ...GROUPS].map(
+    (by) => html`<a
+              class="chip-link" href=${href("workers", { by })}
+              aria-current=${by === current ? "page" : void 0}>
+              ${t(`workers.group.${by || "worker"}`)}
+            </a>`
+  )}
+    </nav>`;
+}
+function All({ query, go: go3, session: session2 }) {
+  const by = query["by"] ?? "";
+  const mayOperate = may(session2, "operate");
+  const [asked, setAsked] = E2(
+    /** @type {{selection: import("../drains.js").Selection, what: string} | null} */
+    null
+  );
+  const [resized, setResized] = E2(
+    /** @type {WorkerView | null} */
+    null
+  );
+  const list = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 1e3,
+    pollMs: POLL_MS5
+  });
+  const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
+  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
+    <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
+    <${GroupBy} query=${query} />
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List7} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
+    <p class="muted after">
+      ${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}
+    </p>
+    <${SlotRules} mayOperate=${mayOperate} />
+    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
+    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 var ownOf = (answer) => (answer?.workers ?? []).filter((worker) => !worker.built_in);
 function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
@@ -14933,121 +15086,6 @@ function DrainChosen({ chosen, all, filters, onDrain }) {
         ${t("workers.drain.set", { count: workers.length })}
       <//>
     </p>`;
-}
-function One5({ id, session: session2 }) {
-  const path = (
-    /** @type {const} */
-    `api/workers/${encodeURIComponent(id)}`
-  );
-  const {
-    data: worker,
-    problem,
-    reload
-  } = useResource((signal) => get(path, {}, signal), [id], {
-    events: ["workers", "jobs"],
-    leastMs: 1e3,
-    pollMs: POLL_MS5
-  });
-  const [asked, setAsked] = E2(
-    /** @type {"slots" | "detach" | null} */
-    null
-  );
-  useTitle(worker && `${nameOf5(worker)} · ${t("workers.one")}`);
-  const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
-  if (worker === null) {
-    return html`${back}<h1>${t("workers.one")}</h1>
-      ${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}
-      ${!problem && html`<${Loading} />`}`;
-  }
-  const mayOperate = may(session2, "operate");
-  const act = async (what) => {
-    await post(`${path}/${what}`);
-    await reload();
-  };
-  return html`${back}
-    <div class="page-head job-head">
-      <h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1>
-      <${WorkerState} worker=${worker} />
-    </div>
-    <p class="job-id"><code>${visible(worker.id)}</code></p>
-    <${ErrorBox} problem=${problem} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
-    <div class="job-grid">
-      <section class="card">
-        <h2>${t("job.facts")}</h2>
-        <dl class="facts">
-          <dt>${t("workers.slots")}</dt>
-          <dd>
-            <${Slots} worker=${worker} />
-            ${worker.own_max_jobs !== void 0 && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}
-          </dd>
-          <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
-          <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
-          <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
-          <dt>${t("workers.role")}</dt><dd>${tOr(`workers.role.${worker.role}`, visible(worker.role))}</dd>
-          <dt>${t("workers.address")}</dt><dd>${worker.url ? html`<${Text} value=${worker.url} />` : "–"}</dd>
-          <dt>${t("workers.host")}</dt>
-          <dd>
-            <${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}
-          </dd>
-          <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
-          ${Object.entries(worker.labels).map(
-    ([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`
-  )}
-        </dl>
-      </section>
-      <${FigureFacts} figures=${worker.figures} />
-      <section class="card">
-        <h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2>
-        <p>
-          ${worker.names.slice(0, 100).map(
-    (name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `
-  )}
-        </p>
-      </section>
-    </div>
-    <section class="after" aria-labelledby="held">
-      <h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
-      <${Table}
-        caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id}
-        empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
-    {
-      key: "name",
-      label: t("job.name"),
-      render: (job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`
-    },
-    {
-      key: "id",
-      label: t("job.id"),
-      render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`
-    },
-    {
-      key: "attempt",
-      label: t("job.attempt"),
-      align: "end",
-      priority: 2,
-      render: (job) => html`<${Num} value=${job.attempt} />`
-    },
-    {
-      key: "since",
-      label: t("job.since"),
-      align: "end",
-      render: (job) => html`<${Time} at=${job.started_at} />`
-    }
-  ]} />
-    </section>
-    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf5(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
-    ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
-}
-function Detach({ worker, onConfirm, onClose }) {
-  return html`<${ConfirmCount}
-      title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")}
-      onConfirm=${onConfirm} onClose=${onClose}>
-      <p>${t("workers.detach.text")}</p>
-    <//>`;
 }
 
 // operations/pages/masters.js

@@ -13,7 +13,7 @@ import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
 
 /** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
-/** @typedef {import("./pages/overview.js").Fault} Fault */
+/** @typedef {import("./faults.js").Fault} Fault */
 
 const STEPS = 10;
 const LEAST_GROWTH = 100;

@@ -14,7 +14,7 @@ import { toast } from "../../ui/dialogs.js";
 import { Badge, Text } from "../../ui/formats.js";
 import { FormCheck, FormField, FormMore, useForm } from "../../ui/forms.js";
 import { LATEST, editedInstant, inZone, useZone } from "../../ui/instants.js";
-import { isArgumentIncomplete, specOf } from "./job.js";
+import { isArgumentIncomplete, specOf } from "../job_spec.js";
 
 /** @typedef {import("../../../answers").Schemas["JobView"]} JobView */
 /** @typedef {import("../../../answers").Schemas["NameContract"]} Contract */

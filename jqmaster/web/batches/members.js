@@ -1,0 +1,157 @@
+/** The jobs of a batch. */
+import { get } from "../core/api.js";
+import { t, tOr } from "../core/i18n.js";
+import { html } from "../core/lib.js";
+import { useResource } from "../core/live.js";
+import { href } from "../core/router.js";
+import { STATES } from "../core/states.js";
+import { visible } from "../core/text.js";
+import { ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
+import { Id, Num, State, Time } from "../ui/formats.js";
+import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
+
+/** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
+/** @typedef {import("./parts.js").Batch} Batch */
+
+const MEMBERS = 25;
+// A page of the API covers only a part of the members, where a rare state may be missing.
+const MOST_PAGES = 10;
+
+/** @param {{id: string}} one @returns {string} */
+export const idOf = (one) => one.id;
+
+/**
+ * Load a page of the members in one state. One call of the API covers only a part of them.
+ * @param {Batch} batch
+ * @param {{state: string, cursor: string | null}} query
+ * @param {AbortSignal} signal
+ */
+async function loadMembers(batch, query, signal) {
+  const path = /** @type {const} */ (`api/batches/${encodeURIComponent(batch.id)}/jobs`);
+  const jobs = [];
+  let cursor = query.cursor;
+  for (let page = 0; page < MOST_PAGES && jobs.length < MEMBERS; page += 1) {
+    /** @type {import("../../answers").Answer<"api/batches/{batch_id}/jobs">} */
+    const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
+    jobs.push(...found.jobs);
+    cursor = found.next_cursor;
+    if (cursor === null) break;
+  }
+  return { jobs, next_cursor: cursor };
+}
+
+/** @param {{batch: Batch, query: Record<string, string>, go: typeof import("../core/router.js").go}} props */
+export function Members({ batch, query, go }) {
+  const hold = useHold();
+  const state = STATES[query["state"] ?? ""] ? (query["state"] ?? "") : "";
+  const cursor = query["cursor"] ?? null;
+  const of = JSON.stringify([batch.id, state, cursor]);
+  const found = useResource(
+    async (signal) => ({ ...(await loadMembers(batch, { state, cursor }, signal)), of }),
+    [of],
+    // A rare state of a large batch takes many reads.
+    { events: ["jobs"], leastMs: state && batch.counts.total > 5000 ? 10_000 : 2000, everyMs: 10_000 },
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.jobs ?? [],
+    idOf,
+    hold.isHeld,
+    found.data?.of ?? "",
+  );
+  const shown = { id: batch.id, state };
+  const counts = /** @type {Record<string, number | null | undefined>} */ ({ ...batch.counts });
+  const states = Object.keys(STATES).filter(
+    (one) => one === state || counts[one] === null || (counts[one] ?? 0) > 0,
+  );
+  const tabs = [
+    {
+      key: "",
+      label: t("batches.state.all"),
+      count: batch.counts.total,
+      href: href("batches", { id: batch.id }),
+    },
+    ...states.map((one) => ({
+      key: one,
+      label: tOr(`state.${one}`, one),
+      ...(typeof counts[one] === "number" && { count: counts[one] }),
+      href: href("batches", { id: batch.id, state: one }),
+    })),
+  ];
+  return html`<section class="after" aria-labelledby="members">
+      <div class="page-head">
+        <h2 id="members">${t("batches.members")}</h2>
+        <a class="button small as-link" href=${href("jobs", { batch: batch.id, state })}>
+          ${t("batches.members.jobs")}
+        </a>
+      </div>
+      <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${
+        !found.data
+          ? html`<${Loading} isLoading=${!found.problem} />`
+          : html`<div ...${hold.bind}>
+              <${NewRows} count=${newCount} onShow=${showNew} />
+              <${Table}
+                isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf}
+                label=${(/** @type {JobSummary} */ job) => job.name}
+                onOpen=${(/** @type {JobSummary} */ job) => go("job", { id: job.id })}
+                columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+                empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} />
+            </div>`
+      }
+      <${Pager}
+        hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading}
+        onNext=${() => go("batches", { ...shown, cursor: found.data?.next_cursor })}
+        onFirst=${() => go("batches", shown)} />
+    </section>`;
+}
+
+/** @type {(import("../ui/tables.js").Column<JobSummary> & {label: string})[]} */
+const MEMBER_COLUMNS = [
+  {
+    key: "state",
+    label: "job.state",
+    width: 9,
+    phone: "line",
+    render: (job) => html`<${State} state=${job.state} />`,
+  },
+  {
+    key: "name",
+    label: "job.name",
+    phone: "main",
+    render: (job) =>
+      html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`,
+  },
+  { key: "id", label: "job.id", width: 8, priority: 2, render: (job) => html`<${Id} id=${job.id} />` },
+  {
+    key: "cause",
+    label: "batches.cause",
+    width: 12,
+    priority: 3,
+    phone: "line",
+    render: (job) =>
+      job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`,
+  },
+  {
+    key: "attempt",
+    label: "job.attempt",
+    align: "end",
+    width: 5.5,
+    priority: 2,
+    render: (job) => html`<${Num} value=${job.attempt} />`,
+  },
+  {
+    key: "created",
+    label: "job.created",
+    width: 8,
+    priority: 2,
+    render: (job) => html`<${Time} at=${job.created_at} />`,
+  },
+  {
+    key: "finished",
+    label: "job.finished",
+    width: 8,
+    phone: "side",
+    render: (job) => html`<${Time} at=${job.finished_at} />`,
+  },
+];

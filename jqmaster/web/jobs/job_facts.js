@@ -1,0 +1,140 @@
+/** The facts of a job: its terms, times and labels. */
+import { html } from "../core/lib.js";
+import { t, tOr } from "../core/i18n.js";
+import { labelsText } from "../workers/labels.js";
+import { PauseButton } from "../constraints/pause_dialog.js";
+import { href } from "../core/router.js";
+import { visible } from "../core/text.js";
+import { Duration, Id, Num, Text, Time } from "../ui/formats.js";
+import { Progress } from "../ui/progress.js";
+import { retriesText } from "./columns.js";
+
+/** @typedef {import("../../answers").Schemas["JobView"]} JobView */
+
+/** @param {{job: JobView, mayOperate: boolean}} props */
+export function Facts({ job, mayOperate }) {
+  const headers = Object.entries(job.headers);
+  return html`<section class="card">
+      <h2>${t("job.facts")}</h2>
+      <dl class="facts">
+        <dt>${t("job.name")}</dt>
+        <dd>
+          <a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${
+            mayOperate &&
+            html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`
+          }
+        </dd>
+        <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+        <dt>${t("job.retries")}</dt>
+        <dd>${retriesText(job)}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+        ${
+          job.progress &&
+          job.state !== "succeeded" &&
+          html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`
+        }
+        ${
+          job.steps &&
+          job.steps.length > 0 &&
+          html`<dt>${t("job.steps")}</dt>
+            <dd>
+              <ol class="plain">
+                ${job.steps.map(
+                  (one, n) =>
+                    html`<li key=${n}>
+                        <${Text} value=${one.name ?? t("job.hidden")} max=${100} /> <span class="muted">
+                          <${Time} at=${one.at} /> · <${Duration} ms=${one.took_s * 1000} />
+                        </span>
+                      </li>`,
+                )}
+              </ol>
+            </dd>`
+        }
+        <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
+        <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
+        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+        ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
+        <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
+        ${
+          job.worker_id &&
+          html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`
+        }
+        ${
+          job.requires &&
+          html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`
+        }
+        ${
+          job.tags.length > 0 &&
+          html`<dt>${t("job.tags")}</dt>
+            <dd>
+              ${job.tags.map(
+                (/** @type {string} */ tag) =>
+                  html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${
+                    mayOperate &&
+                    html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `
+                  }`,
+              )}
+            </dd>`
+        }
+        ${
+          job.definition &&
+          html`<dt>${t("job.definition")}</dt>
+            <dd>
+              <a href=${href("definitions", { name: job.definition.name })}>
+                <${Text} value=${job.definition.name} max=${100} />
+              </a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span>
+            </dd>`
+        }
+        ${
+          job.batch &&
+          html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`
+        }
+        ${
+          job.callback_of &&
+          html`<dt>${t("job.callback_of")}</dt>
+            <dd>
+              <${Id}
+                id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span
+                class="muted">
+                ${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}
+              </span>
+            </dd>`
+        }
+        ${
+          job.unique &&
+          html`<dt>${t("job.unique")}</dt>
+            <dd>
+              <${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">
+                ${t(`job.unique.${job.unique.scope}`)}
+                ${job.unique.until && html` <${Time} at=${job.unique.until} />`}
+                ${job.unique.debounce && ` · ${t("job.debounced")}`}
+              </span>
+            </dd>`
+        }
+        ${
+          job.links &&
+          job.links.length > 0 &&
+          html`<dt>${t("job.links")}</dt>
+            <dd>
+              ${job.links.map(
+                (link) =>
+                  html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `,
+              )}
+            </dd>`
+        }
+        ${
+          job.constraints.length > 0 &&
+          html`<dt>${t("nav.constraints")}</dt>
+            <dd>
+              ${job.constraints.map(
+                (/** @type {string} */ name) =>
+                  html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `,
+              )}
+            </dd>`
+        }
+        ${headers.map(
+          ([key, value]) =>
+            html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`,
+        )}
+      </dl>
+    </section>`;
+}

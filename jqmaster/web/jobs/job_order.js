@@ -1,0 +1,84 @@
+/** The jobs before and after a job, and the flow that it is part of. */
+import { html } from "../core/lib.js";
+import { t } from "../core/i18n.js";
+import { Flow, loadFlow } from "./flow.js";
+import { useResource } from "../core/live.js";
+import { href } from "../core/router.js";
+import { ErrorBox } from "../ui/controls.js";
+import { Badge, Id, State } from "../ui/formats.js";
+
+/** @typedef {import("../../answers").Schemas["PredecessorView"]} PredecessorView */
+/** @typedef {import("../../answers").Schemas["LinkedJob"]} LinkedJob */
+/** @typedef {import("../../answers").Schemas["JobView"]} JobView */
+/** @typedef {`api/jobs/${string}`} JobPath */
+
+const REVIVED = /** @type {const} */ (["jobs", "held", "gone"]);
+
+/** @param {{job: JobView}} props The jobs before and after it in the order of jobs. */
+export function Order({ job }) {
+  const { dependents_count: dependents = 0, revives } = job;
+  if (!job.after && dependents === 0) return null;
+  return html`<section class="card order" aria-labelledby="order">
+      <h2 id="order">${t("job.order")}</h2>
+      ${
+        job.after &&
+        html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
+          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`
+      }
+      ${
+        dependents > 0 &&
+        html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`
+      }
+      ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
+        (what) =>
+          html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`,
+      )}
+    </section>`;
+}
+
+/**
+ * @param {{job: JobView, path: JobPath, session: import("../core/api.js").Session}} props
+ *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
+ */
+export function FlowCard({ job, path, session }) {
+  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
+    events: ["jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
+  if (!found.data && !found.problem) return null;
+  return html`<section class="card after" aria-labelledby="flow">
+      <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${
+        found.data &&
+        html`<${Flow} flow=${found.data} current=${job.id} session=${session} onChange=${found.reload} />`
+      }
+    </section>`;
+}
+
+/** Further jobs are folded away. */
+const LINKED_AT_ONCE = 8;
+
+/** @param {{jobs: (LinkedJob | PredecessorView)[], count: number}} props `count`: of all jobs; `jobs` may be only the first of them. */
+function LinkedJobs({ jobs, count }) {
+  const item = (/** @type {LinkedJob | PredecessorView} */ one) =>
+    html`<li key=${one.id}>
+        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${
+          one.state && html`<${State} state=${one.state} />`
+        }
+        ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
+      </li>`;
+  const folded = jobs.slice(LINKED_AT_ONCE);
+  return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
+    ${
+      folded.length > 0 &&
+      html`<details>
+          <summary>${t("job.linked.more", { count: count - LINKED_AT_ONCE })}</summary>
+          <ul class="plain">${folded.map(item)}</ul>
+          ${
+            count > jobs.length &&
+            html`<p class="muted">${t("job.linked.not_shown", { count: count - jobs.length })}</p>`
+          }
+        </details>`
+    }`;
+}

@@ -1,0 +1,99 @@
+/** Why a job does not run, with links to what holds it back. */
+import { html } from "../core/lib.js";
+import { Problem } from "../core/api.js";
+import { number, t } from "../core/i18n.js";
+import { href } from "../core/router.js";
+import { visible } from "../core/text.js";
+import { ErrorBox, Loading } from "../ui/controls.js";
+import { Badge, Id, Text, Time, durationText } from "../ui/formats.js";
+import { verdictText } from "./verdicts.js";
+
+/** @typedef {import("../../answers").Schemas["WhyAnswer"]} Answer */
+/** @typedef {import("../../answers").Schemas["JobView"]} JobView */
+
+/** @param {{why: {data: Answer | null, problem: Problem | null, reload: () => unknown}, job: JobView}} props */
+export function Why({ why, job }) {
+  const answer = why.data;
+  const title = job.state === "running" ? t("why.running") : t("why.title");
+  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
+    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
+    ${
+      !answer
+        ? html`<${Loading} isLoading=${!why.problem} />`
+        : html`<ol class="verdicts">${answer.verdicts.map(
+            (verdict, at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
+      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`,
+          )}</ol>
+      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`
+    }</section>`;
+}
+
+/** @param {{verdict: Answer["verdicts"][number]}} props Where to go from here. */
+function VerdictMore({ verdict }) {
+  switch (verdict.code) {
+    case "constraint":
+      return html`<p class="muted">
+          <a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>
+          ${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
+          ${
+            verdict.holders.length > 0 &&
+            html` · ${t("why.holders")} ${verdict.holders
+              .slice(0, 5)
+              .map(
+                (holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `,
+              )}`
+          }
+        </p>`;
+    case "no_worker":
+    case "no_matching_worker":
+    case "workers_unavailable":
+      return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
+    case "no_leader":
+      return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
+    case "scheduled":
+    case "retrying":
+      return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
+    case "running":
+      return html`<p class="muted">
+          <a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t(
+            "why.deadline",
+          )} <${Time} at=${verdict.deadline} />
+          ${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}
+        </p>`;
+    default:
+      return null;
+  }
+}
+
+/** @param {{constraints: Answer["constraints"]}} props */
+function Limits({ constraints }) {
+  return html`<details class="limits">
+      <summary>${t("why.constraints", { count: constraints.length })}</summary>
+      <ul class="plain">
+        ${constraints.map(
+          (one) => html`<li key=${one.name}>
+              <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>
+                ${one.passes ? t("why.passes") : t("why.closed")}
+              <//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
+              ${
+                one.key &&
+                html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`
+              }
+              ${one.weight && html` <span class="num">${number(one.weight.job)} ${one.weight.unit}</span>`}
+              ${
+                one.concurrency !== null &&
+                html` <span class="num">${number((one.weight ?? one).running ?? 0)} / ${number(one.concurrency)}</span>`
+              }
+              ${
+                one.rate &&
+                html` <span class="num">
+                    ${number((one.weight ? one.weight.in_window : one.starts) ?? 0)} / ${number(
+                      one.rate.limit,
+                    )} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}
+                  </span>`
+              }
+            </li>`,
+        )}
+      </ul>
+    </details>`;
+}

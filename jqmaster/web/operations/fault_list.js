@@ -1,0 +1,98 @@
+/** The list of faults at the top of the Overview: acknowledged and snoozed ones are folded away. */
+import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { Problem } from "../core/api.js";
+import { t } from "../core/i18n.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { SnoozeDialog, useSnoozed } from "./snoozes.js";
+import { usePref } from "../core/prefs.js";
+import { RunbookLink } from "./runbook_link.js";
+import { Badge } from "../ui/formats.js";
+import { Icon } from "../ui/icons.js";
+
+/** @typedef {import("./faults.js").Fault} Fault */
+
+const LEAST_FAULT_ROWS = 2;
+// If there are more faults, each has one line.
+const MOST_TALL_FAULTS = 3;
+const FORGET_MS = 15_000;
+
+/**
+ * @param {{faults: Fault[], isAnswered: boolean, isWhole: boolean, problem: Problem | null}} props `isAnswered`: every
+ *   source of faults has answered once. `isWhole`: all of their data are there.
+ */
+export function Faults({ faults: found, isAnswered, isWhole, problem }) {
+  const [known, setKnown] = usePref("acknowledged", []);
+  const acknowledged = Array.isArray(known) ? known : [];
+  const keys = found.map((fault) => fault.key);
+  // Forget an acknowledged fault that is over, so that it shows again when it comes back.
+  const over = acknowledged.filter((key) => !keys.includes(key)).join();
+  useEffect(() => {
+    if (!over || !isWhole) return undefined;
+    const timer = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
+    return () => clearTimeout(timer);
+  }, [over, isWhole]);
+  const snoozed = useSnoozed();
+  const [snoozing, setSnoozing] = useState(/** @type {Fault | null} */ (null));
+  const shown = found.filter((fault) => !acknowledged.includes(fault.key));
+  const faults = shown.filter((fault) => !snoozed.has(fault.key));
+  const hidden = found.length - shown.length;
+  const asleep = shown.length - faults.length;
+  // Faults that are over leave their space behind, and one more than the first has its space: nothing below them jumps.
+  const rows = useRef(LEAST_FAULT_ROWS);
+  rows.current = Math.max(rows.current, faults.length);
+  return html`<section
+      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
+      aria-busy=${String(!isAnswered)}>
+      <${ErrorBox} problem=${problem} />
+      ${
+        faults.length === 0
+          ? isAnswered
+            ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
+            : html`<p class="all-well">${t("loading")}</p>`
+          : html`<ul>
+              ${faults.map(
+                (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}>
+                    <${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//>
+                    <span class="fault-text">${fault.text}</span>
+                    ${fault.code && html`<${RunbookLink} code=${fault.code} />`}
+                    ${
+                      fault.link &&
+                      html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`
+                    }
+                    <${Button}
+                      class="small" title=${t("fault.acknowledge")}
+                      onClick=${() => setKnown([...acknowledged, fault.key])}>
+                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+                    <//>
+                    <${Button}
+                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault)}>
+                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+                    <//>
+                  </li>`,
+              )}
+            </ul>`
+      }${
+        hidden > 0 &&
+        html`<p class="muted">
+            ${t("fault.acknowledged", { count: hidden })} <button
+              type="button" class="link" onClick=${() => setKnown([])}>
+              ${t("fault.show")}
+            </button>
+          </p>`
+      }
+      ${
+        asleep > 0 &&
+        html`<p class="muted">
+            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
+              type="button" class="link" onClick=${snoozed.wake}>
+              ${t("fault.show")}
+            </button>
+          </p>`
+      }
+      ${
+        snoozing &&
+        html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`
+      }
+    </section>`;
+}
