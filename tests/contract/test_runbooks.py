@@ -21,7 +21,7 @@ def told_by_the_ui() -> set[str]:
     text = "".join(
         (WEB / name).read_text("utf-8")
         for name in (
-            "operations/pages/overview.js",
+            "operations/faults.js",
             "operations/lasting_faults.js",
             "shell/freshness_line.js",
         )

@@ -1,4 +1,4 @@
-/** What lists and pages show of the state of a worker. */
+/** The state of a worker, as lists and pages show it. */
 import { html } from "../core/lib.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { visible } from "../core/text.js";
