@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
+from jqmaster.errors import StoreUnavailableError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
@@ -60,9 +61,10 @@ class ShardLook(LeaderLoop):
     the first rounds, so a new lead of a quiet shard costs one read, and not one for each duty.
 
     While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
-    quiet shard they begin only once looks have failed for `QUIET_S`: if each of a thousand quiet shards answered one
-    late look with fifteen polls, the store would never catch up. A duty that cannot read a look polls, too: it fails
-    alone. `on_look`: gets each look, which also informs `grace` about outages of the store.
+    quiet shard they begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or does
+    not answer: fifteen polls of each of a thousand quiet shards would keep it from ever catching up. A duty that cannot
+    read a look polls, too: it fails alone. `on_look`: gets each look, which also informs `grace` about outages of the
+    store.
 
     While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
     needs no task, timer and round trip of its own. `look_call` and `is_unchanged`: see `QuietLook`.
@@ -124,11 +126,8 @@ class ShardLook(LeaderLoop):
         loop = asyncio.get_running_loop()
         if self._failing_since_s is None:
             self._failing_since_s = loop.time()
-        blind_after_s = BLIND_AFTER_S
-        if self.may_wait:
-            blind_after_s = max(BLIND_AFTER_S, self._failing_since_s + QUIET_S - loop.time())
         # Without a task of its own, because an answer usually comes at once.
-        blind = loop.call_later(blind_after_s, self._be_blind_until_answered)
+        blind = loop.call_later(BLIND_AFTER_S, self._be_blind_until_answered)
         try:
             look = await self._grace.ask(self._read, lambda look: look.now_ms)
         finally:
@@ -179,7 +178,9 @@ class ShardLook(LeaderLoop):
         super()._failed(error, complaint)
         self._has_failed = True
         passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
-        if not self.may_wait or passed_s >= QUIET_S:
+        # Where the store cannot be reached for a look, polls would not reach it either, and keep it from recovering.
+        is_away = isinstance(error, StoreUnavailableError)
+        if not self.may_wait or (passed_s >= QUIET_S and not is_away):
             self._be_blind()
 
     @property
@@ -195,7 +196,8 @@ class ShardLook(LeaderLoop):
             one.duty.poll()
 
     def _be_blind_until_answered(self) -> None:
-        self._be_blind()
+        if not self.may_wait:
+            self._be_blind()
         self._still_blind = asyncio.get_running_loop().call_later(BUSY_S, self._be_blind_until_answered)
 
     def _until_next_s(self, look: Look, pace_s: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.workers.silence import CrowdRules
-from jqmaster.errors import StaleEpochError, StoreUnavailableError
+from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
 from jqmaster.lifecycle import LoopFailures, running
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import shard_look
@@ -307,10 +307,16 @@ async def test_one_late_look_at_a_quiet_shard_among_many_begins_no_polls(looking
     looking.look._failed(away, "cannot look")
     assert looking.blind == 0
     assert await duty.resting(1) == LONG_S
-    # They poll when the shard would have been looked at again.
     assert looking.look._failing_since_s
     looking.look._failing_since_s -= QUIET_S
+    # Polls would not reach the store either.
     looking.look._failed(away, "cannot look")
+    looking.look._be_blind_until_answered()
+    assert looking.look._still_blind
+    looking.look._still_blind.cancel()
+    assert looking.blind == 0
+    # They poll if the store answers, and only the look fails.
+    looking.look._failed(DamagedError("damaged"), "cannot look")
     assert looking.blind == 1
     await duty.resting(2)
     looking.store.failure = None
