@@ -111,6 +111,8 @@ class ShardLook(LeaderLoop):
         self._quiet_s = USUAL_S
         # Whether the next look is further away than usual.
         self.is_quiet = False
+        # Whether the last look found nothing, and nothing has happened since.
+        self._is_idle = False
         # The last look, and for how long others may stand for the next ones; 0: they may not.
         self._seen: Look | None = None
         self._overhears_s = 0.0
@@ -119,7 +121,7 @@ class ShardLook(LeaderLoop):
 
     def stir(self) -> None:
         """Look soon, and then often for a while, because something happened."""
-        self._quiet_s, self.is_quiet = USUAL_S, False
+        self._quiet_s, self.is_quiet, self._is_idle = USUAL_S, False, False
         self.begin_within(BUSY_S)
 
     async def _round(self) -> float:
@@ -186,7 +188,7 @@ class ShardLook(LeaderLoop):
     @property
     def may_wait(self) -> bool:
         """Return whether nothing is known to be due here, while others need the store."""
-        return self._store.is_shared and (self.is_quiet or self._is_first)
+        return self._store.is_shared and (self._is_idle or self._is_first)
 
     def _be_blind(self) -> None:
         """Let the duties poll by themselves, and report what they miss."""
@@ -205,6 +207,7 @@ class ShardLook(LeaderLoop):
             pace_s = min(pace_s, BUSY_S)
         elif look.workers or look.is_ready:
             pace_s = min(pace_s, USUAL_S)
+        self._is_idle = pace_s > USUAL_S
         if pace_s <= USUAL_S:
             self._quiet_s = pause_s = pace_s
         else:
