@@ -1,4 +1,5 @@
-"""`make pictures`: write pictures of every page on a busy system to docs/ui, and docs/ui.md that shows them.
+"""`make pictures`: write pictures of every page on a busy system to docs/ui/all, those of the repository to docs/ui, and
+docs/ui.md that shows the latter.
 
 Needs Chromium and, of the extra `bench`, Pillow.
 """
@@ -24,6 +25,12 @@ PHONE = (390, 844)
 # Cut longer pages here, because a picture that needs scrolling does not show anything at a glance.
 MAX_HEIGHT = {DESKTOP[0]: 1300, PHONE[0]: 1300}
 SETTLED_MS = 900
+# The pictures of the repository. All others are taken anew by whoever wants to see them.
+KEPT = (
+    "overview-light-1280", "overview-dark-1280", "overview-light-390", "jobs-light-1280", "why-light-1280",
+    "failed-job-light-1280", "flow-light-1280", "failures-light-1280", "constraint-light-1280",
+    "constraint-editor-light-1280", "definition-light-1280", "workers-light-1280",
+)  # fmt: skip
 Steps = Callable[[Page], Awaitable[None]]
 
 
@@ -142,9 +149,9 @@ def shots(ids: dict[str, str]) -> list[Shot]:
 async def take(
     system: BusySystem, browser: Browser, into: Path, *, is_whole: bool = False, only: Sequence[str] = ()
 ) -> None:
-    """Write `SLUG-{light,dark}-{1280,390}.webp`. With `is_whole`, write full-height PNGs for inspection. `only` lists
-    slugs."""
-    into.mkdir(parents=True, exist_ok=True)
+    """Write `SLUG-{light,dark}-{1280,390}.webp`, to the folder `all` if the repository does not keep it. With `is_whole`,
+    write full-height PNGs for inspection. `only` lists slugs."""
+    (into / "all").mkdir(parents=True, exist_ok=True)
     for size in (DESKTOP, PHONE):
         for theme in ("light", "dark"):
             async with _context(system, browser, size, theme) as (page, guest):
@@ -163,7 +170,8 @@ async def take(
                     if is_whole:
                         (into / f"{name}.png").write_bytes(data)
                     else:
-                        (into / f"{name}.webp").write_bytes(await asyncio.to_thread(_packed, data))
+                        folder = into if name in KEPT else into / "all"
+                        (folder / f"{name}.webp").write_bytes(await asyncio.to_thread(_packed, data))
 
 
 @contextlib.asynccontextmanager
@@ -225,7 +233,7 @@ INTRODUCTION = """# The web UI
 
 Every master serves the web UI at its own address: `http://127.0.0.1:8080/` after `jqmaster serve`. You need not install
 anything, and the pages load nothing from other servers. All data are live. The pictures show a shop's queue with two masters
-and three workers, one of which has just fallen silent; `make pictures` takes them.
+and three workers, one of which has just fallen silent; `make pictures` takes them, and those of all other pages into `docs/ui/all`.
 
 * **Access**: without tokens and users, everybody on the machine may do everything. With users, people log in, and their role
   decides what they may do: a viewer looks, an operator acts, and an admin also manages access. See [security.md](security.md).
@@ -252,20 +260,24 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
 
 
 def document(all_shots: Sequence[Shot]) -> str:
-    """Return docs/ui.md: each page in the reader's theme, beside its phone version."""
+    """Return docs/ui.md: what each page is for, with its pictures, if the repository keeps some."""
     parts = (
-        f"## {shot.title}\n\n{shot.purpose}\n\n{_image(shot, DESKTOP, '72%')}\n{_image(shot, PHONE, '24%')}\n"
+        "\n\n".join(part for part in (f"## {shot.title}", shot.purpose, _images(shot)) if part) + "\n"
         for shot in all_shots
     )
     return "\n".join((INTRODUCTION, *parts))
 
 
-def _image(shot: Shot, size: tuple[int, int], width: str) -> str:
-    name, where = f"ui/{shot.slug}", "on a phone" if size == PHONE else "on a desktop"
-    return (
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{name}-dark-{size[0]}.webp">'
-        f'<img src="{name}-light-{size[0]}.webp" alt="{shot.title} {where}" width="{width}" valign="top"></picture>'
-    )
+def _images(shot: Shot) -> str:
+    """Return the page in the reader's theme, if both are kept, beside its phone version."""
+    found = []
+    for size, width, where in ((DESKTOP, "72%", "on a desktop"), (PHONE, "24%", "on a phone")):
+        light, dark = (f"{shot.slug}-{theme}-{size[0]}" for theme in ("light", "dark"))
+        if light in KEPT:
+            image = f'<img src="ui/{light}.webp" alt="{shot.title} {where}" width="{width}" valign="top">'
+            source = f'<source media="(prefers-color-scheme: dark)" srcset="ui/{dark}.webp">'
+            found.append(f"<picture>{source}{image}</picture>" if dark in KEPT else image)
+    return "\n".join(found)
 
 
 async def _main(minutes: float, into: Path) -> None:
