@@ -30,7 +30,7 @@ MOST_REQUESTS: Final = 14
 MOST_SHOWN_CPU_MS: Final = 300
 MOST_KEY_CPU_MS: Final = 25
 SETTLED_MS: Final = 8_000
-# What is typed into a filter, how fast, and how long the page has to answer afterwards.
+# The text for filters, the pause between its keys, and the time for the answer after them.
 TYPED: Final = "noop.17 noop.17 "
 KEY_MS: Final = 150
 ANSWERED_MS: Final = 1_500
@@ -115,8 +115,8 @@ async def busy_ms(devtools: CDPSession) -> float:
 
 
 async def key_ms(page: Page, devtools: CDPSession) -> tuple[float, float] | None:
-    """Return what a key in the first filter of the page takes, and what the answer does that comes after the last key,
-    both beside what the page does anyway. None: the page has no filter."""
+    """Return the CPU time of a key in the page's first filter, and that of the answer after the last key, without
+    the page's other work. None: the page has no filter."""
     field = page.locator(FILTER).first
     if not await field.count():
         return None

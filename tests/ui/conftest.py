@@ -22,6 +22,8 @@ expect.set_options(timeout=20_000)
 
 # Without a window, a page takes less than half of the processor time.
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
+# With this argument, jobs named `ui.fail` fail at another place than usual.
+ELSEWHERE = "elsewhere"
 # This text exposes anything that would run, load or open something.
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\x1b[31m\u0000 javascript:alert(3)"
@@ -132,6 +134,8 @@ def worker_on(url: str, token: str | None = None, **more: Any) -> Worker:
 
     @worker.handler("ui.fail")
     async def fail(argument: str) -> None:
+        if argument == ELSEWHERE:
+            raise LookupError(argument)
         raise ValueError(argument)
 
     @worker.handler("ui.nap")

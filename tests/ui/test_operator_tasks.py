@@ -42,7 +42,7 @@ MANY = 163
 # How many people work at the same time: the machine has few cores.
 PEOPLE = 2
 LONG_S = 600
-# What only one of the two workers has, so that the other one can be drained.
+# A label of one of the two workers: the other one has no long jobs, and can be drained.
 SLOW_LINE = {"line": "slow"}
 
 ONCALL = "oncall@shop.example"

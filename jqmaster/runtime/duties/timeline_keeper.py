@@ -18,8 +18,6 @@ from jqmaster.store.operations.history import BacklogSample
 from jqmaster.store.operations.timeline import TimelineStore
 
 POLL_S: Final = 1.0
-# In which ticks of `SharedRests` to ask for news: entries have the times of what they tell, so they may come later.
-ASKED_EVERY: Final = 4
 
 # Returns, for the ID of the former leader, why it leads no longer, and who demoted it.
 EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
@@ -92,7 +90,7 @@ class TimelineKeeper(LeaderLoop):
         if self._has_news():
             await super()._sleep(seconds)
         else:
-            await self._rests.wait(self._wake, self._has_news, every=ASKED_EVERY)
+            await self._rests.wait(self._wake, self._has_news)
 
     def _has_news(self) -> bool:
         seen, sample = self._compared
