@@ -107,7 +107,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_window=True),
         Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
         Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}", _closed),
-        Shot("job-log", "The log of a job", "The lines that the job logged, live: by level, searched, with colours, and saved as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
+        Shot("job-log", "The log of a job", "Shows the log lines of a job live, in colour. Filter them by level, search them, or save them as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
         Shot("flow", "A flow", "Jobs that wait for one another, as a graph or a waterfall, opened at the first failure with its error: `n` leads to the next, and you can retry from there. Jobs of one name are told apart by their key or argument.", f"#/job?id={ids['flow']}", _graph, is_window=True),
         Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and what is started when all are over.", "#/batches"),
         Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, retry its failed jobs, and find its members among all jobs.", f"#/batches?id={ids['batch']}"),
