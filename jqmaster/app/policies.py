@@ -141,11 +141,11 @@ def max_connections(s: Settings) -> int:
 
 def room_limits(s: Settings) -> RoomLimits:
     return RoomLimits.of(
-        most=max_connections(s),
+        max_clients=max_connections(s),
         unproven_share=s.unproven_share,
         address_share=s.address_share,
         # A limit against other callers must not limit workers.
-        most_together=descriptors.for_clients(),
+        max_clients_and_workers=descriptors.for_clients(),
     )
 
 

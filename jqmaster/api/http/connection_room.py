@@ -37,29 +37,34 @@ class CountedConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """The maximum numbers of connections. `most`: from callers other than workers; `most_together`: from callers and
-    workers; `most_at_all`: in total, with the reserve for workers; `most_unproven`: unproven connections;
-    `most_of_address`: per address."""
+    """Maximum numbers of connections. `max_clients`: from callers other than workers; `max_clients_and_workers`: from
+    both; `max_total`: both, plus the reserve for workers; `most_unproven`: unproven connections; `most_of_address`:
+    per address."""
 
-    most: int
-    most_together: int
-    most_at_all: int
+    max_clients: int
+    max_clients_and_workers: int
+    max_total: int
     most_unproven: int
     most_of_address: int
 
     @classmethod
     def of(
-        cls, *, most: int, unproven_share: float, address_share: float, most_together: int = 0
+        cls,
+        *,
+        max_clients: int,
+        unproven_share: float,
+        address_share: float,
+        max_clients_and_workers: int = 0,
     ) -> "RoomLimits":
-        """Return the limits. `most_together`: how many connections the process can have open, if that is more than
-        `most`."""
-        together = max(most, most_together)
+        """Return the limits. `max_clients_and_workers`: how many connections the process can have open, if that is more
+        than `max_clients`."""
+        together = max(max_clients, max_clients_and_workers)
         return cls(
-            most,
+            max_clients,
             together,
             together + together // WORKERS_RESERVE,
-            min(most, max(_LEAST_UNPROVEN, int(most * unproven_share))),
-            max(_LEAST_UNPROVEN, int(most * address_share)),
+            min(max_clients, max(_LEAST_UNPROVEN, int(max_clients * unproven_share))),
+            max(_LEAST_UNPROVEN, int(max_clients * address_share)),
         )
 
 
@@ -89,7 +94,10 @@ class ConnectionRoom:
         """Return whether the callers' share has no room for an unproven connection. Workers have their own
         reserve."""
         limits = self._limits.current
-        if len(self._proven) >= limits.most or len(self._proven) + len(self._workers) >= limits.most_together:
+        if (
+            len(self._proven) >= limits.max_clients
+            or len(self._proven) + len(self._workers) >= limits.max_clients_and_workers
+        ):
             return True
         return self._of_address[
             caller_of(connection.peer)
@@ -100,7 +108,7 @@ class ConnectionRoom:
         address = caller_of(connection.peer)
         has_room = (
             len(self._unproven) < self._limits.current.most_unproven
-            and len(self) < self._limits.current.most_at_all + _LEAST_UNPROVEN
+            and len(self) < self._limits.current.max_total + _LEAST_UNPROVEN
         )
         if not (has_room or self._evict(self._over_even_share(address)) or self._evict(self._unproven)):
             return False
@@ -113,7 +121,7 @@ class ConnectionRoom:
         if connection not in self._unproven:
             return True
         if is_worker:
-            if len(self._proven) + len(self._workers) >= self._limits.current.most_at_all:
+            if len(self._proven) + len(self._workers) >= self._limits.current.max_total:
                 return False
             self._workers.add(connection)
         elif self.is_full_for(connection):

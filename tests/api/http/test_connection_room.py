@@ -21,7 +21,7 @@ class Connection:
 
 
 def a_room(*, most: int = 32, unproven_share: float = 0.5, address_share: float = 1.0) -> ConnectionRoom:
-    limits = RoomLimits.of(most=most, unproven_share=unproven_share, address_share=address_share)
+    limits = RoomLimits.of(max_clients=most, unproven_share=unproven_share, address_share=address_share)
     return ConnectionRoom(TrustedProxies(), LiveValue(limits))
 
 
