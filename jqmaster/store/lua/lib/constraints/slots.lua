@@ -39,7 +39,8 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- Returns the lists of gates under which the slots of this gate are stored.
+  -- Returns the gate lists under whose slot keys this gate has slots: its own ID if it has a key; otherwise each list
+  -- that contains it.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
     local found = {}

@@ -74,7 +74,8 @@ local turn_clock = lazily.made_by(function()
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
     local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
-    -- A turn under an earlier anchor is served sooner than the clock says, and does not advance the clock.
+    -- A turn of an earlier anchor comes before all turns of the present one, also before those with a lower number. It
+    -- must not advance the clock, because these are still to come.
     if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
     if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at

@@ -107,7 +107,7 @@ local weighing = lazily.made_by(function()
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end
 
-  -- Keeps room for a job that cannot start, unless the gate keeps it for one that comes before.
+  -- Keeps room for a job that cannot start, unless the gate already keeps room for an earlier job.
   local function keep_for(gate, weight, place)
     if not gate.kept or kept_room.is_first(gate.kept, place) then
       gate.kept = kept_room.keep(gate.id, gate.kept, math.max(1, weight), place, gate.now_ms)

@@ -202,7 +202,7 @@ local jobs_ahead = (function()
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then
-      -- Another lane of its group passes this gate first, but its jobs were not counted.
+      -- Another lane of the group passes this gate first. Its jobs were not counted, so report "at least 1".
       ahead[own_name], bound = 1, AT_LEAST
     end
     local by_name = {}

@@ -22,8 +22,7 @@ local lane_faults = (function()
     local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
     if not score or tonumber(score) ~= lane.score then return 'does not stand where it says' end
     local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
-    -- In the order, a fair lane may be behind the place of its first job. It may be before that place only if turns go
-    -- by share.
+    -- A fair lane may stand behind its first job's position. Only a lane with shares of turns may stand before it.
     if tonumber(first[2]) ~= lane.score
       or (string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] and not turns.share_of(lane)) then
       return 'does not stand where its first job belongs'
