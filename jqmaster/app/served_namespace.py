@@ -46,9 +46,10 @@ class ServedNamespace:
     """Opens the namespace's shard as soon as its store answers. If the shard fails, it is closed with its reason and
     opened again later; other namespaces and the process go on.
 
-    A namespace that this process has served is never opened on other data: data with another mark stay closed until
-    somebody closes and opens the namespace, or restarts the master. `may_begin`: returns whether it may begin without
-    data, because the registry has confirmed where it lies. `on_opened`: called when it is open for the first time.
+    If the store's data have another mark than those served before, the namespace stays closed until somebody closes and
+    opens it or restarts the master. `may_begin`: returns whether data without a mark, such as an empty store, may be
+    served, because the registry confirms that the namespace's data belong there. `on_opened`: called when it is open
+    for the first time.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Histogram:
             self.max_ms = max(self.max_ms, ms)
 
     def add_all(self, durations_ms: Iterable[int]) -> None:
-        """Add each duration. Equal ones are added together, as durations of one moment are often the same."""
+        """Add each duration. Equal durations are added in one step: those of one call are often equal."""
         for ms, count in Counter(durations_ms).items():
             self.add(ms, count)
 

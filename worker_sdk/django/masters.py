@@ -26,8 +26,8 @@ class UnknownSiteError(Exception):
 
 
 class MasterTransport:
-    """Sends requests to the first master that takes the connection. Raise httpx.TransportError if none does, and
-    UnknownSiteError."""
+    """Sends requests to the first master that accepts the connection. Raises httpx.TransportError if none does, and
+    UnknownSiteError if the master does not accept users that this site names."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = [url.rstrip("/") for url in urls]

@@ -15,9 +15,9 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # The longest wait that a Retry-After can cause.
 MAX_RETRY_AFTER_S: Final = 60.0
-# How long a master is asked last after it was silent, because a call to it costs a whole timeout.
+# For how long a silent master is asked last: a call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
-# How long a master is asked last after it turned out to serve another store.
+# For how long a master that serves another store is asked last.
 _AVOIDED_FOREIGN_S: Final = 60.0
 # The header that names the job of an answer whose body does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"

@@ -19,7 +19,7 @@ _WITH_RESULT: Final = ("succeeded", "failed")
 
 
 class KeptPredecessors:
-    """The order of the jobs of one recording. `runs`: all jobs of the recording, by ID."""
+    """The predecessors of the jobs in one recording. `runs`: all jobs of the recording, by ID."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = runs

@@ -326,8 +326,8 @@ class Heartbeat:
     def _send(
         self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int
     ) -> tuple[MasterAnswer, list[MasterAnswer]]:
-        """Send one heartbeat, usually in one call. Return the answer to the last call, or the first that is not a
-        success, and the other answers. The `ignored` of the last one has that of all calls."""
+        """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer (the first that
+        is not a success, otherwise the last) and the other answers. Its `ignored` holds that of all calls."""
         # Several tries, with other masters, must fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:

@@ -62,7 +62,7 @@ class _AnyBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LooseEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An entry whose text and time are decoded one by one."""
+    """A log entry whose `at` and `text` are decoded separately."""
 
     seq: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
     at: msgspec.Raw

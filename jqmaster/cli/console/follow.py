@@ -65,7 +65,8 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
 
 
 def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Return the answer for a path. If the master does not answer, print the reason and ask again for `PATIENCE_S`."""
+    """Return the answer for a path. If the master does not answer, print the reason and retry for up to `PATIENCE_S`
+    seconds."""
     end_s = time.monotonic() + PATIENCE_S
     told = ""
     while True:

@@ -187,7 +187,7 @@ def if_match_of(etag: str | None) -> dict[str, str]:
 def post_each(
     http: MasterSession, paths: Iterable[str], text: Callable[[dict[str, Any]], str], *, body: Any = None
 ) -> NoReturn:
-    """Post to each of `paths`, and print the text that `text` makes of the new state. See `each_of`."""
+    """Post to each path, and print `text(new state)`. See `each_of`."""
 
     def post(path: str) -> None:
         view = http.post(path, body)

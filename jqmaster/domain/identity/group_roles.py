@@ -1,4 +1,4 @@
-"""Roles of people by the groups that another system puts them into."""
+"""Maps the groups that an identity provider or a login proxy names to roles."""
 
 import re
 from collections.abc import Iterable, Mapping

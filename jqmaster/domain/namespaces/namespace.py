@@ -46,8 +46,8 @@ class Namespace:
     used once in all stores together, because archived logs are kept by tag.
 
     `version` grows with each change, and no value is used twice, even if a namespace is deleted and created again; 0:
-    it was never changed. `stop_ms`: how long a move will stop it; leases last at least as long until then. 0: no move
-    is announced.
+    it was never changed. `stop_ms`: how long the announced move is expected to stop the namespace (0: none is
+    announced). Until it stops, new leases last at least this long.
     """
 
     name: str

@@ -151,9 +151,8 @@ class ClaimOffers:
         return task
 
     def reply_with(self, member: Member, claim: Claim) -> PollReply | None:
-        """Return a claim as the jobs that go with the answer to the worker's report; None: it has to be pushed. Nobody
-        hears whether a job of an answer was taken until the next heartbeat names it. A push tells at once, and its cost
-        is shared by its jobs."""
+        """Return the claim as jobs for the answer to the worker's report; None: push them instead. Only the next
+        heartbeat shows whether the worker got them. A push shows it at once, and several jobs share its cost."""
         size = 0
         for job in claim.jobs:
             if job.record.needs_more or job.record.is_unique:

@@ -76,7 +76,7 @@ class FailureDetector(LeaderLoop):
         self.on_look: Callable[[Sequence[Worker], int], None] = lambda workers, now_ms: None
 
     def wake(self) -> None:
-        # Rounds that count pings without an answer keep their pace.
+        # Each round counts one missed ping per silent worker, so a message must not start a round early.
         if not self._missed:
             super().wake()
 

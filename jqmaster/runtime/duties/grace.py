@@ -41,9 +41,9 @@ class Grace:
     A grace period of `grace_s` begins with the leadership, after an outage of the store, after a change of its
     clock, and after many workers fell silent at once. Otherwise one outage would run every long job twice.
 
-    The caller that queries the store in rounds does so through `ask`, and tells its pauses by `pause` or `slept`. The
-    master's own delays do not count as an outage, otherwise a busy master would never reclaim anything. After a delay
-    as long as `trust_s`, however, another master may have led; that counts as an election.
+    The component that reads the store in rounds reads it through `ask`, and reports its own pauses with `pause` or
+    `slept`. The master's own delays do not count as an outage, otherwise a busy master would never reclaim anything.
+    After a delay as long as `trust_s`, however, another master may have led; that counts as an election.
     """
 
     def __init__(self, clock: Clock, policy: LiveValue[GracePolicy]) -> None:

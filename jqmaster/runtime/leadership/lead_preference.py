@@ -12,11 +12,11 @@ _MOST_KEPT: Final = 16
 
 
 class LeadPreference:
-    """Every master computes the same order from the same namespaces and masters. Only the leader's lock decides who
-    leads, so masters that disagree for a moment lose time and nothing else.
+    """Which master should lead each namespace.
 
-    An installation with one namespace has no order: its masters stand for election as they come. `namespaces`: returns
-    those of the installation. `living`: its masters.
+    Every master computes the same order from the same namespaces and masters. Only the leader's lock decides who leads,
+    so masters that disagree for a moment lose time and nothing else. With one namespace there is no order; any master
+    may win the election. `namespaces`: returns the namespaces of the installation. `living`: its live masters.
     """
 
     def __init__(self, namespaces: Callable[[], Mapping[str, Namespace]], living: LiveMasters) -> None:

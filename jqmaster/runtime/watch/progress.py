@@ -50,7 +50,7 @@ class ProgressWatch:
         return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
 
     def is_calm(self) -> bool:
-        """Return whether `stall` would certainly find none."""
+        """Return whether there is certainly no stall, without a read of the store."""
         dispatcher = self._dispatcher()
         return dispatcher is None or (
             dispatcher.is_idle and self._clock.monotonic_s() - dispatcher.last_round_s < CALM_S

@@ -17,7 +17,7 @@ from jqmaster.store.operations.timeline import TimelineStore
 MAX_MARKS: Final = 200
 # Changes this long before an incident are shown beside it: one of them may be its cause.
 BEFORE_MS: Final = 10 * 60_000
-# Maximum number of minutes of which the peaks of an incident are read.
+# How many minutes to read at most for the peaks of one incident.
 MAX_MINUTES: Final = 240
 # An end of a lead is written to the audit log moments before the next lead begins.
 _LEAD_ENDED_WITHIN_MS: Final = 120_000

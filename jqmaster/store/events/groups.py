@@ -52,7 +52,8 @@ class DueGroups:
 
 
 class FoundDefinition(NamedTuple):
-    """The definition of a group. `stored`: None if the incarnation that gathered the group is deleted."""
+    """The definition of a group. `stored`: None if the definition that collected these events was deleted, even if a
+    new one has its name."""
 
     etag: str
     stored: StoredDefinition | None
