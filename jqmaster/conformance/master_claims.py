@@ -505,7 +505,7 @@ async def _(master: MasterUnderTest) -> None:
             await other.report(job)
         if not jobs:
             return
-    raise FailedError("nobody else is given the jobs")
+    raise FailedError("the jobs were not given to another worker")
 
 
 @TOPIC.question(

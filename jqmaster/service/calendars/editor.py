@@ -228,8 +228,8 @@ def _check(demands: Precondition, name: str, present: StoredCalendar | None) -> 
     """Raise PreconditionFailedError unless the precondition holds."""
     etag = present.etag if present else None
     if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
-        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
-        raise PreconditionFailedError(f"calendar {name} {what}; read it again")
+        what = "does not exist" if etag is None else "was changed by somebody else; read it again"
+        raise PreconditionFailedError(f"calendar {name} {what}")
     if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
         raise PreconditionFailedError(f"calendar {name} exists", code="calendar_exists")
 

@@ -61,8 +61,8 @@ class Precondition:
         """Raise PreconditionFailedError unless the precondition holds."""
         etag = present.etag if present else None
         if self.match is not None and (etag is None or not self.match & {etag, "*"}):
-            what = "was deleted, or never was" if etag is None else "was changed by somebody else"
-            raise PreconditionFailedError(f"constraint {name} {what}; read it again")
+            what = "does not exist" if etag is None else "was changed by somebody else; read it again"
+            raise PreconditionFailedError(f"constraint {name} {what}")
         if self.none_match is not None and etag is not None and self.none_match & {etag, "*"}:
             raise PreconditionFailedError(f"constraint {name} exists", code="constraint_exists")
 
@@ -130,7 +130,7 @@ class ConstraintEditor:
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
         """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
-        value or its ID; or the ID of a job that has it, for a caller who may not see it.
+        value; its ID; or, for a caller who may not see the value, the ID of a job that has it.
 
         Raises NotFoundError, ForbiddenError for a value that the caller may not see, and what `put` raises.
         """

@@ -70,7 +70,7 @@ class GoneLogs:
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False
         if not await self._store.erase_gone(job_id):
-            raise ConflictError(f"job {job_id} is there; delete it, and its log goes with it")
+            raise ConflictError(f"job {job_id} still exists; delete the job, which also deletes its log")
         return True
 
     async def _names(self, job_id: str, known: LogNotHere) -> list[PieceName]:

@@ -185,7 +185,7 @@ class LogService:
         if is_id(job_id):
             found = await self._store.read(job_id, 0, watch=False)
             if found is not None:
-                raise ConflictError(f"job {job_id} is there; delete it, and its log goes with it")
+                raise ConflictError(f"job {job_id} still exists; delete the job, which also deletes its log")
             if self._gone and await self._gone.erase(job_id):
                 return
         raise unknown_job(job_id)

@@ -258,7 +258,8 @@ def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
             raise unknown_worker(worker_id)
         case NoPoll.DETACHED:
             raise ConflictError(
-                f"worker {worker_id} is detached; its next heartbeat says what to do", code="worker_detached"
+                f"worker {worker_id} is detached; the answer to its next heartbeat says what to do",
+                code="worker_detached",
             )
         case NoPoll.PUSHED:
             raise ConflictError(

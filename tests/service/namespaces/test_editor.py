@@ -180,7 +180,7 @@ async def test_preconditions_hold(one: EditorWorld) -> None:
         await one.put("shop", title="b", demands=stale)
     with pytest.raises(PreconditionFailedError, match="changed by somebody else"):
         await one.editor.delete("shop", who=ME, demands=stale)
-    with pytest.raises(PreconditionFailedError, match="was deleted, or never was"):
+    with pytest.raises(PreconditionFailedError, match="does not exist"):
         await one.put("mail", demands=stale)
 
 
