@@ -447,12 +447,14 @@ class Settings(BaseSettings):
     max_result_bytes: int = Field(
         MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job."
     )
-    max_parts: int = Field(10_000, ge=1, le=100_000, description="Most partial results of one attempt.")
+    max_parts: int = Field(
+        10_000, ge=1, le=100_000, description="Maximum number of partial results of one attempt."
+    )
     max_parts_bytes: int = Field(
         4 * MIB,
         ge=KIB,
         le=64 * MIB,
-        description="Most bytes of partial results of one attempt, all together.",
+        description="Maximum total size of the partial results of one attempt, in bytes.",
     )
     max_log_line_bytes: int = Field(
         16 * KIB,
@@ -464,13 +466,13 @@ class Settings(BaseSettings):
         4 * MIB,
         ge=256 * KIB,
         le=256 * MIB,
-        description="Most bytes of the log of one job. Beyond it the oldest lines are dropped.",
+        description="Maximum size of one job's log, in bytes. Older lines are dropped.",
     )
     max_logs_bytes: int = Field(
         256 * MIB,
         ge=MIB,
         le=64 * GIB,
-        description="Most bytes of the logs of all jobs in the store. Beyond it the oldest lines are dropped.",
+        description="Maximum total size of the logs of all jobs in the store, in bytes. Older lines are dropped.",
     )
     max_nesting: int = Field(
         32,
@@ -479,19 +481,24 @@ class Settings(BaseSettings):
         description="Deepest nesting of an argument, of a result, and of the body of a push.",
     )
     max_argument_nodes: int = Field(
-        20_000, ge=100, le=1_000_000, description="Most values inside one argument or result."
+        20_000, ge=100, le=1_000_000, description="Maximum number of values inside one argument or result."
     )
-    max_bulk_jobs: int = Field(10_000, ge=1, le=10_000, description="Most jobs in one bulk enqueue.")
+    max_bulk_jobs: int = Field(
+        10_000, ge=1, le=10_000, description="Maximum number of jobs in one bulk enqueue."
+    )
     max_header_bytes: int = Field(
         16 * KIB, ge=8 * KIB, le=256 * KIB, description="Largest request line and headers together."
     )
-    max_header_count: int = Field(64, ge=32, le=1000, description="Most header lines of a request.")
+    max_header_count: int = Field(
+        64, ge=32, le=1000, description="Maximum number of header lines of a request."
+    )
     max_connections: int = Field(
         4096,
         ge=16,
         le=1_000_000,
-        description="Most connections of callers other than workers at once, and at most half of the allowed file "
-        "descriptors. Further connections get 503. Workers have the rest of that half, whatever this limit is.",
+        description="Maximum number of connections of callers other than workers at once, and at most half of the "
+        "allowed file descriptors. Further connections get 503. Workers have the rest of that half, whatever this "
+        "limit is.",
     )
     unproven_share: float = Field(
         0.5,
@@ -512,7 +519,8 @@ class Settings(BaseSettings):
         200,
         ge=1,
         le=10_000,
-        description="Most dashboards that one process serves with live events at once. Further ones get 503.",
+        description="Maximum number of dashboards that one process serves with live events at once. Further ones get "
+        "503.",
     )
     previews_per_minute: int = Field(
         60,
@@ -521,13 +529,16 @@ class Settings(BaseSettings):
         description="Constraint previews allowed per caller and minute. Further ones get 429.",
     )
     max_definitions: int = Field(
-        20_000, ge=1, le=100_000, description="Most definitions. A request to make a further one gets 409."
+        20_000,
+        ge=1,
+        le=100_000,
+        description="Maximum number of definitions. A request to make a further one gets 409.",
     )
     max_namespaces: int = Field(
         100,
         ge=1,
         le=1_000,
-        description="Most namespaces besides `default`. A request to create a further one gets 409.",
+        description="Maximum number of namespaces besides `default`. A request to create a further one gets 409.",
     )
     namespace_quotas: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
@@ -540,14 +551,14 @@ class Settings(BaseSettings):
         64 * 1024,
         ge=1024,
         le=MIB,
-        description="Most bytes of an event's payload, as MessagePack. A larger one gets 413.",
+        description="Maximum size of an event's payload as MessagePack, in bytes. A larger one gets 413.",
     )
     max_intake_bytes: int = Field(
         64 * MIB,
         ge=MIB,
         le=64 * 1024 * MIB,
-        description="Most bytes of push bodies that a master process holds at once. Further pushes get 503 with "
-        "Retry-After.",
+        description="Maximum total size of the push bodies that a master process holds at once, in bytes. Further "
+        "pushes get 503 with Retry-After.",
     )
     linger_s: float = Field(
         0.0,
@@ -650,7 +661,9 @@ class Settings(BaseSettings):
         5.0, ge=0, le=600, description="Time after a run's timeout at which the master ends the run itself."
     )
     push_timeout_s: float = Field(3.0, ge=0.1, le=60, description="Timeout of a worker's answer to a push.")
-    max_push_jobs: int = Field(200, ge=1, le=500, description="Most jobs in one push to a worker.")
+    max_push_jobs: int = Field(
+        200, ge=1, le=500, description="Maximum number of jobs in one push to a worker."
+    )
     max_losses: int = Field(
         3,
         ge=1,
@@ -759,8 +772,8 @@ class Settings(BaseSettings):
         100_000,
         ge=0,
         le=MOST_KEPT_JOBS,
-        description="Most jobs to keep in each of the states succeeded, discarded, canceled and skipped, besides those "
-        "that a retry of a flow or batch would need.",
+        description="Maximum number of jobs to keep in each of the states succeeded, discarded, canceled and skipped, "
+        "besides those that a retry of a flow or batch would need.",
     )
     retention_failed_s: float = Field(
         30 * DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep failed jobs."
@@ -769,8 +782,8 @@ class Settings(BaseSettings):
         100_000,
         ge=0,
         le=MOST_KEPT_JOBS,
-        description="Most failed jobs to keep, and most jobs of each other state to keep because a retry of a flow or "
-        "batch would need them. The oldest are removed first.",
+        description="Maximum number of failed jobs to keep, and of jobs of each other state to keep because a retry of "
+        "a flow or batch would need them. The oldest are removed first.",
     )
     retention_logs_s: float = Field(
         7 * DAY_S,
@@ -790,7 +803,7 @@ class Settings(BaseSettings):
         1_000,
         ge=1,
         le=100_000,
-        description="Most run records to keep of each definition. The oldest are removed first.",
+        description="Maximum number of run records to keep of each definition. The oldest are removed first.",
     )
     definition_runs_s: float = Field(
         90 * DAY_S,
@@ -817,7 +830,7 @@ class Settings(BaseSettings):
         10_000,
         ge=1,
         le=1_000_000,
-        description="Most events to keep for operators. The oldest are removed first.",
+        description="Maximum number of events to keep for operators. The oldest are removed first.",
     )
     events_s: float = Field(
         7 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep events for operators."
@@ -862,8 +875,8 @@ class Settings(BaseSettings):
     # --- logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        description="Lowest level to log. `debug` tells the way of each job through this master, why requests are "
-        "refused, and each new connection to the store.",
+        description="Lowest level to log. `debug` follows each job through this master, and logs why requests are "
+        "refused and each new connection to the store.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Format of log lines: readable text, or one JSON object per line."

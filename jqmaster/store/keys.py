@@ -445,7 +445,7 @@ class Keys:
         "retried jobs whose end is waited for, where too many failures stop the action",
         of=("action_id",),
     )
-    audit = Key("stream", "the newest", "who changed what, but for the access log")
+    audit = Key("stream", "the newest", "who changed what, except for what is in `access`")
     audit_export = Key("hash", "while not empty", "by log: position and number of the newest exported entry")
     access = Key(
         "stream",
@@ -503,7 +503,7 @@ class Keys:
     left = NamedKey(
         "string",
         "expires",
-        "there if the worker announced its end, and then unregistered with claims: when it announced it, ms",
+        "when the worker announced its end, ms; present only if it then unregistered with claims",
         of=("worker_id",),
     )
     mail = NamedKey(

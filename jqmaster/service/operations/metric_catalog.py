@@ -153,7 +153,7 @@ METRICS: Final = {
         MetricInfo("jqmaster_duty_faults", "gauge", ("duty",),
                    "1 for each side duty of this master or of the leader that keeps failing. Jobs are not affected."),
         MetricInfo("jqmaster_certificate_expiry_timestamp_seconds", "gauge", ("setting",),
-                   "When the certificate in the file of this setting ends, in Unix time. Missing without TLS."),
+                   "Expiry of the certificate in the file of this setting, in Unix time. Missing without TLS."),
         MetricInfo("jqmaster_settings_version", "gauge", (),
                    "Version of the run-time changes of settings. 0: none were made."),
         MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"),
