@@ -95,7 +95,7 @@ class OutsideWork:
         raise NotImplementedError
 
     def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
-        """Decide by the callback. Return the result of the job, or raise as in any handler.
+        """Decide the outcome of the job from the callback. Return the result of the job, or raise as in any handler.
 
         * `callback`: the first callback; `ctx.callbacks` has all.
         * `ctx`: as for a handler.

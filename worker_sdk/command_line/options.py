@@ -81,7 +81,7 @@ OPTIONS: Final = (
     WorkerOption("max_jobs", "--max-jobs", kind=int, help="Maximum number of jobs at a time."),
     WorkerOption(
         "label", "--label", metavar="NAME=VALUE", is_list=True,
-        help="Label that jobs can require, in addition to the object's. Can be repeated.",
+        help="Label that jobs can require, added to those of the Worker object. Can be repeated.",
     ),
     WorkerOption(
         "grace", "--grace", kind=float, least=0,
@@ -105,7 +105,7 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "log_level", "--log-level", choices=LOG_LEVELS, variable="JQMASTER_WORKER_LOG_LEVEL", panel=_PROCESS,
-        help="Lowest level to log. debug tells the way of each job through this worker. Default: info.",
+        help="Lowest level to log. debug follows each job through this worker. Default: info.",
     ),
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ def list_batches(
     search: Annotated[
         str | None, typer.Option("--search", "-q", help="Text in the ID or description.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most batches.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of batches.")] = 20,
 ) -> None:
     """List the newest batches, and how far they are."""
     http.show_list(

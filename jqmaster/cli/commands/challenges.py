@@ -27,7 +27,7 @@ def list_challenges(
         typer.Option(help="Only those in this state: processing, succeeded, failed, expired or void."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Only those of jobs with this name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most challenges.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of challenges.")] = 20,
 ) -> None:
     """List the newest challenges."""
     http.show_list(

@@ -86,7 +86,7 @@ def runs(
     name: NameArgument,
     *,
     outcome: Annotated[str | None, typer.Option(help="Only fired, skipped or missed ones.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most records.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of records.")] = 20,
 ) -> None:
     """List the newest run records of a definition: the outcome of each due instant."""
     http.show_list(

@@ -23,7 +23,7 @@ def list_events(
     event_type: Annotated[
         str | None, typer.Option("--type", help="Only events of this type, or pattern such as 'order.*'.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most events.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of events.")] = 20,
 ) -> None:
     """List the newest events, and the jobs that each started."""
     http.show_list(
