@@ -74,7 +74,7 @@ async def test_a_definition_of_events_is_made_without_json_and_shows_what_it_wou
         await dialog.locator(".rule").nth(1).get_by_label("Value 2").fill("post")
         await expect(preview.nth(0)).to_contain_text('{"number":500,"via":"post"}')
         await dialog.get_by_label("Several events").select_option("collect")
-        await dialog.get_by_label("Most events").fill("3")
+        await dialog.get_by_label("Maximum number of events").fill("3")
         await dialog.get_by_label("Within (s)").fill("2.5")
         await dialog.get_by_label("Separately for each").fill("payload.user")
         await accessible(page)

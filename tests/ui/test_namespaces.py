@@ -66,7 +66,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
         await dialog.get_by_label("Name", exact=True).fill("shop")
         await dialog.get_by_label("Title").fill("The <b>shop</b>")
         await dialog.get_by_label("Store").select_option("b")
-        await dialog.get_by_label("Most waiting jobs").fill("2")
+        await dialog.get_by_label("Maximum number of waiting jobs").fill("2")
         await dialog.get_by_label("Largest argument").fill("1000")
         await dialog.get_by_text("Take over data").click()
         await dialog.get_by_label("Tag").fill(tag)
@@ -84,7 +84,7 @@ async def test_a_namespace_is_created_changed_closed_opened_and_deleted(
             await one.api("shop").enqueue("work")
         await expect(page.locator(".fault")).to_contain_text("Pushes are refused")
         await page.get_by_role("button", name="Edit").click()
-        await dialog.get_by_label("Most waiting jobs").fill("")
+        await dialog.get_by_label("Maximum number of waiting jobs").fill("")
         await save.click()
         await expect(dialog).to_have_count(0)
         quotas = (await api.call("GET", "/api/namespaces/shop"))[1]["quotas"]

@@ -266,9 +266,9 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
         code = "missed_instant" if one.is_missed else "late_definition"
         severity: Severity = "warn" if one.is_missed else "bad"
         text = (
-            f"Definition {one.name} missed its instant {ago} ago: it was noticed too late."
+            f"Definition {one.name} missed its run {ago} ago: it was noticed too late."
             if one.is_missed
-            else f"Definition {one.name} was due {ago} ago and has not fired."
+            else f"Definition {one.name} was due {ago} ago and has not run."
         )
         command = f"jqmaster definitions runs {shlex.quote(one.name)}"
         figures = {"name": one.name, "due_at": iso_ms(one.due_ms)}
@@ -276,7 +276,7 @@ def _definitions(facts: HealthFacts) -> Iterator[HealthFinding]:
 
 
 def _skipping(one: TroubledDefinition) -> HealthFinding:
-    text = f"Definition {one.name} skips its instants, the last {one.skips} in a row, and starts no jobs."
+    text = f"Definition {one.name} skips its runs, the last {one.skips} in a row, and starts no jobs."
     command = f"jqmaster definitions why {shlex.quote(one.name)}"
     figures = {"name": one.name, "count": one.skips}
     return HealthFinding("skipping_definition", "warn", text, command, figures=figures)

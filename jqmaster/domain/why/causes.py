@@ -14,7 +14,7 @@ _WAITS: Final[Mapping[str, str]] = {
     "no_worker": "without a worker",
     "no_matching_worker": "without a worker that has their labels",
     "workers_unavailable": "for a free worker",
-    "no_leader": "for a master that leads",
+    "no_leader": "until a master is elected leader",
     "rules_changing": "for changed constraints to take effect",
     "index_missing": "outside the index, which the leader repairs",
     "expired": "about to be skipped, because they have expired",

@@ -6609,7 +6609,7 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
               ${t("failures.assign")}
             <//>
             <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
-              ${t("failures.merge.open")}
+              ${t("failures.merge")}
             <//>
             ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
             <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>

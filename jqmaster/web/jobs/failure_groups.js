@@ -129,7 +129,7 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
               ${t("failures.assign")}
             <//>
             <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
-              ${t("failures.merge.open")}
+              ${t("failures.merge")}
             <//>
             ${
               isIgnored(group)

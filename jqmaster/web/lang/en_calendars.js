@@ -12,7 +12,7 @@ export default {
   "calendars.source.ical": "An iCalendar text",
   "calendars.weekend": "Weekend",
   "calendars.holidays": "Holidays",
-  "calendars.covers_until": "Known until",
+  "calendars.covers_until": "Holidays known until",
   "calendars.no_end": "no end",
   "calendars.used_by": "Definitions",
   "calendars.unused": "No definition uses it.",

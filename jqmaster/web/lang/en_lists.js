@@ -127,7 +127,7 @@ export default {
   "backlog.no_worker": "{count} without a worker",
   "backlog.no_matching_worker": "{count} without a worker that has their labels",
   "backlog.workers_unavailable": "{count} for a free worker",
-  "backlog.no_leader": "{count} for a master that leads",
+  "backlog.no_leader": "{count} until a master is elected leader",
   "backlog.rules_changing": "{count} for changed constraints to take effect",
   "backlog.index_missing": "{count} outside the index, which the leader repairs",
   "backlog.expired": "{count} about to be skipped, because they have expired",

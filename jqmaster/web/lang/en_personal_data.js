@@ -43,7 +43,7 @@ export default {
   "personal.unread.archived_logs":
     "{count} log of these jobs in the archive||{count} logs of these jobs in the archive",
   "personal.erase": "Erase",
-  "personal.erase.open": "Erase…",
+  "personal.erase.open": "Erase",
   "personal.erase.title": "Erase values of this job",
   "personal.erase.text": "The values become [erased]. This cannot be undone. The job stays in lists.",
   "personal.erase.what": "Values to erase",

@@ -84,7 +84,6 @@ export default {
   "failures.reopened": "The failures are open again.",
   "failures.reopened.by": "came back in {version}",
   "failures.merge": "Merge",
-  "failures.merge.open": "Merge…",
   "failures.merge.title": "Merge into another group",
   "failures.merge.text":
     "From now on, these failures count in the other group, which keeps its decisions. You can split them off again.",
@@ -256,9 +255,9 @@ export default {
   "health.orphan":
     "No live worker runs jobs named {name}: 1 waits.||No live worker runs jobs named {name}: {count} wait.",
   "health.skipping_definition":
-    "Definition {name} skips its instants, the last {count} in a row, and starts no jobs.",
-  "health.late_definition": "Definition {name} was due {due} and has not fired.",
-  "health.missed_instant": "Definition {name} missed the instant of {due}.",
+    "Definition {name} skips its runs, the last {count} in a row, and starts no jobs.",
+  "health.late_definition": "Definition {name} was due {due} and has not run.",
+  "health.missed_instant": "Definition {name} missed its run of {due}.",
   "health.wait": "A job named {name} has waited {duration}. {cause}",
   "health.failing":
     "1 job named {name} failed in the last hour ({share}). {kind}||{count} jobs named {name} failed in the last hour ({share}). {kind}",
@@ -276,7 +275,7 @@ export default {
   "health.full_value": "Jobs wait for constraint {name}: {count} of {held} for {value}.",
   "health.full.rate": "At {rate}, they take about {eta}.",
   "health.full.slots": "{running} of {slots} slots are taken.",
-  "health.full.units_rate": "The limit is {rate}; {used} of them are used.",
+  "health.full.units_rate": "{used} used, of a limit of {rate}.",
   "health.full.units": "{running} of {slots} {unit} are taken by running jobs.",
   "health.full.held": "A worker asked to hold it; it opens {until}.",
   "health.pause": "Paused: {what}. 1 job waits.||Paused: {what}. {count} jobs wait.",

@@ -60,13 +60,13 @@ export default {
   "targets.fireworq.text":
     "This target belongs to a queue of the Fireworq gateway. A change of the queue there replaces what is changed here.",
   "targets.names.hint":
-    "Names of jobs, one per line, and patterns with *, ? and [abc]. A pattern leaves names to workers that serve them.",
+    "Job names, one per line. Patterns may use *, ? and [abc]; they skip names that a worker serves.",
   "targets.address.fixed": "the same for all jobs",
   "targets.address.argument": "from the argument of the job",
   "targets.url.hint.fixed":
     "In the path or the query, {name} and {job_id} are replaced by the name and the ID of the job.",
   "targets.url.hint.argument": "The place of the URL in the argument.",
-  "targets.max_running.hint": "The most at all masters together. Empty: 50.",
+  "targets.max_running.hint": "Maximum at all masters together. Empty: 50.",
   "targets.allow_hosts.hint": "One per line; *.app.example for all below it, * for all.",
   "targets.secret.hint": "Signs the requests. `jqmaster webhooks secret` makes one. It is never shown again.",
   "targets.secret.kept": "Empty: the secret stays. For 24 hours after a change, the former one signs, too.",

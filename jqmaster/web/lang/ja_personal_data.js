@@ -52,7 +52,7 @@ export default {
   "personal.not.logs of masters and workers, outside systems, and what pushers keep":
     "マスターとワーカーのログ、外部システム、ジョブの登録元に残るデータ",
   "personal.erase": "消去",
-  "personal.erase.open": "消去…",
+  "personal.erase.open": "消去",
   "personal.erase.title": "このジョブの値を消去",
   "personal.erase.text": "値は [erased] に置き換わり、元に戻せません。ジョブは一覧に残ります。",
   "personal.erase.what": "消去する値",

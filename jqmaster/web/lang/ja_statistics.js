@@ -84,7 +84,6 @@ export default {
   "failures.reopened": "未対応に戻しました。",
   "failures.reopened.by": "{version} で再発",
   "failures.merge": "統合",
-  "failures.merge.open": "統合…",
   "failures.merge.title": "別のグループに統合",
   "failures.merge.text":
     "今後、これらの失敗は統合先のグループに数えられます。統合先の担当者や解決状態はそのままです。あとから分離できます。",

@@ -82,7 +82,7 @@ def test_what_was_not_examined_is_said() -> None:
         (closed("held", HOLD, held_until_ms=1), "5 for held (held back by a worker)"),
         (closed("off", PAUSE, is_paused=1), "5 for off (paused)"),
         (closed("pause-0a1b", PAUSE, is_paused=1, reason="late"), "5 paused: late"),
-        (NoLeader(), "5 for a master that leads"),
+        (NoLeader(), "5 until a master is elected leader"),
         (Next(), "5 for other jobs to start first"),
     ],
 )
