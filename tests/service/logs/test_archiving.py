@@ -273,7 +273,7 @@ async def test_the_log_of_a_job_that_is_gone_is_erased(archived: Archived) -> No
     logs, world = archived.logs, archived.world
     (_, there), (other, waiting), (third, moved) = [await archived.job("a") for _ in range(3)]
     for known in (there.job_id, waiting.job_id):
-        with pytest.raises(ConflictError, match="delete it"):
+        with pytest.raises(ConflictError, match="delete the job"):
             await logs.erase_gone(known)
     for by, job in ((other, waiting), (third, moved)):
         await archived.over(by, job)
