@@ -21,7 +21,8 @@ class Remembered(Generic[T]):
 
     async def get(self) -> T:
         async with self._lock:
-            now_s = self._clock.monotonic_s()
-            if self._known is None or now_s - self._known[0] >= self._life_s:
-                self._known = (now_s, await self._compute())
+            if self._known is None or self._clock.monotonic_s() - self._known[0] >= self._life_s:
+                value = await self._compute()
+                # A value that took longer than its life is not computed again for each caller that waited for it.
+                self._known = (self._clock.monotonic_s(), value)
             return self._known[1]

@@ -107,14 +107,15 @@ async def test_while_the_registry_does_not_answer_no_copy_is_removed_and_a_line_
     assert record.message == "cannot look for copies of moved namespaces: the store did not answer"
 
 
+@pytest.mark.parametrize("field", ["terms", "number"])
 async def test_a_damaged_record_holds_up_no_other_move_and_is_told_once(
-    one: MoveWorld, loop: MoveLoop, caplog: pytest.LogCaptureFixture
+    one: MoveWorld, loop: MoveLoop, caplog: pytest.LogCaptureFixture, field: str
 ) -> None:
     await one.begin()
     damaged = replace(await one.entry(), name="a-damaged", tag=f"{one.tag}-x", version=0, stop_ms=1)
     assert await one.namespaces.put(None, damaged, b"", max_namespaces=9)
     redis, keys = one.control.redis, one.control.shard.keys
-    await redis.hset(keys.move("a-damaged"), "terms", "x")
+    await redis.hset(keys.move("a-damaged"), field, "x")
     await redis.zadd(keys.moves, {"a-damaged": 0})
     await loop._registry.reload()
     await loop.start()

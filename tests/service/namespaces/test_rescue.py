@@ -257,3 +257,18 @@ async def test_a_mover_whose_record_was_dropped_records_nothing(one: MoveWorld) 
         await one.moves.record("shop", 1, "copying", MoveProgress())
     await moving.run()
     assert await one.served_at() == ["default"]
+
+
+async def test_a_mover_that_was_suspended_freezes_no_data_that_were_given_back(one: MoveWorld) -> None:
+    await one.seed(3)
+    move = await one.begin()
+    suspended = await one.take("master-2")
+    await suspended._stop_service()
+    # Its hold ends, and another mover ends the move.
+    await one.control.redis.zadd(one.control.shard.keys.moves, {"shop": 0})
+    await one.service.abort("shop", "ada")
+    await one.run()
+    assert await one.served_at() == ["default"]
+    with pytest.raises(LostMoveError):
+        await one.frozen(one.source, move, 1).freeze()
+    assert await one.served_at() == ["default"]

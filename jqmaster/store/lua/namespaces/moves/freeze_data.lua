@@ -4,7 +4,8 @@
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
 -- ARGV now_ms id(of the move) number(of the mover)
 -- REPLY ok:mark of the data | no_data | other
--- CHECKS FIRST that no other move and no later mover has frozen them; that they have a mark
+-- CHECKS FIRST that no other move and no later mover has frozen them; that they have a mark; that this move has not
+-- given them back
 -- include lib/clock.lua
 -- include lib/leadership.lua
 local frozen_key, generation_key, rules_key, epoch_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -20,6 +21,8 @@ if frozen then
 else
   mark = redis.call('GET', generation_key)
   if not mark then return {'no_data'} end
+  -- A mover that was suspended does not know that a later one has ended the move.
+  if redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
 end
 
 redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ' .. mark)

@@ -14,7 +14,8 @@ if due_ms < 0 then return {'none'} end
 -- If a mover's hold ends later than a new one would, it was given before the clock was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
-local number = tonumber(redis.call('HGET', move_key, 'number') or '0') + 1
+-- A reader of the record reports a damaged number.
+local number = (tonumber(redis.call('HGET', move_key, 'number') or '0') or 0) + 1
 redis.call('HSET', move_key, 'number', number, 'mover', master_id, 'until', now_ms + hold_ms)
 redis.call('ZADD', moves_key, now_ms + hold_ms, name)
 return {'ok', number}
