@@ -78,10 +78,13 @@ class FrozenData:
         return None if word == "no_data" else str(data[0].decode())
 
     async def give_back(self) -> None:
-        """Let masters serve the data again where they were, if this move has frozen them."""
+        """Let masters serve the data again where they were, and this move not freeze them any more: a mover that was
+        suspended may not know that the move has ended."""
         frozen = await self.shard.client.command("GET", self.shard.keys.frozen)
         if frozen and frozen.startswith(f"{self._owner[0]} ".encode()) and (mark := await self.freeze()):
             await self.unfreeze(mark)
+        elif not frozen and (await held_data(self.shard)).mark:
+            await self.shard.client.command("HSET", self.shard.keys.rules, "moved_by", self._owner[0])
 
     async def reserve(self) -> None:
         """Reserve the place for the data, and empty it of what earlier moves left there. Raise ConflictError if there
