@@ -25,6 +25,9 @@ _SLACK_S: Final = 5.0
 _LOOK_S: Final = 0.5
 _WITHDRAW_S: Final = 2.0
 _OVERTAKEN_S: Final = 0.05
+# How long the share of a namespace is kept for it while it asks whether it has jobs. A master that has some answers at
+# once.
+ASKED_S: Final = 0.1
 _MAX_REFUSED: Final = 1_000
 
 
@@ -67,6 +70,8 @@ class Puller:
         self._member_id = ""
         self._refused: list[tuple[str, str]] = []
         self._tries = 0
+        # Whether this namespace may have jobs that need its share of the slots: it could not ask, or got some.
+        self._may_have_jobs = False
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -91,9 +96,7 @@ class Puller:
                 await self._identity.settled(1.0)
                 continue
             free = self._admission.free
-            if (share := self._admission.share) is not None:
-                # A namespace that cannot ask would never be given a job. While it asks, its slots may be lent.
-                share.want(0 if free or self._admission.is_draining else 1)
+            self._keep_share(free)
             if not free:
                 await self._withdraw()
                 await self._wait_for_room()
@@ -114,6 +117,21 @@ class Puller:
                 wait_s = pause_s(self._tries, None)
             if wait_s:
                 await asyncio.sleep(wait_s)
+
+    def _keep_share(self, free: int) -> None:
+        """Keep free slots for this namespace until it is known to have no jobs: first, because it cannot ask without a
+        slot, then until its call is answered. While the call waits for jobs, the slots may be lent."""
+        share = self._admission.share
+        if share is None:
+            return
+        self._may_have_jobs = self._may_have_jobs or not free
+        if self._admission.is_draining or not self._may_have_jobs:
+            share.want(0)
+        elif not free:
+            share.want(share.guaranteed)
+        else:
+            share.want(share.guaranteed, within_s=ASKED_S)
+            asyncio.get_running_loop().call_later(ASKED_S, share.released)
 
     async def _wait_for_room(self) -> None:
         """Wait until slots may be free. The heartbeat learns of the end of a drain, so check for that from time to
@@ -150,7 +168,7 @@ class Puller:
             if type(epoch) is not int or not isinstance(jobs, list):
                 # Treat this as a missing answer: repeating the call returns the same jobs.
                 raise MasterUnreachableError("an answer of unexpected form")
-            self._asked_as, self._tries = "", 0
+            self._asked_as, self._tries, self._may_have_jobs = "", 0, bool(jobs)
             self._refused = self._refused[len(sending) :]
             if answer.body.get("drain") is True:
                 # The next heartbeat says so, too, or says that the drain is over.

@@ -115,10 +115,10 @@ class SlotShare:
         self.last_offered = max(self.guaranteed, self._pool.total - used)
         return self.last_offered
 
-    def want(self, count: int) -> None:
-        """Keep up to `count` of the next free slots, within the share. 0: keep none."""
+    def want(self, count: int, *, within_s: float = WANTED_S) -> None:
+        """Keep up to `count` of the next free slots, within the share, for so long at most. 0: keep none."""
         was_wanted = self.wanted
-        self._wanted, self._wanted_until_s = count, self._pool.now_s() + WANTED_S
+        self._wanted, self._wanted_until_s = count, self._pool.now_s() + within_s
         if self.wanted and not was_wanted:
             for one in self._others():
                 if len(one.occupying) > one.guaranteed:

@@ -1,12 +1,14 @@
 """How a worker of several namespaces divides its slots."""
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.support.each import for_each
 from worker_sdk import Worker, configure
+from worker_sdk.worker.puller import ASKED_S, Puller
 from worker_sdk.worker.shared_slots import (
     WANTED_S,
     SharedSlots,
@@ -157,6 +159,25 @@ def test_a_slot_is_not_kept_for_ever() -> None:
     pool.shop.want(1)
     pool.shop.want(0)
     assert pool.rooms() == (1, 1)
+
+
+async def test_a_namespace_that_polls_gets_all_slots_that_become_free_at_once_up_to_its_share() -> None:
+    pool = Pool()
+    parts: Any = dict.fromkeys(("client", "masters", "identity", "executor", "on_unknown_worker", "beat_now"))
+    puller = Puller(admission=cast(Any, SimpleNamespace(share=pool.shop, is_draining=False)), **parts)
+    pool.use(0, 4)
+    puller._keep_share(0)
+    # It does not know yet whether it has jobs, because it cannot ask.
+    pool.use(0, 1)
+    assert pool.rooms() == (3, 0)
+    puller._keep_share(3)
+    assert pool.rooms() == (3, 0)
+    # Its call waits, so it has none.
+    pool.now_s += ASKED_S
+    assert pool.rooms() == (3, 3)
+    puller._may_have_jobs = False
+    puller._keep_share(3)
+    assert pool.rooms() == (3, 3)
 
 
 def test_a_free_slot_is_told_to_the_others() -> None:

@@ -17,6 +17,8 @@ const FULL_MS = 100;
 const WATCH_MS = 50;
 const WITHDRAW_TIMEOUT_MS = 3_000;
 const REFUSED_S = 0.1;
+/** How long the share of a namespace is kept for it while it asks whether it has jobs. A master that has some answers at once. */
+const ASKED_MS = 100;
 
 interface Poll {
   readonly id: string;
@@ -26,6 +28,8 @@ interface Poll {
 /** Asks masters for jobs, one call at a time. */
 export class Puller {
   #hanging: Poll | undefined;
+  /** Whether this namespace may have jobs that need its share of the slots: it could not ask, or got some. */
+  #mayHaveJobs = false;
   #refused: NonNullable<ClaimRequest["refused"]> = [];
 
   constructor(
@@ -44,9 +48,8 @@ export class Puller {
     let [pollId, tries] = [randomUUID() as string, 0];
     while (!state.isOver) {
       await state.registering;
-      const { room, share } = state;
-      // A namespace that cannot ask would never be given a job. While it asks, its slots may be lent.
-      share?.want(room > 0 || state.isDraining ? 0 : 1);
+      const { room } = state;
+      this.#keepShare(room);
       if (room === 0) {
         await this.#giveBack();
         await state.news.wait(FULL_MS);
@@ -64,6 +67,17 @@ export class Puller {
       }
     }
     clearInterval(watch);
+  }
+
+  /**
+   * Keeps free slots for this namespace until it is known to have no jobs: first, because it cannot ask without a slot,
+   * then until its call is answered. While the call waits for jobs, the slots may be lent.
+   */
+  #keepShare(room: number): void {
+    const { share, isDraining } = this.state;
+    if (room === 0) this.#mayHaveJobs = true;
+    if (isDraining || !this.#mayHaveJobs) share?.want(0);
+    else share?.want(share.guaranteed, room === 0 ? undefined : ASKED_MS);
   }
 
   /** Gives back what was given to the call that waits and has not begun. */
@@ -122,6 +136,7 @@ export class Puller {
     };
     const judged = this.offers.judge(value("epoch"), fields?.get("jobs"));
     // A duplicate has to wait for the end of its lease.
+    this.#mayHaveJobs = judged !== undefined && judged.accepted.length + judged.rejected.length > 0;
     const refused = (judged?.rejected ?? []).filter(({ reason }) => reason !== "duplicate");
     this.#refused = refused.map(({ job: { job_id, token } }) => ({ job_id, token }));
     if (value("drain") === true) this.state.drainOrdered = true;

@@ -130,11 +130,11 @@ export class SlotShare {
     return this.lastOffered;
   }
 
-  /** Keeps up to `count` of the next free slots, within the share. 0: keeps none. */
-  want(count: number): void {
+  /** Keeps up to `count` of the next free slots, within the share, for so long at most. 0: keeps none. */
+  want(count: number, withinMs = WANTED_MS): void {
     const wasWanted = this.wanted > 0;
     this.#wanted = count;
-    this.#wantedUntilMs = this.pool.nowMs() + WANTED_MS;
+    this.#wantedUntilMs = this.pool.nowMs() + withinMs;
     if (wasWanted || this.wanted === 0) return;
     for (const one of this.#others) if (one.occupied() > one.guaranteed) one.onPressure();
   }
