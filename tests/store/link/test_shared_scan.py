@@ -41,6 +41,8 @@ class Store:
 @pytest.fixture
 async def store(lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     monkeypatch.setattr(shared_scan, "GATHER_S", 0.05)
+    # One step, however many keys other tests have left in this store.
+    monkeypatch.setattr(shared_scan, "KEYS_PER_STEP", 10_000_000)
     client = StoreClient(lone_server.url)
     client.scan.shards = 6
     one = Store(client)
