@@ -778,3 +778,10 @@ def epoch_number(epoch: bytes | str) -> int:
     """Return the number of an epoch `number:nonce`, which workers receive; 0 if nobody has led yet."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)
+
+
+def leading_move(leader: bytes | None) -> str:
+    """Return the ID of the move that holds the lead, by the value of the leader's lock; empty: none does. A move holds
+    it while the data are frozen, and still if the store has lost the key that says who froze them."""
+    _, is_move, move_id = (leader or b"").partition(b":moved:")
+    return move_id.decode() if is_move else ""

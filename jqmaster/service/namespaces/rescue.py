@@ -11,12 +11,16 @@ from jqmaster.errors import ConflictError, JqmasterError, StoreUnavailableError
 from jqmaster.service.namespaces.places import Places
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.namespaces.frozen import FrozenData, HeldData, held_data
+from jqmaster.store.namespaces.frozen import Freeze, FrozenData, HeldData, held_data
 from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
 
+# The number of a freeze that was lost is not known. No mover ever has one as high as this.
+_ABOVE_ALL: Final = 1_000_000
 # A rest of a copy is removed in the next minute.
 _NOW_MS: Final = 0
 _DAY_MS: Final = 24 * 3600 * 1000
+# Stands for a mark that was lost.
+_LOST: Final = "lost"
 
 
 class MoveRescue:
@@ -40,17 +44,27 @@ class MoveRescue:
 
         Raise ConflictError if several stores may have the data, or if the namespace was changed meanwhile;
         StoreUnavailableError if a store that may have them does not answer. Before the record is dropped, nothing is
-        changed; after that, it can be repeated.
+        changed. After that, the entry says that the namespace is being moved until everything is done, so that this
+        can be repeated.
         """
         found = await self._held(present)
         place = place_of(present, found)
         # Data that were not served before may be older than somebody thinks, so somebody has to look first.
         is_served = place is not None and bool(found[place].mark) and present.state != "moving"
-        stopped = replace(present, state=present.state if is_served else "closed", stop_ms=0)
-        after = {"state": stopped.state, "store": place or stopped.store}
-        stopped = await self._drop(present, stopped, _entry(who, "abort_move", present, after))
+        ended = replace(
+            present,
+            state=present.state if is_served else "closed",
+            store=place or present.store,
+            stop_ms=0,
+        )
+        entry = _entry(who, "abort_move", present, {"state": ended.state, "store": ended.store})
         if place is None:
+            await self._drop(present, ended, entry)
             return
+        unended = replace(
+            present, state=ended.state if is_served else "moving", stop_ms=max(1, present.stop_ms)
+        )
+        unended = await self._drop(present, unended, entry)
         copies = await self._fenced(present, found, place)
         # The mover may have been quicker, and have opened the data at the target.
         found = await self._held(present)
@@ -61,10 +75,8 @@ class MoveRescue:
                 raise ConflictError(f"the data of namespace {present.name} were changed meanwhile: try again")
             await copies[place].unfreeze(freeze.mark)
         left = await self._left(present, place, found, copies)
-        if place != stopped.store or left:
-            there = replace(stopped, store=place)
-            entry = _entry(who, "found", present, {"store": place})
-            await self._drop(stopped, there, entry, left=left)
+        entry = _entry(who, "found", present, {"store": place}) if place != present.store else b""
+        await self._drop(unended, replace(ended, store=place), entry, left=left)
 
     async def _held(self, present: Namespace) -> dict[str, HeldData]:
         """Return the state of the data in each configured store. If the store that the registry names has the data
@@ -91,12 +103,15 @@ class MoveRescue:
         self, present: Namespace, found: Mapping[str, HeldData], place: str
     ) -> dict[str, FrozenData]:
         """Freeze again what the move has frozen, and empty its copies. Return the frozen data by store."""
-        frozen = found[place].freeze
-        move_id = frozen.id if frozen else found[place].moved_by
-        ours = {
-            store: held.freeze
+        move_id = found[place].frozen_by or found[place].moved_by
+        freezes = {
+            store: Freeze(held.lost_by, _ABOVE_ALL, _LOST) if held.lost_by else held.freeze
             for store, held in found.items()
-            if held.freeze and (held.freeze.id == move_id or not held.freeze.mark)
+        }
+        ours = {
+            store: freeze
+            for store, freeze in freezes.items()
+            if freeze and (freeze.id == move_id or not freeze.mark)
         }
         number = 1 + max((freeze.number for freeze in ours.values()), default=0)
         fenced = {}
@@ -153,7 +168,7 @@ def place_of(present: Namespace, found: Mapping[str, HeldData]) -> str | None:
     """Return the store that has the data; None: none has any. Raise ConflictError if that cannot be told."""
     places = [store for store, held in found.items() if held.mark]
     if not places:
-        kept = {store: held.freeze.id for store, held in found.items() if held.freeze and held.freeze.mark}
+        kept = {store: held.frozen_by for store, held in found.items() if held.frozen_by}
         # If another store has the data that this freeze let go, these here are older.
         places = [
             store

@@ -4,6 +4,7 @@ as if it were the same."""
 from typing import Final
 
 from jqmaster.errors import StoreUnfitError
+from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
 # Shown to people if data that were served have another mark, or none.
@@ -23,7 +24,9 @@ async def mark(shard: Shard, fresh: str) -> str:
     """Return the mark of the data, and set it to `fresh` if there is none. Raises StoreUnfitError if the data were
     moved away from here, or are just being moved, and what `StoreClient.run` raises."""
     k = shard.keys
-    word, data = await shard.client.run("mark_generation", (k.generation, k.rules, k.frozen), (fresh,))
+    word, data = await shard.client.run(
+        "mark_generation", (k.generation, k.rules, k.frozen, k.leader), (fresh,)
+    )
     if word == "frozen":
         raise StoreUnfitError(MOVED)
     return str(data[0].decode())
@@ -32,7 +35,9 @@ async def mark(shard: Shard, fresh: str) -> str:
 async def is_frozen(shard: Shard) -> bool:
     """Return whether the data are frozen here, because a move leads, or has led, away from here or to here. Raises what
     `StoreClient.run` raises."""
-    return bool(await shard.client.command("EXISTS", shard.keys.frozen))
+    k = shard.keys
+    is_frozen, leader = await shard.client.pipeline([("EXISTS", k.frozen), ("GET", k.leader)])
+    return bool(is_frozen or codec.leading_move(leader))
 
 
 async def read(shard: Shard) -> str | None:

@@ -2,6 +2,7 @@
 mover, so that a mover that was replaced changes nothing."""
 
 import re
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 import msgpack
 
 from jqmaster.errors import ConflictError, DamagedError
+from jqmaster.store import codec
 from jqmaster.store.backup.loading import key_pages
 from jqmaster.store.backup.values import Record
 from jqmaster.store.link.scripts import Arg
@@ -34,31 +36,39 @@ class Freeze:
 @dataclass(frozen=True, slots=True)
 class HeldData:
     """The state of the data of a namespace in one store. `mark`: masters may serve the data; empty: they may not.
-    `moved_by`: the move that opened them here last; empty: none."""
+    `moved_by`: the move that opened them here last; empty: none. `lost_by`: the move that froze them, if the key that
+    says so is lost or cannot be read; empty: it is there."""
 
     mark: str
     moved_by: str
     freeze: Freeze | None
+    lost_by: str = ""
 
     @property
     def has_data(self) -> bool:
         """Return whether these are whole data, which are served or frozen, and not an unfinished copy."""
-        return bool(self.mark or (self.freeze and self.freeze.mark))
+        return bool(self.mark or self.frozen_by)
+
+    @property
+    def frozen_by(self) -> str:
+        """Return the move that froze whole data here; empty: none."""
+        return self.freeze.id if self.freeze and self.freeze.mark else self.lost_by
 
 
 async def held_data(shard: Shard) -> HeldData:
     """Return the state of the data in a store. Raise DamagedError, and what `StoreClient.run` raises."""
     k = shard.keys
-    mark, moved_by, frozen = await shard.client.pipeline(
-        [("GET", k.generation), ("HGET", k.rules, "moved_by"), ("GET", k.frozen)]
+    mark, moved_by, frozen, leader = await shard.client.pipeline(
+        [("GET", k.generation), ("HGET", k.rules, "moved_by"), ("GET", k.frozen), ("GET", k.leader)]
     )
-    freeze = None
-    if frozen is not None:
-        parts = _FREEZE.match(frozen)
-        if parts is None:
-            raise DamagedError(f"the key {k.frozen}, which says who froze the data, cannot be read")
-        freeze = Freeze(parts[1].decode(), int(parts[2]), parts[3].decode())
-    return HeldData((mark or b"").decode(), (moved_by or b"").decode(), freeze)
+    parts = _FREEZE.match(frozen or b"")
+    freeze = Freeze(parts[1].decode(), int(parts[2]), parts[3].decode()) if parts else None
+    lost_by = "" if freeze else codec.leading_move(leader)
+    if frozen is not None and not freeze and not lost_by:
+        raise DamagedError(f"the key {k.frozen}, which says who froze the data, cannot be read")
+    # Nobody can lead where a move holds the lead, so such data are not served whatever their mark is.
+    served = "" if lost_by else (mark or b"").decode()
+    return HeldData(served, (moved_by or b"").decode(), freeze, lost_by)
 
 
 class FrozenData:
@@ -71,19 +81,21 @@ class FrozenData:
         self._owner = (move_id, number)
 
     async def freeze(self) -> str | None:
-        """Keep all masters from serving the data where they are, and return their mark. None: there are no data."""
+        """Keep all masters from serving the data where they are, and return their mark, which is a new one if the store
+        has lost it. None: there are no data."""
         k = self.shard.keys
         word, data = await self._run("freeze_data", (k.frozen, k.generation, k.rules, k.epoch, k.leader),
-                                     (self.shard.now_arg, *self._owner))  # fmt: skip
+                                     (self.shard.now_arg, *self._owner, uuid.uuid4().hex))  # fmt: skip
         return None if word == "no_data" else str(data[0].decode())
 
     async def give_back(self) -> None:
         """Let masters serve the data again where they were, and this move not freeze them any more: a mover that was
         suspended may not know that the move has ended."""
-        frozen = await self.shard.client.command("GET", self.shard.keys.frozen)
-        if frozen and frozen.startswith(f"{self._owner[0]} ".encode()) and (mark := await self.freeze()):
-            await self.unfreeze(mark)
-        elif not frozen and (await held_data(self.shard)).mark:
+        held = await held_data(self.shard)
+        if held.frozen_by == self._owner[0]:
+            if mark := await self.freeze():
+                await self.unfreeze(mark)
+        elif held.mark:
             await self.shard.client.command("HSET", self.shard.keys.rules, "moved_by", self._owner[0])
 
     async def reserve(self) -> None:
@@ -111,7 +123,8 @@ class FrozenData:
         """Remove a copy that the move left here, perhaps with its mark, or without the key that froze it. Raise
         LostMoveError if there are other data."""
         held = await held_data(self.shard)
-        if not held.freeze and (held.moved_by == self._owner[0] or not held.mark):
+        is_ours = (held.lost_by or held.moved_by) == self._owner[0]
+        if not held.freeze and (is_ours or not held.has_data):
             await self.reserve()
         await self.remove()
 

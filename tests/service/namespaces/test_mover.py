@@ -10,12 +10,13 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.operations.master import MasterRecord
-from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableError
+from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableError, StoreUnfitError
 from jqmaster.service.namespaces import mover
 from jqmaster.service.namespaces.mover import Mover
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.moves import HOLD_MS, LostMoveError
 from tests.support.moves import MARK, MoveWorld, move_world
@@ -393,3 +394,67 @@ async def test_a_namespace_moves_back_over_the_copy_that_it_left(one: MoveWorld)
     assert await one.contents(one.target) == {}
     assert await one.served_at() == ["default"]
     assert await generation.read(one.source) == MARK
+
+
+async def lose_freeze(one: MoveWorld) -> None:
+    """Take the key away that says who froze the data at the source, as a store that evicts keys does."""
+    await one.jobs.redis.delete(one.source.keys.frozen)
+
+
+async def assert_can_be_led(shard: Shard) -> None:
+    """A master opens the data, and is elected."""
+    there = StoreWorld(replace(shard, mark=await generation.mark(shard, "fresh")))
+    assert await there.leadership.elect("master-9", "nonce", ttl_ms=60_000)
+
+
+@pytest.mark.parametrize("at", ["copy", "compare", "unfreeze"])
+async def test_a_namespace_whose_freeze_was_lost_is_led_after_its_move_was_aborted(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    ids = await one.seed(5)
+    await one.begin()
+    owner, name = POINTS[at]
+    act, losses = getattr(owner, name), [lose_freeze]
+
+    async def lost(*args: Any, **more: Any) -> Any:
+        if losses:
+            await losses.pop()(one)
+            await one.moves.abort("shop", "eve", b"")
+        return await act(*args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, lost)
+        patch.setattr(mover, "RECORD_S", 0.0)
+        move = await one.run()
+    assert move.step == "aborted"
+    assert ((await one.entry()).store, (await one.entry()).state) == ("default", "open")
+    await assert_can_be_led(one.source)
+    assert (await one.jobs.records.get_all(ids)).keys() == set(ids)
+
+
+async def test_another_mover_goes_on_with_data_whose_freeze_was_lost(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await one.seed(5)
+    await one.begin()
+    await dies(await one.take(), monkeypatch, "copy", after=True)
+    await lose_freeze(one)
+    one.control.pass_ms(HOLD_MS + 1)
+    await (await one.take("master-2")).run()
+    assert (await one.move()).step == "done"
+    assert await one.served_at() == ["b"]
+    await assert_can_be_led(one.target)
+    assert (await StoreWorld(one.target).records.get_all(ids)).keys() == set(ids)
+
+
+async def test_a_namespace_that_comes_back_to_data_whose_freeze_was_lost_is_led(one: MoveWorld) -> None:
+    await one.seed(3)
+    await one.begin()
+    assert (await one.run()).step == "done"
+    await lose_freeze(one)
+    with pytest.raises(StoreUnfitError, match="frozen here"):
+        await generation.mark(one.source, "fresh")
+    await one.service.begin("shop", "default", "ada")
+    assert (await one.run()).step == "done"
+    assert await one.served_at() == ["default"]
+    await assert_can_be_led(one.source)

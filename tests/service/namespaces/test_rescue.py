@@ -2,19 +2,21 @@
 mover was."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from jqmaster.domain.namespaces.move import MoveProgress
 from jqmaster.domain.namespaces.namespace import Namespace
-from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
+from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError, StoreUnfitError
 from jqmaster.service.namespaces.rescue import place_of
 from jqmaster.store.health import generation
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.namespaces.frozen import Freeze, FrozenData, HeldData, held_data
-from jqmaster.store.namespaces.moves import LostMoveError
+from jqmaster.store.namespaces.moves import LostMoveError, MoveStore
 from tests.service.namespaces.test_mover import POINTS, dies
 from tests.support.moves import MARK, MoveWorld, move_world
 from tests.support.server import StoreServer, started
@@ -272,3 +274,79 @@ async def test_a_mover_that_was_suspended_freezes_no_data_that_were_given_back(o
     with pytest.raises(LostMoveError):
         await one.frozen(one.source, move, 1).freeze()
     assert await one.served_at() == ["default"]
+
+
+@pytest.mark.parametrize("at", ["freeze", "copy", "unfreeze"])
+@pytest.mark.parametrize("fails", ["freeze", "reserve", "unfreeze", "remove", "drop"])
+async def test_an_end_that_failed_half_way_is_repeated_without_force_and_does_the_rest(
+    one: MoveWorld, monkeypatch: pytest.MonkeyPatch, at: str, fails: str
+) -> None:
+    ids = await one.seed(5)
+    await one.begin()
+    await dies(await one.take(), monkeypatch, at, after=at != "unfreeze")
+    await damage_record(one)
+    # Nothing that is left to do may be taken for done.
+    owner = MoveStore if fails == "drop" else FrozenData
+    act, calls = getattr(owner, fails), 0
+
+    async def failing(*args: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        # The first drop is the one that may be refused without any change.
+        if calls > (fails == "drop"):
+            raise StoreUnavailableError("the store is gone")
+        return await act(*args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, fails, failing)
+        if fails == "remove":
+            # A copy that cannot be removed is left to be removed later.
+            await one.service.abort("shop", "eve", is_forced=True)
+        else:
+            # The order may get by without what fails.
+            with contextlib.suppress(StoreUnavailableError):
+                await one.service.abort("shop", "eve", is_forced=True)
+    if calls > (fails == "drop") and fails != "remove":
+        assert (await one.entry()).is_moving
+        await one.service.abort("shop", "eve")
+    await assert_served_whole(one, ids)
+    entry = await one.entry()
+    assert (entry.store, entry.state, entry.stop_ms) == ("default", "closed", 0)
+    one.control.pass_ms(1)
+    for left in await one.moves.left_copies():
+        await FrozenData(one.target, left.id, left.number).remove_left()
+    assert await one.contents(one.target) == {}
+
+
+async def test_data_whose_freeze_was_lost_with_the_record_are_found_and_led(one: MoveWorld) -> None:
+    ids = await one.seed(5)
+    move = await one.begin()
+    await (await one.take())._stop_service()
+    await one.frozen(one.source, move, 1).freeze()
+    await one.frozen(one.target, move, 1).reserve()
+    await one.jobs.redis.delete(one.source.keys.frozen)
+    await lose_record(one)
+    await one.service.abort("shop", "eve")
+    entry = await one.entry()
+    assert (entry.store, entry.state, await one.served_at()) == ("default", "closed", ["default"])
+    assert await one.contents(one.target) == {}
+    assert (await one.jobs.records.get_all(ids)).keys() == set(ids)
+    assert not await generation.is_frozen(one.source)
+    assert await one.jobs.leadership.elect("master-9", "nonce", ttl_ms=60_000)
+
+
+async def test_an_open_namespace_whose_freeze_was_lost_earlier_is_led_again(one: MoveWorld) -> None:
+    ids = await one.seed(5)
+    move = await one.begin()
+    await one.frozen(one.source, move, 1).freeze()
+    await one.jobs.redis.delete(one.source.keys.frozen)
+    # As an earlier release left it: the move has ended, the data are marked anew, and the move holds the lead.
+    await one.jobs.redis.set(one.source.keys.generation, "f" * 32)
+    await one.moves.drop(await one.entry(), replace(await one.entry(), stop_ms=0), b"")
+    with pytest.raises(StoreUnfitError, match="abort-move NAME --force"):
+        await generation.mark(one.source, "fresh")
+    await one.service.abort("shop", "eve", is_forced=True)
+    assert (await one.entry()).state == "closed"
+    assert not await generation.is_frozen(one.source)
+    assert await one.jobs.leadership.elect("master-9", "nonce", ttl_ms=60_000)
+    assert (await one.jobs.records.get_all(ids)).keys() == set(ids)

@@ -451,7 +451,7 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
 async def test_a_write_counts_once_the_replicas_have_it() -> None:
     async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         k = Keys("quorum")
-        calls = [ScriptCall(load("mark_generation"), (k.generation, k.rules, k.frozen), ("fresh",))]
+        calls = [ScriptCall(load("mark_generation"), (k.generation, k.rules, k.frozen, k.leader), ("fresh",))]
         assert await client.run_all(calls, replicas=1) == [("ok", [b"fresh"])]
         client.quorum_replicas = 1
         with paused(replica):
@@ -480,7 +480,7 @@ async def test_a_part_that_was_refused_makes_the_whole_unknown(lone_server: Stor
     async with world_behind(lone_server) as (world, proxy):
         proxy.answer_next(b"*2\r\n$2\r\nok\r\n*1\r\n*1\r\n$3\r\nnew\r\n-OOM command not allowed\r\n")
         k = world.shard.keys
-        call = ScriptCall(load("mark_generation"), (k.generation, k.rules, k.frozen), ("fresh",))
+        call = ScriptCall(load("mark_generation"), (k.generation, k.rules, k.frozen, k.leader), ("fresh",))
         with pytest.raises(OutcomeUnknownError, match="the store did a part of it"):
             await world.shard.client.run_all([call, call])
 

@@ -195,7 +195,9 @@ async def test_a_cluster_is_spoken_to_by_tls(pki: Path, tls_binary: None) -> Non
                 with contextlib.suppress(StoreUnavailableError):
                     return bool(
                         await client.run(
-                            "mark_generation", ("{jq}:generation", "{jq}:rules", "{jq}:frozen"), ("fresh",)
+                            "mark_generation",
+                            ("{jq}:generation", "{jq}:rules", "{jq}:frozen", "{jq}:leader"),
+                            ("fresh",),
                         )
                     )
                 return False

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jqmaster.errors import ConflictError, StoreUnfitError
+from jqmaster.errors import ConflictError, DamagedError, StoreUnfitError
 from jqmaster.store.health import generation
 from jqmaster.store.namespaces.copying import differences, measured, moved_keys, records
-from jqmaster.store.namespaces.frozen import FrozenData
+from jqmaster.store.namespaces.frozen import FrozenData, held_data
 from jqmaster.store.namespaces.moves import LostMoveError
 from tests.support.moves import MARK, MoveWorld, move_world
 from tests.support.server import StoreServer, started
@@ -173,3 +173,62 @@ async def test_data_of_others_are_not_replaced(one: MoveWorld) -> None:
         await move.remove_left()
     assert await one.contents(one.target) == before
     assert await FrozenData(one.source, "id-1", 1).freeze() is None
+
+
+@pytest.mark.parametrize("spoiled", [None, b"no freeze"])
+async def test_data_whose_freeze_was_lost_stay_frozen_until_their_move_gives_them_back(
+    one: MoveWorld, spoiled: bytes | None
+) -> None:
+    await generation.mark(one.source, MARK)
+    source = FrozenData(one.source, "id-1", 1)
+    await source.freeze()
+    redis, k = one.jobs.redis, one.source.keys
+    await (redis.set(k.frozen, spoiled) if spoiled else redis.delete(k.frozen))
+    assert await generation.is_frozen(one.source)
+    held = await held_data(one.source)
+    assert (held.mark, held.lost_by, held.frozen_by, held.has_data) == ("", "id-1", "id-1", True)
+    before = await one.contents(one.source)
+    with pytest.raises(StoreUnfitError, match="frozen here"):
+        await generation.mark(one.source, "fresh")
+    stranger = FrozenData(one.source, "id-2", 1)
+    await stranger.give_back()
+    with pytest.raises(LostMoveError):
+        await stranger.remove_left()
+    assert await stranger.freeze() is None
+    assert await one.jobs.leadership.elect("master-1", "n", ttl_ms=60_000) is None
+    assert await one.contents(one.source) == before
+    await FrozenData(one.source, "id-1", 2).give_back()
+    mark = await generation.read(one.source)
+    assert mark not in (None, MARK)
+    assert await generation.mark(one.source, "fresh") == mark
+    assert not await generation.is_frozen(one.source)
+    assert await one.jobs.leadership.elect("master-1", "n", ttl_ms=60_000)
+    # A mover that was suspended freezes nothing any more.
+    with pytest.raises(LostMoveError):
+        await source.freeze()
+
+
+async def test_data_that_were_marked_anew_where_a_move_holds_the_lead_keep_that_mark(one: MoveWorld) -> None:
+    await generation.mark(one.source, MARK)
+    source = FrozenData(one.source, "id-1", 1)
+    await source.freeze()
+    # As by a master of an earlier release, after the freeze was lost.
+    await one.jobs.redis.delete(one.source.keys.frozen)
+    await one.jobs.redis.set(one.source.keys.generation, "f" * 32)
+    assert (await held_data(one.source)).mark == ""
+    await source.give_back()
+    assert await generation.read(one.source) == "f" * 32
+    assert await one.jobs.leadership.elect("master-1", "n", ttl_ms=60_000)
+
+
+async def test_a_freeze_that_cannot_be_read_is_told_where_no_move_holds_the_lead(one: MoveWorld) -> None:
+    await one.jobs.redis.set(one.source.keys.frozen, "no freeze")
+    with pytest.raises(DamagedError, match="who froze the data"):
+        await held_data(one.source)
+
+
+async def test_a_copy_whose_freeze_was_lost_is_removed_by_its_move(one: MoveWorld) -> None:
+    source, _ = await copied(one)
+    await one.jobs.redis.delete(one.source.keys.frozen)
+    await source.remove_left()
+    assert await one.contents(one.source) == {}

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Marks the store's data with a generation if it has no mark yet. Works in a full store, too, because a master has to
 -- start there in order to drain it.
--- KEYS generation:string rules:hash frozen:string
+-- KEYS generation:string rules:hash frozen:string leader:string
 -- ARGV fresh(the mark to set)
 -- REPLY ok:the present mark | frozen
 -- CHECKS FIRST that the data are not frozen, because their namespace is or was moved; whether there is a mark
-local generation_key, rules_key, frozen_key = KEYS[1], KEYS[2], KEYS[3]
+-- include lib/namespaces/freezes.lua
+local generation_key, rules_key, frozen_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local fresh = ARGV[1]
 
-if redis.call('EXISTS', frozen_key) == 1 then return {'frozen'} end
+if redis.call('EXISTS', frozen_key) == 1 or freezes.leads(leader_key) then return {'frozen'} end
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
 -- A copy of the mark is in this hash because each push reads the edition from it anyway.

@@ -1,4 +1,4 @@
--- Finds out whose move has frozen the data of a namespace.
+-- Finds out which move has frozen the data of a namespace.
 local freezes = (function()
   -- Returns whether the data were frozen by this mover of this move.
   local function are_of(frozen_key, id, number)
@@ -7,5 +7,11 @@ local freezes = (function()
     return by == id and held == number
   end
 
-  return {are_of = are_of}
+  -- Returns the ID of the move that holds the lead, or nil. A move holds it while the data are frozen, and still if the
+  -- store has lost the key that says who froze them.
+  local function leads(leader_key)
+    return string.match(redis.call('GET', leader_key) or '', '^[^:]*:moved:(.+)$')
+  end
+
+  return {are_of = are_of, leads = leads}
 end)()

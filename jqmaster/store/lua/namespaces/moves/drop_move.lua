@@ -3,7 +3,8 @@
 -- that, the mover can record nothing.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name version(16 digits of the entry that the caller read) tag document(the new entry) left(the copy
---   that is to be removed; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel
+--   that is to be removed; empty: none) left_for_ms(how long it is kept) audit_entry(empty: none) audit_max
+--   wake_channel
 -- REPLY ok:version | changed
 -- CHECKS FIRST that the entry is as the caller read it
 -- include lib/clock.lua
@@ -21,6 +22,6 @@ redis.call('DEL', move_key)
 redis.call('ZREM', moves_key, name)
 if left ~= '' then redis.call('ZADD', left_copies_key, now_ms + left_for_ms, left) end
 local written = registry.write(namespaces_key, settings_key, name, tag, document, now_ms)
-audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+if audit_entry ~= '' then audit_log.write(audit_key, now_ms, audit_entry, audit_max) end
 redis.call('PUBLISH', wake_channel, 'settings')
 return {'ok', written}

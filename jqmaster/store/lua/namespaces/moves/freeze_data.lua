@@ -1,28 +1,30 @@
 #!lua flags=allow-oom
 -- Freezes the data of a namespace in the source store. Removes their mark, so that no job is enqueued there
 -- and no master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them anew.
+-- If the key that says who froze the data is lost or damaged, the lead tells it, and the data get a new mark.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
--- ARGV now_ms id(of the move) number(of the mover)
+-- ARGV now_ms id(of the move) number(of the mover) fresh(the mark to set if it was lost)
 -- REPLY ok:mark of the data | no_data | other
 -- CHECKS FIRST that no other move and no later mover has frozen them; that they have a mark; that this move has not
 -- given them back
 -- include lib/clock.lua
 -- include lib/leadership.lua
+-- include lib/namespaces/freezes.lua
 local frozen_key, generation_key, rules_key, epoch_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, id, number = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local now_ms, id, number, fresh = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local SHORTLY_MS = 1000
 
-local frozen = redis.call('GET', frozen_key)
+local other, held, kept = string.match(redis.call('GET', frozen_key) or '', '^(%S+) (%d+) (%S*)$')
 local mark
-if frozen then
-  local other, held, kept = string.match(frozen, '^(%S+) (%d+) (%S*)$')
+if other then
   if other ~= id or tonumber(held) > number then return {'other'} end
   mark = kept
 else
-  mark = redis.call('GET', generation_key)
+  local is_lost = freezes.leads(leader_key) == id
+  mark = redis.call('GET', generation_key) or (is_lost and fresh)
   if not mark then return {'no_data'} end
   -- A mover that was suspended does not know that a later one has ended the move.
-  if redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
+  if not is_lost and redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
 end
 
 redis.call('SET', frozen_key, id .. ' ' .. string.format('%.0f', number) .. ' ' .. mark)
