@@ -344,7 +344,7 @@ async def test_an_idle_master_asks_the_store_little(
 
 # For each quiet namespace of a process that has twenty: tasks, and in a second commands of its store, round trips, and
 # calls of the event loop.
-QUIET_COSTS = {"commands": 18.0, "round trips": 0.1, "calls of the loop": 0.9, "tasks": 18.0}
+QUIET_COSTS = {"commands": 9.0, "round trips": 0.1, "calls of the loop": 0.9, "tasks": 18.0}
 QUIET_NAMESPACES = 20
 
 

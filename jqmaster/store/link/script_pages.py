@@ -18,16 +18,22 @@ local function of_one(KEYS, ARGV)
 end
 local keys_each, args_each = tonumber(ARGV[1]), tonumber(ARGV[2])
 local replies = {}
-for page_number = 1, #KEYS / keys_each do
+%(now)sfor page_number = 1, #KEYS / keys_each do
   local keys, args = {}, {}
   for n = 1, keys_each do keys[n] = KEYS[(page_number - 1) * keys_each + n] end
   for n = 1, args_each do args[n] = ARGV[2 + (page_number - 1) * args_each + n] end
-  local is_done, reply = pcall(of_one, keys, args)
+%(fill)s  local is_done, reply = pcall(of_one, keys, args)
   if not is_done then reply = {err = type(reply) == 'table' and reply.err or 'ERR ' .. tostring(reply)} end
   replies[page_number] = reply
 end
 return replies
 """
+
+# All shards of a page have one time, that of the store, where a script gets none.
+_NOW: Final = b"""local time = redis.call('TIME')
+local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+"""
+_FILL: Final = b"  if args[%d] == '' then args[%d] = now_ms end\n"
 
 
 def in_pages(calls: Sequence[ScriptCall]) -> list[Sequence[ScriptCall]]:
@@ -58,7 +64,11 @@ def page_replies(page: Sequence[ScriptCall], reply: Any) -> Sequence[Any] | None
 @cache
 def _paged(script: Script) -> Script:
     flags, _, body = script.source.partition(b"\n")
-    source = _PAGE % {b"flags": flags, b"body": body}
+    now, fill = b"", b""
+    if "now_ms" in script.args:
+        at = script.args.index("now_ms") + 1
+        now, fill = _NOW, _FILL % (at, at)
+    source = _PAGE % {b"flags": flags, b"body": body, b"now": now, b"fill": fill}
     return replace(
         script,
         source=source,

@@ -66,7 +66,7 @@ class LookStore:
             k.log_times, k.log_waits,
         )  # fmt: skip
         self._keys = (k.epoch, k.rules, k.workers, k.ready_counts, *due, *waiting)
-        self._due_keys = len(due)
+        self._due_keys, self._waiting_keys = len(due), len(waiting)
         # The answer to the last look.
         self._seen: Sequence[Any] = ()
 
@@ -94,6 +94,9 @@ class LookStore:
 
     def _read(self, data: Sequence[Any]) -> Look:
         now_ms, firsts, counts, waiting, is_ready, workers, silent_ms, version, edition, settled = data
+        # A shard without any of the keys answers without the lists.
+        firsts, counts = firsts or [-1] * self._due_keys, counts or [0] * self._due_keys
+        waiting = waiting or [0] * self._waiting_keys
 
         def until(*at: int) -> int:
             return min((max(0, firsts[n] - now_ms) for n in at if firsts[n] >= 0), default=-1)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.errors import DamagedError
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support.leads import renewed
 from tests.support.store import StoreWorld
@@ -90,6 +91,15 @@ async def test_a_lock_that_ran_out_is_lost(world: StoreWorld) -> None:
     await world.redis.delete(world.shard.keys.leader)
     async with world.unchanged():
         assert await renewed(world.leadership, Leadership(world.epoch, "master-1"), ttl_ms=1_000) is False
+
+
+async def test_a_lock_that_cannot_be_read_does_not_count_as_lost(world: StoreWorld) -> None:
+    await world.redis.delete(world.shard.keys.leader)
+    await world.redis.hset(world.shard.keys.leader, "a", "hash")
+    async with world.unchanged():
+        with pytest.raises(DamagedError):
+            await renewed(world.leadership, Leadership(world.epoch, "master-1"), ttl_ms=1_000)
+    await world.redis.delete(world.shard.keys.leader)
 
 
 async def test_the_data_are_marked_once(world: StoreWorld) -> None:

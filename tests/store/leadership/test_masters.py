@@ -99,6 +99,25 @@ async def test_the_registry_is_bounded(
     assert await ids(masters) == {"m2", "m3", "m4", "m5"}
 
 
+async def test_of_many_masters_those_silent_longest_go_and_the_leader_is_found(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    """A heartbeat reads a hundred of them."""
+    k, redis = world.shard.keys, world.redis
+    await redis.zadd(k.masters, {f"m{n}": world.now_ms + n for n in range(250)})
+    world.pass_ms(1_000)
+    await masters.beat(record("master-1"))
+    seen_ms = world.now_ms
+    world.pass_ms(FORGET_MS - 850)
+    assert (await masters.beat(record("m7"))).leader == (f"{world.epoch}:master-1", seen_ms)
+    # 150 ms after the first of them had been silent for too long.
+    world.pass_ms(FORGET_MS)
+    left = await redis.zrange(k.masters, 0, -1)
+    await masters.beat(record("m7"))
+    assert await redis.zcard(k.masters) == len(left) - 100
+    await redis.delete(k.masters)
+
+
 async def test_an_entry_that_cannot_be_read_hides_no_other(world: StoreWorld, masters: MasterStore) -> None:
     redis, k = world.redis, world.shard.keys
     for n, garbage in enumerate((b"", b"\xc1", b"\x80", b"\x92\x01\x02", b"\x81\xa3pid\xa1x")):

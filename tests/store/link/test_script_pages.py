@@ -81,6 +81,16 @@ async def test_each_shard_is_written_with_its_own_keys_and_arguments(pages: Page
     assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
 
 
+async def test_a_page_has_one_time_and_a_shard_with_a_time_of_its_own_keeps_it(pages: Pages) -> None:
+    calls = pages.beats()
+    calls[3] = replace(calls[3], args=(1_700_000_000_000, *calls[3].args[1:]))
+    times = [data[1] for _, data in await pages.client.run_shards(calls)]
+    assert times[3] == 1_700_000_000_000
+    seconds, _ = await pages.client.command("TIME")
+    assert len({*times[:3], *times[4:]}) == 1
+    assert times[0] == pytest.approx(1000 * int(seconds), abs=60_000)
+
+
 async def test_an_error_concerns_one_shard_and_the_others_are_written(pages: Pages) -> None:
     await admin_of(pages.client).set(pages.shards[2].keys.masters, "damaged")
     replies = await pages.client.run_shards(pages.beats())

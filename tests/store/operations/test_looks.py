@@ -67,6 +67,19 @@ async def test_a_look_tells_when_each_index_is_due_and_what_waits(world: StoreWo
             assert not getattr(await look(world), field), key
 
 
+async def test_a_look_tells_the_keys_that_exist_from_the_others(world: StoreWorld) -> None:
+    """It asks for many keys at once."""
+    redis, k, now_ms = admin_of(world.shard.client), world.shard.keys, world.now_ms
+    await redis.zadd(k.scheduled, {"a": now_ms + 100})
+    await redis.zadd(k.gates_due, {"a": now_ms + 300})
+    await redis.zadd(k.results, {"a": now_ms + 400})
+    await redis.sadd(k.log_waits, "one")
+    seen = await look(world)
+    assert (seen.jobs, seen.leases, seen.batches, seen.gates, seen.results) == (100, -1, -1, 300, 400)
+    assert (seen.has_logs, seen.has_actions, seen.is_ready, seen.workers) == (True, False, False, 0)
+    await redis.delete(k.scheduled, k.gates_due, k.results, k.log_waits)
+
+
 async def test_a_look_counts_finished_jobs_and_workers_and_finds_ready_jobs(world: StoreWorld) -> None:
     redis, k = admin_of(world.shard.client), world.shard.keys
     for n, state in enumerate(sorted(FINISHED)):

@@ -16,26 +16,32 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the masters that have been silent longest. A master that was removed by mistake after a step of the clock
--- returns with its next heartbeat.
+-- Reads the masters that have been silent longest: usually all of them. A master that was removed by mistake after a
+-- step of the clock returns with its next heartbeat.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
-local surplus = redis.call('ZCARD', masters_key) - max_masters
+local are_all = #oldest < 2 * MAX_REMOVED
+local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters
 -- Most heartbeats say the same as the one before, and the append-only file need not have it each time.
 if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
-local removed = 0
+local removed, all_seen_ms = 0, {}
 for at = 1, #oldest, 2 do
   local id, seen_ms = oldest[at], tonumber(oldest[at + 1])
   if id ~= master_id and (seen_ms <= now_ms - forget_ms or removed < surplus) then
     redis.call('ZREM', masters_key, id)
     redis.call('HDEL', info_key, id)
     removed = removed + 1
+  else
+    all_seen_ms[id] = seen_ms
   end
 end
+all_seen_ms[master_id] = now_ms
 local versions = reading.try('HMGET', settings_key, 'version', 'targets', 'namespaces') or {}
 local numbers = {tonumber(versions[1] or 0), tonumber(versions[2] or 0), tonumber(versions[3] or 0)}
-local holder = reading.try('GET', leader_key) or ''
+-- A key of a wrong type counts as gone.
+local marked = redis.call('MGET', generation_key, leader_key)
+local mark, holder = marked[1] or '', marked[2] or ''
 local leader_id = string.match(holder, '^[^:]*:[^:]*:(.*)$')
-local seen_ms = leader_id and redis.call('ZSCORE', masters_key, leader_id)
-return {'ok', removed, now_ms, numbers, tonumber(reading.try('HGET', identity_key, 'version') or 0),
-  reading.try('GET', generation_key) or '', holder, math.floor(tonumber(seen_ms or -1))}
+local seen_ms = leader_id and (all_seen_ms[leader_id] or (not are_all and redis.call('ZSCORE', masters_key, leader_id)))
+return {'ok', removed, now_ms, numbers, tonumber(reading.try('HGET', identity_key, 'version') or 0), mark, holder,
+  math.floor(tonumber(seen_ms or -1))}

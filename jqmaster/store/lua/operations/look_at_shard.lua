@@ -5,17 +5,30 @@
 -- ARGV now_ms epoch many(maximum number of names whose counts are read; if more names have counts, jobs count as
 --   ready) due_keys(how many of the further keys are read by time; the others are only looked for)
 -- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key
---   that exists],1 if jobs are ready,number of workers,ms since the longest silent worker was heard (-1: there is
---   none),version,edition,settled(editions of the constraints) | stale_epoch
+--   that exists](these lists are empty if no such key exists, and no jobs and workers),1 if jobs are ready,number of
+--   workers,ms since the longest silent worker was heard (-1: there is none),version,edition,settled(editions of the
+--   constraints) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/reading.lua
 local epoch_key, rules_key, workers_key, counts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, many, due_keys = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local FIRST_DUE = 5
+local FIRST_LOOKED_FOR, FIRST_DUE = 3, 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+
+-- Returns how many of a range of the keys exist. Their number is that of the indexes of a shard, which does not grow.
+local function existing(from, to)
+  return redis.call('EXISTS', unpack(KEYS, from, to))
+end
+
+local function editions()
+  local found = reading.try('HMGET', rules_key, 'version', 'edition', 'settled') or {}
+  return tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0)
+end
+
+if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
 
 -- A key of a wrong type does not hide the others: its duty finds it due, and reports it.
 local function has_ready()
@@ -35,11 +48,27 @@ local function first_of(key)
   return math.ceil(tonumber(first[2])), redis.call('ZCARD', key)
 end
 
+-- Calls `read` with each key of a range that exists, and `skip` for each that does not, in order. It asks for half of
+-- the range at a time, because most keys do not exist.
+local function read_each(from, to, read, skip)
+  if from > to then return end
+  if existing(from, to) == 0 then
+    for _ = from, to do skip() end
+  elseif from == to then
+    read(KEYS[from])
+  else
+    local middle = math.floor((from + to) / 2)
+    read_each(from, middle, read, skip)
+    read_each(middle + 1, to, read, skip)
+  end
+end
+
 local firsts, counts, waiting = {}, {}, {}
-for n = 1, due_keys do firsts[n], counts[n] = first_of(KEYS[FIRST_DUE + n - 1]) end
-for n = FIRST_DUE + due_keys, #KEYS do waiting[#waiting + 1] = redis.call('EXISTS', KEYS[n]) end
+local last_due = FIRST_DUE + due_keys - 1
+read_each(FIRST_DUE, last_due, function(key) firsts[#firsts + 1], counts[#counts + 1] = first_of(key) end, function()
+  firsts[#firsts + 1], counts[#counts + 1] = -1, 0
+end)
+read_each(last_due + 1, #KEYS, function() waiting[#waiting + 1] = 1 end, function() waiting[#waiting + 1] = 0 end)
 local heard_ms, workers = first_of(workers_key)
 local silent_ms = heard_ms < 0 and -1 or math.max(0, now_ms - heard_ms)
-local editions = reading.try('HMGET', rules_key, 'version', 'edition', 'settled') or {}
-return {'ok', now_ms, firsts, counts, waiting, has_ready(), workers, silent_ms, tonumber(editions[1] or 0),
-  tonumber(editions[2] or 0), tonumber(editions[3] or 0)}
+return {'ok', now_ms, firsts, counts, waiting, has_ready(), workers, silent_ms, editions()}
