@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobSpec, JobState, Origin, RetryPolicy
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
@@ -317,3 +317,32 @@ def test_claimed_jobs_with_equal_extras_have_headers_of_their_own() -> None:
         again = codec.decode_claimed(record)
         assert (again.headers, again.batch) == (headers, first.batch)
         assert first.batch is not None
+
+
+ADDED = ("origin", "after", "batch", "callback_of", "notify", "requires", "weights", "erased", "unique")
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("has_added", [False, True], ids=["former form", "newer form"])
+def test_a_header_named_like_an_added_field_is_a_header(name: str, has_added: bool) -> None:
+    origin = Origin("nightly", 7) if has_added and name != "origin" else None
+    batch = "b1" if has_added and name == "origin" else None
+    spec = JobSpec(
+        id="01890a5d-ac96-774b-bcce-b302099a8057", name="work", argument=b"\xc0", headers={name: "text"},
+        origin=origin, batch=batch,
+    )  # fmt: skip
+    for flags in (0, codec.FLAG_UNIQUE | codec.FLAG_FOLLOWED):
+        record = bytearray(record_of(spec, (0,) * 9 + (bytes(16), bytes(16)), JobState.READY, Cause.NONE))
+        record[2] |= flags
+        job = codec.decode_job(spec.id, bytes(record))
+        assert (job.headers, job.origin, job.batch) == ({name: "text"}, origin, batch)
+        assert (job.after, job.callback_of, job.requires, job.weights) == (None, None, None, None)
+        assert (job.notify, job.erased, job.unique) == (None, (), None)
+    assert codec.extras_fields(bytes(record))["headers"] == {name: "text"}
+
+
+@pytest.mark.parametrize("garbage", [b"", b"x", bytes(200)])
+def test_each_reader_of_a_part_tells_a_record_that_it_cannot_read(garbage: bytes) -> None:
+    for read in (codec.extras_fields, codec.keyed_gates):
+        with pytest.raises(DamagedError):
+            read(garbage[: codec.HEAD_SIZE])

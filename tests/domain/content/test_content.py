@@ -183,6 +183,26 @@ def test_the_override_of_a_redacted_key_is_covered() -> None:
     assert access().constraint({"concurrency": 2}) == {"concurrency": 2}
 
 
+def test_every_part_of_a_constraint_that_has_content_is_covered() -> None:
+    matcher = {"field": "argument.pin", "op": "eq", "value": "s1"}
+    covered = matcher | {"value": REDACTED}
+    document = {
+        "matcher": matcher,
+        "key": "argument.pin",
+        "overrides": [{"value": "s1", "paused": True}, {"match": matcher, "concurrency": 1}],
+        "reserve": [{"matcher": matcher, "concurrency": 1}],
+        "fair": {"weights": [{"value": "s1", "weight": 3}]},
+    }
+    assert access("argument.pin").constraint(document) == {
+        "matcher": covered,
+        "key": "argument.pin",
+        "overrides": [{"value": REDACTED, "paused": True}, {"match": covered, "concurrency": 1}],
+        "reserve": [{"matcher": covered, "concurrency": 1}],
+        "fair": {"weights": [{"value": REDACTED, "weight": 3}]},
+    }
+    assert access("argument.other").constraint(document) == document
+
+
 def test_a_filter_is_shown_without_what_tells_texts_of_errors_apart() -> None:
     document = {"text": "boom", "failure_group": "g1", "name": "mail"}
     assert access().filter(document) == document

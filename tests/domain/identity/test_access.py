@@ -83,3 +83,42 @@ def test_a_faulty_token_is_named_by_its_number_and_never_shown(text: str) -> Non
     with pytest.raises(ValueError, match=r"^token 2: ") as refused:
         ConfiguredTokens(["push:good", text])
     assert "with space" not in str(refused.value)
+
+
+def test_without_roles_by_namespace_a_scope_holds_in_all_of_them() -> None:
+    assert Principal("ada", frozenset({Scope.READ})).namespaces_with(Scope.READ) is None
+    of_default = Principal("ada", frozenset({Scope.READ}), by_namespace={}, elsewhere=frozenset({Scope.READ}))
+    assert of_default.namespaces_with(Scope.READ) is None
+    assert of_default.namespaces_with(Scope.OPERATE) == set()
+
+
+def test_roles_add_scopes_in_their_namespaces_alone() -> None:
+    ada = Principal("ada", frozenset({Scope.PUSH}))
+    assert ada.with_roles({}) is ada
+    member = ada.with_roles({"shop": Role.OPERATOR, "mail": Role.VIEWER})
+    assert member.scopes == {Scope.PUSH}
+    assert member.namespaces_with(Scope.OPERATE) == {"shop"}
+    assert member.namespaces_with(Scope.READ) == {"shop", "mail"}
+    assert member.namespaces_with(Scope.PUSH) == {"shop", "mail"}
+    admin = Principal("root", frozenset({Scope.ADMIN}))
+    assert admin.with_roles({"shop": Role.VIEWER}) is admin, "it has every scope everywhere"
+
+
+def test_a_bound_caller_has_its_scopes_in_its_namespaces_and_none_elsewhere() -> None:
+    bound = Principal("token:a", frozenset({Scope.READ, Scope.PUSH})).bound_to(["shop"])
+    assert bound.scopes == set()
+    assert bound.namespaces_with(Scope.PUSH) == {"shop"}
+    assert bound.namespaces_with(Scope.OPERATE) == set()
+
+
+def test_at_the_installation_a_caller_reads_about_the_namespaces_that_it_may_read() -> None:
+    everywhere = Principal(
+        "ada", frozenset({Scope.READ}), by_namespace={"shop": Principal("ada", frozenset())}
+    )
+    assert everywhere.at_installation().by_namespace is None
+    member = Principal("ada", frozenset()).with_roles({"shop": Role.VIEWER, "mail": Role.NONE})
+    at_installation = member.at_installation()
+    assert at_installation.scopes == {Scope.READ}
+    assert set(at_installation.by_namespace or ()) == {"shop"}
+    pushes = Principal("token:a", frozenset({Scope.PUSH})).bound_to(["shop"]).at_installation()
+    assert (pushes.scopes, pushes.by_namespace) == (set(), {})

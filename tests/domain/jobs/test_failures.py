@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.domain.jobs.failures import HOUR_MS, QUIET_MS, GroupedFailures
 from jqmaster.domain.jobs.seen_version import SeenVersion
+from jqmaster.domain.jobs.triage import Resolution
 
 NOW_MS = 1_800_000_000_000
 HOUR = NOW_MS // HOUR_MS
@@ -70,3 +71,20 @@ def test_few_more_failures_are_no_change() -> None:
     ignore = group(hours={HOUR: 1}).ignored(who="ada", now_ms=NOW_MS, until_ms=0, reason="")
     assert group(ignore=replace(ignore, since_per_hour=10)).is_ignored(NOW_MS)
     assert group(ignore=replace(ignore, since_per_hour=11)).changed(NOW_MS) == "more"
+
+
+def test_a_group_is_open_until_it_is_resolved_or_ignored_and_again_when_a_failure_reopens_it() -> None:
+    unresolved = group()
+    assert (unresolved.reopened_by(), unresolved.is_resolved(), unresolved.is_open(NOW_MS)) == (
+        None,
+        False,
+        True,
+    )
+    resolution = Resolution("ada", NOW_MS, "2", ("1",))
+    resolved = group(resolution=resolution, versions=(SeenVersion("1", 5, OLD_MS, NOW_MS + 1),))
+    assert (resolved.reopened_by(), resolved.is_resolved(), resolved.is_open(NOW_MS)) == (None, True, False)
+    reopened = group(resolution=resolution, versions=(SeenVersion("2", 1, NOW_MS + 1, NOW_MS + 1),))
+    assert (reopened.reopened_by(), reopened.is_resolved(), reopened.is_open(NOW_MS)) == ("2", False, True)
+    ignore = unresolved.ignored(who="ada", now_ms=NOW_MS, until_ms=NOW_MS + 1_000, reason="")
+    assert not group(ignore=ignore).is_open(NOW_MS)
+    assert group(ignore=ignore).is_open(NOW_MS + 1_000)

@@ -38,6 +38,11 @@ def bomb(word: str, depth: int = 12, width: int = 8) -> dict[str, Any]:
         ({"$defs": {"x/y": {"not": {}}}, "$ref": "#/$defs/x~1y"}, 3),
         ({"$ref": "#/$defs/nowhere"}, 2),
         ({"$ref": "http://elsewhere/x"}, 2),
+        ({"$defs": {"x": {"$anchor": "x", "anyOf": [{}, {}]}}, "$ref": "#x"}, 4),
+        ({"allOf": [{"$anchor": "y"}], "$ref": "#nowhere"}, 3),
+        ({"allOf": [{}, {"anyOf": [{}, {}]}], "$ref": "#/allOf/1"}, 8),
+        ({"allOf": [{}], "$ref": "#/allOf/1"}, 3),
+        ({"const": 5, "$ref": "#/const/x"}, 2),
         # A tree: each reference to itself counts as one.
         ({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}, 5),
         ({"anyOf": 5, "properties": [], "items": "x", "$ref": 7}, 1),

@@ -15,10 +15,11 @@ from jqmaster.store.link import shared_trips
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.shared_trips import MOST_TOGETHER
+from jqmaster.store.link.shared_trips import MOST_TOGETHER, MOST_TRIPS
 from tests.support.admin import admin_of
 from tests.support.server import StoreServer
 from tests.support.unique import unique
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.req("D29", "S6")
 
@@ -126,3 +127,45 @@ async def test_a_store_that_is_away_is_told_to_all_and_a_caller_that_gave_up_kee
     monkeypatch.setattr(trips.client, "_replies", away)
     found = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards), return_exceptions=True)
     assert [type(one) for one in found] == [StoreUnavailableError] * 3
+
+
+async def test_what_arrives_while_all_round_trips_are_under_way_waits_for_the_end_of_one(
+    trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = trips.shards(MOST_TRIPS + 1)
+    monkeypatch.setattr(shared_trips, "MOST_TOGETHER", 1)
+    await MasterStore(shards[0]).beat(ME)
+    replies, go_on, under_way = trips.client._replies, asyncio.Event(), 0
+
+    async def slow(*args: Any) -> list[Any]:
+        nonlocal under_way
+        under_way += 1
+        await go_on.wait()
+        return await replies(*args)
+
+    monkeypatch.setattr(trips.client, "_replies", slow)
+    beats = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
+    await wait_until(lambda: under_way == MOST_TRIPS, what="as many round trips as there may be")
+    # Those who gave up and those whose answers are late hold up no other.
+    beats[0].cancel()
+    go_on.set()
+    assert len(await asyncio.gather(*beats[1:])) == MOST_TRIPS
+    assert under_way == MOST_TRIPS + 1
+
+
+async def test_a_round_trip_that_ends_early_tells_all_who_wait_for_it(
+    trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards, is_under_way = trips.shards(3), asyncio.Event()
+
+    async def never(*_: Any) -> list[Any]:
+        is_under_way.set()
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    monkeypatch.setattr(trips.client, "_replies", never)
+    beats = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
+    await is_under_way.wait()
+    (trip,) = [task for task in asyncio.all_tasks() if task.get_name() == "shared round trip"]
+    trip.cancel()
+    await asyncio.wait(beats)
+    assert all(beat.cancelled() for beat in beats)

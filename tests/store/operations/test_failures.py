@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.failure_group import failure_group_id
 from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
-from jqmaster.domain.jobs.triage import AssignedPerson, Resolution
+from jqmaster.domain.jobs.triage import AssignedPerson, Merge, Resolution
 from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.operations.failure_triage import FailureTriageStore
@@ -210,3 +210,28 @@ async def test_decisions_stay_with_their_group_and_go_with_it(
     world.pass_ms(KEEP_GROUPS_MS + 1)
     await history.add_failures(4, [])
     assert await world.redis.exists(world.shard.keys.failure_triage) == 0
+
+
+@pytest.mark.req("P8")
+async def test_a_merged_group_counts_in_the_other_one(world: StoreWorld, history: HistoryStore) -> None:
+    store = FailureTriageStore(world.shard)
+    assert await store.now_ms() == world.now_ms
+    other = replace(boom(2), id=failure_group_id("work", "error", "other"), message="other")
+    await history.add_failures(1, [boom(3), other])
+    assert await store.put(other.id, "merge", Merge(boom().id, "ada", world.now_ms), ENTRY)
+    group = await only(history)
+    assert (group.id, group.count) == (boom().id, 5)
+    assert await store.put(other.id, "merge", None, ENTRY)
+    assert len(await history.failure_groups()) == 2
+
+
+@pytest.mark.req("P8")
+async def test_decisions_that_cannot_be_read_are_none(world: StoreWorld, history: HistoryStore) -> None:
+    await history.add_failures(1, [boom()])
+    key, group_id = world.shard.keys.failure_triage, (await only(history)).id
+    for garbage in (b"\xc1", b"\x01", b"\x91\x01", b"\x94\x01\x01\x01\x01"):
+        await world.redis.hset(key, mapping={f"{part}:{group_id}": garbage for part in "ar"})
+        await world.redis.hset(key, f"m:{'0' * 16}", garbage[:1])
+        group = await only(history)
+        assert (group.id, group.resolution) == (group_id, None)
+    await world.redis.delete(key)
