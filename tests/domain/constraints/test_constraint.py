@@ -57,6 +57,7 @@ def override(value: object, **limits: Any) -> Override:
         ({"name": "é"}, ("name",), "1 to 100"),
         ({"cid": "00"}, ("cid",), "8"),
         ({"cid": "0" * 7 + "G"}, ("cid",), "8"),
+        ({"reason": "x" * 501}, ("reason",), "longer than 500"),
         ({"concurrency": 0}, ("concurrency",), "set paused"),
         ({"concurrency": -1}, ("concurrency",), "1 to 1000000"),
         ({"concurrency": 1_000_001}, ("concurrency",), "1 to 1000000"),

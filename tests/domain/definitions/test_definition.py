@@ -76,6 +76,7 @@ def test_a_trigger_out_of_bounds_is_refused(change: dict[str, Any], loc: str) ->
         ({"name": ""}, "name"),
         ({"did": "x"}, "did"),
         ({"description": "x" * 1001}, "description"),
+        ({"reason": "x" * 501}, "reason"),
     ],
 )
 def test_a_definition_out_of_bounds_is_refused(change: dict[str, Any], loc: str) -> None:

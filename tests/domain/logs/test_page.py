@@ -1,9 +1,9 @@
-"""When the log of a job is complete."""
+"""When the log of a job is complete, and which of its lines a filter selects."""
 
 import pytest
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogFacts, LogSlice
+from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogFacts, LogFilter, LogSlice, NumberedLine
 
 pytestmark = pytest.mark.req("D17")
 
@@ -23,3 +23,17 @@ def test_a_log_is_over_a_little_after_its_job(
     state: JobState, over_ms: int, facts: LogFacts, is_full: bool, is_over: bool
 ) -> None:
     assert LogSlice(state, over_ms, 1, facts, [], 3, is_full).is_over is is_over
+
+
+def test_a_filter_selects_lines_by_level_and_attempt() -> None:
+    lines = [
+        NumberedLine(n, attempt, 0, rank, "") for n, (attempt, rank) in enumerate([(1, 2), (1, 4), (2, 4)])
+    ]
+
+    def selected(**fields: int) -> list[int]:
+        return [line.seq for line in lines if LogFilter(**fields).selects(line)]
+
+    assert selected() == [0, 1, 2]
+    assert selected(least_rank=3) == [1, 2]
+    assert selected(attempt=1) == [0, 1]
+    assert selected(least_rank=4, attempt=2) == [2]

@@ -109,6 +109,11 @@ async def test_a_list_can_begin_at_the_jobs_that_wait_for_an_instant(world: Stor
         cursor = listing.first_ahead(is_backward=is_backward)
         page = await world.lists.page(wanted, limit=50, cursor=cursor, is_backward=is_backward)
         assert [job.id for job in page.jobs] == (waiting[::-1] if is_backward else waiting)
+    # A cursor tells how far the list has been read.
+    cursor = listing.first_ahead(is_backward=False)
+    page = await world.lists.page(wanted, limit=1, cursor=cursor, is_backward=False)
+    assert page.cursor is not None
+    assert listing.reached_ms(page.cursor) == instant_of(page.jobs[0])
 
 
 @pytest.mark.req("J15")
