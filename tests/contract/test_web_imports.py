@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "personal_data": set(),
     "notices": {"matching"},
     "targets": {"identity"},
-    "batches": {"jobs/backlog_why", "jobs/flow"},
+    "batches": {"jobs/backlog_why", "jobs/error_kinds", "jobs/flow"},
     "calendars": {"definitions/schedules", "identity"},
     "jobs": {
         "identity/value_words",
@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
         "logs",
         "operations/marks",
         "workers/labels",
+        "workers/served",
     },
     "constraints": {"identity", "matching"},
     "definitions": {
@@ -46,6 +47,7 @@ ROOMS: dict[str, set[str]] = {
         "matching",
         "operations/runbook_link",
         "workers/labels",
+        "workers/served",
     },
     "events": {"definitions/runs", "definitions/schedules", "matching"},
     "identity": {"constraints/limits", "definitions/schedules", "matching"},
@@ -55,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
         "identity",
         "jobs/backlog_why",
         "jobs/failure_groups",
+        "workers/served",
     },
     "shell": {
         "batches/parts",

@@ -109,9 +109,7 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await row.locator("td.col-failed a").click()
         await expect(page.locator("tbody tr")).to_have_count(2)
         await expect(page.locator(".tabs a[aria-current=page]")).to_have_text("Failed 2")
-        await expect(page.locator(".why")).to_contain_text(
-            "on_success runs once every job has succeeded: 2 failed."
-        )
+        await expect(page.locator(".why")).to_contain_text("2 failed, so on_success was not started.")
         await page.get_by_role("link", name="All 32").click()
         await expect(page.locator("tbody tr")).to_have_count(25)
         await page.get_by_role("button", name="Next page").click()
@@ -255,3 +253,27 @@ async def test_the_palette_and_the_keys_lead_to_batches(screens: Screens, api: A
         await page.keyboard.type(mark)
         await page.get_by_role("option").filter(has_text=f"Album {mark}").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(f"Album {mark}")
+
+
+async def test_failures_come_first_on_the_page_of_a_batch(screens: Screens) -> None:
+    async with screens.open() as page:
+        states, reasons, callbacks, kinds = await page.evaluate("""async () => {
+            const { shownState } = await import("./batches/members.js");
+            const { callbackText, failuresFirst } = await import("./batches/parts.js");
+            const { errorKinds } = await import("./jobs/error_kinds.js");
+            const batch = (failed) => ({ counts: { failed } });
+            const error = (n) => `ValueError: photo ${n}`;
+            return [
+                [["", 2], ["all", 2], ["succeeded", 2], ["nonsense", 0]].map(([s, n]) => shownState(batch(n), s)),
+                failuresFirst([{ code: "jobs" }, { code: "failed" }]).map(({ code }) => code),
+                ["open", "complete"].map((state) => callbackText({ state }, "waiting")),
+                errorKinds([{ name: "a", error: null }, { name: "a", error: error(1) }, { name: "a", error: error(2) },
+                            { name: "b", error: error(3) }]),
+            ];
+        }""")
+    assert states == ["failed", "", "succeeded", ""]
+    assert reasons == ["failed", "jobs"]
+    assert callbacks == ["waiting", "not started"]
+    assert [(one["name"], one["error"], one["count"]) for one in kinds] == [
+        ("a", "ValueError: photo <n>", 2), ("a", "", 1), ("b", "ValueError: photo <n>", 1),
+    ]  # fmt: skip

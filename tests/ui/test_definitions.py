@@ -303,3 +303,18 @@ async def test_a_viewer_sees_definitions_and_changes_nothing(screens: Screens, a
         await page.goto(f"/#/definitions?name={name}")
         await expect(page.get_by_role("heading", level=1)).to_have_text(name)
         await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+
+
+async def test_jobs_of_a_definition_that_no_worker_takes_are_told_beside_it(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    await made(api, name, job={"name": f"report.{name}"})
+    assert (await api.call("POST", f"/api/definitions/{name}/run"))[0] == 201
+    told = f"1 not finished: no worker takes report.{name}"
+    async with screens.open(f"#/definitions?q={name}") as page:
+        await expect(page.locator("tbody tr")).to_contain_text(told)
+        await page.goto(f"/#/definitions?name={name}")
+        await page.get_by_role("link", name=told).click()
+        await page.goto(f"/#/names?q=report.{name}")
+        await expect(page.locator("tbody tr")).to_contain_text("no worker")

@@ -156,6 +156,38 @@ async def test_the_fault_of_a_long_wait_leads_to_the_job(screens: Screens) -> No
         assert str(await link.get_attribute("href")).endswith(f"job?id={NOBODYS}")
 
 
+async def test_jobs_that_no_worker_runs_are_one_fault_which_leads_to_them(screens: Screens) -> None:
+    async with screens.open() as page:
+        orphaned, served, unserved = await page.evaluate(
+            """async (job) => {
+            const { faultsOf } = await import("./operations/faults.js");
+            const stats = {
+              masters: { leader_id: "m1", stale: 0 }, workers: { fresh: 1, stale: 0 }, counts: { ready: 3 },
+              store: { durability: "fsync", durability_available: "fsync" },
+              oldest_startable: { job_id: job, name: "video.encode", wait_ms: 3_600_000 },
+            };
+            const orphans = [{ name: "video.encode", ready: 3 }];
+            const noWorker = { ...stats, workers: { fresh: 0, stale: 0 } };
+            return [[stats, orphans], [stats, []], [noWorker, orphans]].map(([seen, some]) => faultsOf(seen, [], some));
+        }""",
+            NOBODYS,
+        )
+    assert [(one["code"], one["act"]) for one in orphaned] == [("orphan", "Show the jobs")]
+    assert [(one["code"], one["act"]) for one in served] == [("wait", "Show the job")]
+    assert [one["code"] for one in unserved] == ["no_worker"]
+
+
+async def test_the_first_line_counts_the_problems_that_the_page_lists_below(screens: Screens) -> None:
+    async with screens.open() as page:
+        texts = await page.evaluate("""async () => {
+            const { countsInstead } = await import("./operations/health_line.js");
+            const [bad, warn, info] = ["bad", "warn", "info"].map((kind) => ({ kind, code: "orphan" }));
+            const lists = [[bad, bad, warn, info], [bad], [warn], []];
+            return lists.map((faults) => countsInstead({ code: "orphan" }, faults));
+        }""")
+    assert texts == ["2 critical problems, 1 warning", "1 critical problem", None, None]
+
+
 async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:
     async with screens.open("icon.svg") as page, pretended(page) as present:
         await page.goto("/#/overview")

@@ -114,3 +114,31 @@ async def test_the_page_of_a_name_compares_with_the_same_hours_of_an_earlier_day
         async with screens.open("#/names?name=ui.echo&compare=1d", locale="ja-JP") as page:
             await expect(page.locator(".legend").first.locator(".dashed")).to_be_visible()
             await accessible_in_each_look(page, "name-compared-ja")
+
+
+async def test_the_chart_of_a_name_has_only_marks_that_are_about_it(screens: Screens) -> None:
+    async with screens.open() as page:
+        about, selected = await page.evaluate("""async () => {
+            const { isAbout, selects } = await import("./operations/mark_filter.js");
+            const named = (op, value) => ({ field: "name", op, value });
+            const argument = { field: "argument.host", op: "eq", value: "x" };
+            const mark = (kind, matcher = null, label = "") => ({ kind, matcher, entry: { label } });
+            const marks = [
+                mark("leader"), mark("incident"), mark("settings"), mark("worker"), mark("definition"),
+                mark("deploy", null, "a, mail.send"), mark("deploy", null, "a, b"), mark("deploy", null, "a, +3"),
+                mark("pause", named("eq", "mail.send")), mark("pause", named("eq", "b")), mark("constraint"),
+            ];
+            const matchers = [
+                named("glob", "mail.*"), named("glob", "mail?*"), named("glob", "*.csv"), named("glob", "[m]ail.*"),
+                named("in", ["a", "mail.send"]), named("ne", "mail.send"), named("exists", true),
+                { all: [named("glob", "mail.*"), argument] }, { all: [named("eq", "b"), argument] },
+                { any: [named("eq", "mail.send"), argument] }, { any: [named("eq", "b"), named("eq", "c")] },
+                { not: named("eq", "b") }, { not: argument },
+            ];
+            return [marks.map((one) => isAbout(one, "mail.send")),
+                    matchers.map((one) => selects(one, "mail.send"))];
+        }""")
+    assert about == [True, True, True, False, False, True, False, True, True, False, True]
+    assert selected == [
+        True, True, False, None, True, False, None, None, False, True, False, True, None,
+    ]  # fmt: skip

@@ -80,9 +80,9 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
     assert re.match(r"Worker vm-3:42 is dead: last heard .* ago, 3 jobs still assigned\.", dead["text"])
     assert replaced["kind"] == "info"
     assert re.match(r"Worker vm-3:43 ended, last heard .* ago; vm-3:45 took its place\.", replaced["text"])
-    # Nothing serves what this one did.
-    assert gone["kind"] == "bad"
-    assert re.match(r"Worker vm-3:44 is dead", gone["text"])
+    # Nothing serves what this one did, but no job stands still because of it.
+    assert gone["kind"] == "warn"
+    assert re.match(r"Worker vm-3:44 is dead: last heard .* ago\. It holds no jobs\.", gone["text"])
     assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
     assert none == []
 
@@ -165,7 +165,7 @@ async def test_a_running_step_is_not_drawn_and_a_dragged_part_leads_to_its_jobs(
     await api.until_state(await api.enqueue("ui.echo"), "succeeded")
     async with screens.open() as page:
         complete = await page.evaluate("""async () => {
-            const { completePoints } = await import("./ui/charts.js");
+            const { completePoints } = await import("./ui/points.js");
             const at = (s) => new Date(Date.now() - s * 1000).toISOString();
             const points = [{ at: at(150) }, { at: at(90) }, { at: at(30) }];
             return [completePoints({ points, step_s: 60 }).length,
@@ -188,6 +188,18 @@ async def test_a_running_step_is_not_drawn_and_a_dragged_part_leads_to_its_jobs(
         await page.mouse.up()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
         assert re.search(r"finished_after=.*&finished_before=", page.url)
+
+
+async def test_a_chart_has_no_line_for_the_time_before_the_store_existed(screens: Screens) -> None:
+    async with screens.open() as page:
+        rates = await page.evaluate("""async () => {
+            const { ratesOf } = await import("./ui/points.js");
+            const nothing = { backlog: null, succeeded: 0, failed: 0, canceled: 0, skipped: 0, retried: 0 };
+            const points = [nothing, nothing, { ...nothing, backlog: 0 }, { ...nothing, succeeded: 120 }, nothing];
+            return [ratesOf(points, 60)("succeeded"), ratesOf(points.slice(3), 60)("succeeded"),
+                    ratesOf(points.slice(0, 2), 60)("succeeded")];
+        }""")
+        assert rates == [[None, None, 0, 2, 0], [2, 0], [None, None]]
 
 
 @pytest.mark.parametrize(("address", "path"), [("#/workers", "/api/workers"), ("#/masters", "/api/masters")])

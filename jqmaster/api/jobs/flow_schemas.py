@@ -50,6 +50,6 @@ class FlowView(Answer):
         "need and that did not succeed. Jobs that were skipped because of another one are left out."
     )
     critical_path: list[JobId] = Field(
-        description="The chain of jobs that determined when the flow ended, or what it still waits for, the first job "
-        "first. Empty if no job has started."
+        description="The chain of jobs that determines when the flow ends, the first job first: those that took the "
+        "time, then the longest chain that still waits for them. Empty if no job has started."
     )

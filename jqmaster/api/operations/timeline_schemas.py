@@ -72,8 +72,8 @@ class MarkView(Answer):
         description="Reason of the pause or constraint. Empty if none was given, or the caller may not see it."
     )
     matcher: MatcherDocument | None = Field(
-        description="The jobs that a pause is about, as a matcher. Null for other marks, and if the caller may not "
-        "see it."
+        description="The jobs to which the pause or constraint applies, as a matcher. Null for other marks, and if the "
+        "caller may not see it."
     )
     incident_id: str | None
     entry: IncidentEntryView | None = Field(

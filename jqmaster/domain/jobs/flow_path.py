@@ -1,6 +1,7 @@
 """The jobs of a flow that decide how it ends: where it failed, and which chain of jobs took the time."""
 
 from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
 
 from jqmaster.domain.jobs.job import FINISHED, Cause, Job, JobState
 
@@ -23,8 +24,9 @@ def failures(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> li
 
 
 def critical_path(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the chain of jobs that determined when the flow ended, or what it still waits for, the first job first:
-    each job is the last of those for which the next one waited. Empty if no job has started."""
+    """Return the chain of jobs that determines when the flow ends, the first job first: each job is the last of those
+    for which the next one waited. If jobs still wait for its last one, the longest chain of them follows. Empty if no
+    job has started."""
     started = {one: job for one, job in jobs.items() if job.started_at_ms}
     if not started:
         return []
@@ -33,7 +35,25 @@ def critical_path(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) 
     while near := [other for other in before.get(at, ()) if other in started and other not in path]:
         at = max(near, key=lambda one: (_end_ms(started[one]), one))
         path.append(at)
-    return path[::-1]
+    return [*path[::-1], *_waiting_behind(path[0], jobs, before)]
+
+
+def _waiting_behind(first: str, jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the longest chain of jobs that have not started and wait for `first`."""
+    waiting = {one for one, job in jobs.items() if not job.started_at_ms and job.state not in FINISHED}
+    known = waiting | {first}
+    links = {one: [other for other in before.get(one, ()) if other in known] for one in waiting}
+    lengths, back = {first: 0}, dict[str, str]()
+    for one in TopologicalSorter(links).static_order():
+        if near := [other for other in links.get(one, ()) if other in lengths]:
+            back[one] = max(near, key=lambda other: (lengths[other], other))
+            lengths[one] = lengths[back[one]] + 1
+    at = max(lengths, key=lambda one: (lengths[one], one))
+    chain = []
+    while at != first:
+        chain.append(at)
+        at = back[at]
+    return chain[::-1]
 
 
 def _end_ms(job: Job) -> float:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.operations.incidents import TimelineIncident, entry_text, incidents_of, title_of
 from jqmaster.domain.operations.tally import TOTAL
@@ -31,17 +30,19 @@ _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "definition.pause": ("definition", "paused definition"),
     "definition.resume": ("definition", "resumed definition"),
     "worker.drain": ("worker", "drained worker"),
+    "worker.resume": ("worker", "resumed worker"),
     "worker.detach": ("worker", "detached worker"),
     "notice.acknowledge": ("acknowledged", "acknowledged the open incidents of notice"),
 }
+_OF_CONSTRAINTS: Final = ("constraint", "pause", "resume")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
-    if it has one. `matcher`, `reason`: of a pause, as far as the caller may see them. `incident_id`: empty for other
-    kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline, which have an
-    `entry`."""
+    if it has one. `matcher`, `reason`: of a pause or constraint, as far as the caller may see them. `incident_id`:
+    empty for other kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline,
+    which have an `entry`."""
 
     at_ms: int
     kind: str
@@ -252,7 +253,6 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
     elif was_paused and not is_paused:
         kind, did = "resume", "ended the pause"
     shown = after if isinstance(after, Mapping) else before if isinstance(before, Mapping) else {}
-    is_pause = entry.target.startswith(PAUSE_PREFIX)
     reason = shown.get("reason")
     return Mark(
         entry.at_ms,
@@ -262,7 +262,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
         did=did,
         by=entry.who,
         reason=reason if isinstance(reason, str) else "",
-        matcher=shown.get("matcher") if is_pause else None,
+        matcher=shown.get("matcher") if kind in _OF_CONSTRAINTS else None,
         action=entry.action,
     )
 

@@ -17,6 +17,18 @@ const MEMBERS = 25;
 // A page of the API covers only a part of the members, where a rare state may be missing.
 const MOST_PAGES = 10;
 
+const ALL = "all";
+
+/**
+ * @param {Batch} batch
+ * @param {string | undefined} state Of the address.
+ * @returns {string} The state whose jobs are listed; empty: all. Without a state in the address, failures come first.
+ */
+export function shownState(batch, state) {
+  if (state && STATES[state]) return state;
+  return state !== ALL && batch.counts.failed > 0 ? "failed" : "";
+}
+
 /** @param {{id: string}} one @returns {string} */
 export const idOf = (one) => one.id;
 
@@ -43,7 +55,7 @@ async function loadMembers(batch, query, signal) {
 /** @param {{batch: Batch, query: Record<string, string>, go: typeof import("../core/router.js").go}} props */
 export function Members({ batch, query, go }) {
   const hold = useHold();
-  const state = STATES[query["state"] ?? ""] ? (query["state"] ?? "") : "";
+  const state = shownState(batch, query["state"]);
   const cursor = query["cursor"] ?? null;
   const of = JSON.stringify([batch.id, state, cursor]);
   const found = useResource(
@@ -58,7 +70,7 @@ export function Members({ batch, query, go }) {
     hold.isHeld,
     found.data?.of ?? "",
   );
-  const shown = { id: batch.id, state };
+  const shown = { id: batch.id, state: state || ALL };
   const counts = /** @type {Record<string, number | null | undefined>} */ ({ ...batch.counts });
   const states = Object.keys(STATES).filter(
     (one) => one === state || counts[one] === null || (counts[one] ?? 0) > 0,
@@ -68,7 +80,7 @@ export function Members({ batch, query, go }) {
       key: "",
       label: t("batches.state.all"),
       count: batch.counts.total,
-      href: href("batches", { id: batch.id }),
+      href: href("batches", { id: batch.id, state: ALL }),
     },
     ...states.map((one) => ({
       key: one,

@@ -1,5 +1,5 @@
 /** The parts of pages that show a batch: its progress, what it waits for, and the jobs that it starts. */
-import { number, t, tOr } from "../core/i18n.js";
+import { number, t } from "../core/i18n.js";
 import { get } from "../core/api.js";
 import { html, useEffect, useState } from "../core/lib.js";
 import { useResource } from "../core/live.js";
@@ -7,6 +7,7 @@ import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
 import { visible } from "../core/text.js";
 import { BacklogWhy } from "../jobs/backlog_why.js";
+import { errorKinds } from "../jobs/error_kinds.js";
 import { Badge, Num, State, Text, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["BatchWhy"]} Why */
@@ -147,7 +148,7 @@ export function Callbacks({ batch }) {
                           : html`<${Text} value=${one.name} max=${80} />`
                       } <${Badge}
                         kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>
-                        ${tOr(`batches.callback.${one.state}`, visible(one.state))}
+                        ${callbackText(batch, one.state)}
                       <//>
                     </dd>`,
               )}
@@ -164,21 +165,29 @@ function FailedWith({ batch }) {
     [batch.id, batch.counts.failed],
     { everyMs: 15_000 },
   );
-  /** @type {Map<string, number>} */
-  const counts = new Map();
-  for (const { error } of data?.jobs ?? []) {
-    // Errors that differ in their figures are of one kind.
-    const kind = (error ?? "").replace(/\d+/g, "<n>");
-    if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  }
-  const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
+  const most = errorKinds(data?.jobs ?? [])
+    .filter(({ error }) => error)
+    .slice(0, ERRORS_SHOWN);
   return html`<ul class="plain">
       ${most.map(
-        ([kind, count]) =>
-          html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text} value=${kind} max=${300} /></li>`,
+        ({ name, error, count }) =>
+          html`<li key=${`${name} ${error}`}>
+              <a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count)} ×</a> <${Text}
+                value=${error} max=${300} />
+            </li>`,
       )}
     </ul>`;
 }
+
+/** @param {BatchReason[]} reasons @returns {BatchReason[]} */
+export const failuresFirst = (reasons) => [
+  ...reasons.filter((reason) => reason.code === "failed"),
+  ...reasons.filter((reason) => reason.code !== "failed"),
+];
+
+/** @param {Batch} batch @param {string} state Of a callback. @returns {string} In words: one that waits in a batch that is over was not started. */
+export const callbackText = (batch, state) =>
+  t(`batches.callback.${state === "waiting" && batch.state === "complete" ? "not_started" : state}`);
 
 /** @param {{batch: Batch, why: Why | null}} props Why it is not complete, or why its on_success was not started. */
 export function BatchWhy({ batch, why }) {
@@ -187,7 +196,7 @@ export function BatchWhy({ batch, why }) {
   return html`<section class="card why" aria-labelledby="why">
       <h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
       <ol class="verdicts">
-        ${why.reasons.map(
+        ${failuresFirst(why.reasons).map(
           (reason, at) =>
             html`<li key=${reason.code + at} class=${at === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`,
         )}

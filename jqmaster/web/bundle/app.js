@@ -1641,6 +1641,117 @@ function FormCheck({ form, name, children, ...attributes }) {
   return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }
 
+// core/states.js
+var STATES = {
+  ready: {
+    label: "Ready",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
+  running: {
+    label: "Running",
+    phase: "running",
+    actions: ["cancel"]
+  },
+  awaiting_callback: {
+    label: "Awaiting callback",
+    phase: "running",
+    actions: ["cancel"]
+  },
+  retrying: {
+    label: "Retrying",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  scheduled: {
+    label: "Scheduled",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  awaiting_jobs: {
+    label: "Awaiting jobs",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
+  failed: {
+    label: "Failed",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  succeeded: {
+    label: "Succeeded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  discarded: {
+    label: "Discarded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  canceled: {
+    label: "Canceled",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  skipped: {
+    label: "Skipped",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  }
+};
+var OUTCOMES = (
+  /** @type {const} */
+  ["succeeded", "discarded", "failed", "canceled", "skipped"]
+);
+var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
+var admits = (state, action) => STATES[state]?.actions.some((one) => one === action) ?? false;
+
+// jobs/error_kinds.js
+function errorKinds(jobs) {
+  const kinds = /* @__PURE__ */ new Map();
+  for (const { name, error: text } of jobs) {
+    const error = (text ?? "").replace(/\d+/g, "<n>");
+    const key = JSON.stringify([name, error]);
+    const kind = kinds.get(key) ?? { name, error, count: 0 };
+    kinds.set(key, { ...kind, count: kind.count + 1 });
+  }
+  return [...kinds.values()].sort((one, other) => other.count - one.count);
+}
+
+// jobs/action_kinds.js
+var MOST_READ = 100;
+var MOST_SHOWN = 6;
+var queryOf = (filter) => Object.fromEntries(
+  Object.entries(filter).map(([key, value]) => [
+    key,
+    typeof value === "object" ? JSON.stringify(value) : String(value)
+  ])
+);
+function ActionKinds({ action, filter, dry }) {
+  const query = filter && queryOf(filter);
+  const { data } = useResource(
+    (signal) => query ? get("api/jobs", { ...query, include: "error", limit: MOST_READ }, signal) : Promise.resolve(null),
+    [JSON.stringify(query)]
+  );
+  if (query && !data) return html`<p class="muted">${t("loading")}</p>`;
+  const touched = data ? data.jobs.filter((job) => admits(job.state, action)) : dry.examples;
+  const kinds = errorKinds(touched);
+  if (kinds.length === 0) return null;
+  const rest = kinds.slice(MOST_SHOWN).reduce((sum2, kind) => sum2 + kind.count, 0);
+  return html`<div class="examples">
+      ${dry.count > touched.length && html`<p class="muted">${t("action.kinds.of", { count: touched.length })}</p>`}
+      <ul class="plain">
+        ${kinds.slice(0, MOST_SHOWN).map(
+    (kind) => html`<li key=${`${kind.name} ${kind.error}`}>
+                <span class="num">${number(kind.count)} ×</span> <strong><${Text} value=${kind.name} max=${60} /></strong>${" "}
+                <span class="muted"><${Text} value=${kind.error} max=${120} /></span>
+              </li>`
+  )}
+        ${rest > 0 && html`<li class="muted">${t("action.kinds.rest", { count: rest })}</li>`}
+      </ul>
+    </div>`;
+}
+
 // jobs/actions.js
 var ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
 var DANGEROUS = ["cancel", "delete"];
@@ -1725,17 +1836,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
     ([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `
   )}
           </p>`}
-      ${dry.examples?.length > 0 && html`<ul class="plain examples">
-            ${dry.examples.slice(0, 5).map(
-    (job) => html`<li key=${job.id}>
-                      <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
-                        class="muted">
-                        <${Time} at=${job.created_at} />
-                      </span>
-                    </li>`
-  )}
-            ${dry.count > dry.examples.length && html`<li class="muted">…</li>`}
-          </ul>`}
+      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
       <div class="form-grid">
         ${hasPriority && html`<${FormField}
               form=${form} name="priority" problem=${problem} label=${t("job.priority")}
@@ -2075,71 +2176,6 @@ ${title2}`.toLowerCase().includes(wanted));
       </form>
     <//>`;
 }
-
-// core/states.js
-var STATES = {
-  ready: {
-    label: "Ready",
-    phase: "waiting",
-    actions: ["cancel", "set_priority", "delete"]
-  },
-  running: {
-    label: "Running",
-    phase: "running",
-    actions: ["cancel"]
-  },
-  awaiting_callback: {
-    label: "Awaiting callback",
-    phase: "running",
-    actions: ["cancel"]
-  },
-  retrying: {
-    label: "Retrying",
-    phase: "waiting",
-    actions: ["cancel", "run", "set_priority", "delete"]
-  },
-  scheduled: {
-    label: "Scheduled",
-    phase: "waiting",
-    actions: ["cancel", "run", "set_priority", "delete"]
-  },
-  awaiting_jobs: {
-    label: "Awaiting jobs",
-    phase: "waiting",
-    actions: ["cancel", "set_priority", "delete"]
-  },
-  failed: {
-    label: "Failed",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  succeeded: {
-    label: "Succeeded",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  discarded: {
-    label: "Discarded",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  canceled: {
-    label: "Canceled",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  skipped: {
-    label: "Skipped",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  }
-};
-var OUTCOMES = (
-  /** @type {const} */
-  ["succeeded", "discarded", "failed", "canceled", "skipped"]
-);
-var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
-var admits = (state, action) => STATES[state]?.actions.some((one) => one === action) ?? false;
 
 // definitions/schedules.js
 var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
@@ -2665,7 +2701,7 @@ var INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
-var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who);
+var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who.replace(/^user:/, ""));
 var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
 var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
@@ -2818,9 +2854,9 @@ function countsOf({ counts }) {
 var shareOf = ({ counts }) => counts.total ? Math.floor((counts.total - counts.unfinished) / counts.total * 100) : 0;
 function BatchStrip({ batch }) {
   const counts = countsOf(batch).filter(([state]) => state !== "unfinished");
-  const { total, unfinished } = batch.counts;
+  const { total, unfinished: unfinished2 } = batch.counts;
   const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
-  const label = t("batches.over_of", { over: total - unfinished, total });
+  const label = t("batches.over_of", { over: total - unfinished2, total });
   return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>
       ${ended.map(
     ([state, count2]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count2 / Math.max(1, total) * 100}%` }}></i>`
@@ -2828,10 +2864,10 @@ function BatchStrip({ batch }) {
     </span>`;
 }
 function BatchProgress({ batch }) {
-  const { total, unfinished } = batch.counts;
+  const { total, unfinished: unfinished2 } = batch.counts;
   return html`<span class="batch-progress">
       <${BatchStrip} batch=${batch} />
-      <span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span>
+      <span class="num"><${Num} value=${total - unfinished2} /> / <${Num} value=${total} /></span>
     </span>`;
 }
 function reasonText(batch, reason) {
@@ -2877,7 +2913,7 @@ function Callbacks({ batch }) {
                     <dd>
                       ${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge}
                         kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>
-                        ${tOr(`batches.callback.${one.state}`, visible(one.state))}
+                        ${callbackText(batch, one.state)}
                       <//>
                     </dd>`
   )}
@@ -2890,25 +2926,28 @@ function FailedWith({ batch }) {
     [batch.id, batch.counts.failed],
     { everyMs: 15e3 }
   );
-  const counts = /* @__PURE__ */ new Map();
-  for (const { error } of data?.jobs ?? []) {
-    const kind = (error ?? "").replace(/\d+/g, "<n>");
-    if (kind) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  }
-  const most = [...counts].sort((one, other) => other[1] - one[1]).slice(0, ERRORS_SHOWN);
+  const most = errorKinds(data?.jobs ?? []).filter(({ error }) => error).slice(0, ERRORS_SHOWN);
   return html`<ul class="plain">
       ${most.map(
-    ([kind, count2]) => html`<li key=${kind}><a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text} value=${kind} max=${300} /></li>`
+    ({ name, error, count: count2 }) => html`<li key=${`${name} ${error}`}>
+              <a href=${href("batches", { id: batch.id, state: "failed" })}>${number(count2)} ×</a> <${Text}
+                value=${error} max=${300} />
+            </li>`
   )}
     </ul>`;
 }
+var failuresFirst = (reasons) => [
+  ...reasons.filter((reason) => reason.code === "failed"),
+  ...reasons.filter((reason) => reason.code !== "failed")
+];
+var callbackText = (batch, state) => t(`batches.callback.${state === "waiting" && batch.state === "complete" ? "not_started" : state}`);
 function BatchWhy({ batch, why }) {
   if (!why?.reasons.length) return null;
   const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 36e5;
   return html`<section class="card why" aria-labelledby="why">
       <h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
       <ol class="verdicts">
-        ${why.reasons.map(
+        ${failuresFirst(why.reasons).map(
     (reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`
   )}
       </ol>
@@ -3993,6 +4032,1279 @@ function curl(session2, method, path, { body, query } = {}) {
   parts.push("-H", "'Accept: application/json'");
   if (body !== void 0) parts.push("-H", "'Content-Type: application/json'", "-d", shellWord(toJson(body)));
   return parts.join(" ");
+}
+
+// ui/points.js
+var COUNTED = ["succeeded", "discarded", "failed", "canceled", "skipped", "retried"];
+var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
+function ratesOf(points, stepS) {
+  const first = points.findIndex(
+    (point) => point.backlog !== null || COUNTED.some((key) => (point[key] ?? 0) > 0)
+  );
+  return (key) => points.map((point, at2) => first < 0 || at2 < first ? null : (point[key] ?? 0) / stepS);
+}
+
+// ui/comparison.js
+var HOUR_S = 3600;
+var DAY_S = 86400;
+var PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
+var NOT_WITH = ["30d"];
+var comparedPeriod = (word, span) => word !== void 0 && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
+var POLL_MS2 = 3e5;
+function useEarlier(word, span, name) {
+  const { data } = useResource(
+    (signal) => word ? get("api/stats/history", { span, before: word, ...name && { name } }, signal) : Promise.resolve(null),
+    [span, word, name],
+    { everyMs: POLL_MS2, pollMs: POLL_MS2 }
+  );
+  return data;
+}
+var endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }, stepS) => (succeeded + discarded + failed + canceled + skipped) / stepS;
+function comparedWith(history2, word, xs, valueOf3) {
+  const back = PERIODS_S[word];
+  if (!history2 || !back) return null;
+  const hours = new Map(
+    history2.points.map((point) => [Math.floor(Date.parse(point.at) / 1e3 / HOUR_S), point])
+  );
+  const values2 = xs.map((x3) => {
+    const point = hours.get(Math.floor((x3 - back) / HOUR_S));
+    return point ? valueOf3(point, history2.step_s) : null;
+  });
+  return { label: t(`chart.before.${word}`), values: values2 };
+}
+var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : html`<nav class="spans" aria-label=${t("chart.compare")}>
+        ${["", ...Object.keys(PERIODS_S)].map(
+  (one) => html`<a
+                key=${one} class="chip-link" href=${link(one)}
+                aria-current=${one === word ? "true" : void 0}>
+                ${t(one ? `chart.before.${one}` : "chart.before.none")}
+              </a>`
+)}
+      </nav>`;
+
+// ui/sparkline.js
+var WIDTH = 5;
+var GAP = 1;
+var HEIGHT = 28;
+function Sparkline({ values: values2, label }) {
+  const most = Math.max(1, ...values2);
+  const width = values2.length * (WIDTH + GAP) - GAP;
+  return html`<svg
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      viewBox=${`0 0 ${width} ${HEIGHT}`}>
+      <title>${label}</title>${values2.map((value, at2) => {
+    const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
+    return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
+  })}
+    </svg>`;
+}
+
+// ui/filters.js
+var TYPING_MS3 = 350;
+var SHOWN_MS = 100;
+var isPressed = false;
+addEventListener("pointerdown", () => isPressed = true, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
+function afterClick(act) {
+  if (!isPressed) return act();
+  const address = location.hash;
+  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
+  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
+}
+function useTyped(value, onChange, read = (text) => text.trim()) {
+  const [text, setText] = E2(value);
+  const told4 = j(value);
+  const typed = j(value);
+  const timer2 = j(
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    void 0
+  );
+  const change2 = j(onChange);
+  change2.current = onChange;
+  V2(() => {
+    if (value === told4.current) return;
+    clearTimeout(timer2.current);
+    told4.current = value;
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  const isGone = j(false);
+  W2(
+    () => () => {
+      isGone.current = true;
+      clearTimeout(timer2.current);
+    },
+    []
+  );
+  const tell2 = () => {
+    clearTimeout(timer2.current);
+    afterClick(report);
+  };
+  const report = () => {
+    if (isGone.current) return;
+    const next = read(typed.current);
+    if (next === told4.current) return;
+    told4.current = next;
+    change2.current(next);
+  };
+  return {
+    value: text,
+    onInput: (event) => {
+      typed.current = event.target.value;
+      setText(typed.current);
+      clearTimeout(timer2.current);
+      timer2.current = setTimeout(tell2, TYPING_MS3);
+    },
+    onBlur: tell2,
+    onKeyDown: (event) => {
+      if (event.key === "Enter" && !event.isComposing) tell2();
+    }
+  };
+}
+function FilterInput({ label, value, onChange, hint, ...attributes }) {
+  const typed = useTyped(value, onChange);
+  return html`<${Field} label=${label} hint=${hint}>
+      ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
+    <//>`;
+}
+function FilterInstant({ label, value, onChange }) {
+  useZone();
+  const typed = useTyped(
+    inputOf(value),
+    (text) => onChange(instantIn(text)),
+    (text) => inputOf(instantIn(text))
+  );
+  return html`<${Field} label=${inZone(label, value)}>
+      ${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
+    <//>`;
+}
+
+// jobs/failure_dialogs.js
+var MOST_OTHERS = 500;
+var CUT_AT = 200;
+var pathOf2 = (group, call2) => (
+  /** @type {const} */
+  `api/failures/${encodeURIComponent(group.id)}/${call2}`
+);
+function FailureDialog({ question, ...props }) {
+  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
+  return html`<${dialogs[question]} ...${props} />`;
+}
+var What = ({ group }) => html`<p>
+      <strong><${Text} value=${group.name} max=${100} /></strong>
+      ${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}
+    </p>`;
+function Ignore({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ ignored: "", reason: "" }));
+  const save = async ({ reason = "", ignored = "" }) => {
+    const end = endOf(ignored);
+    if (ignored.trim() && end === null) throw unreadable("duration_s");
+    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
+    await post(pathOf2(group, "ignore"), { reason, ...length });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf2(group, "ignore")), t("failures.unignored")).then(onDone);
+    return { text: t("failures.ignoring"), undo };
+  };
+  return html`<${FormDialog}
+      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.ignore")}>
+      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
+      <${DurationField}
+        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
+        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
+      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
+    <//>`;
+}
+function Assign({ group, who, onClose, onDone }) {
+  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
+  const save = async ({ assignee = "" }) => {
+    await (assignee ? post(pathOf2(group, "assign"), { assignee }) : del(pathOf2(group, "assign")));
+    await onDone();
+    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
+  };
+  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
+    <${What} group=${group} />
+    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
+}
+function Resolve({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ version: "" }));
+  const save = async ({ version = "" }) => {
+    await post(pathOf2(group, "resolve"), { version });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf2(group, "resolve")), t("failures.reopened")).then(onDone);
+    return { text: t("failures.resolving"), undo };
+  };
+  return html`<${FormDialog}
+      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.resolve")}>
+      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
+      <${FormField}
+        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
+        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
+    <//>`;
+}
+function Merge({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ into: "" }));
+  const [others, setOthers] = E2(
+    /** @type {FailureGroup[] | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
+      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
+      (error) => {
+        if (!aborter.signal.aborted) form.setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id]);
+  const save = async ({ into = "" }) => {
+    await post(pathOf2(group, "merge"), { into });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf2(group, "merge")), t("failures.split.done")).then(onDone);
+    return { text: t("failures.merge.done"), undo };
+  };
+  if (others?.length === 0)
+    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
+        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
+        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+      <//>`;
+  return html`<${FormDialog}
+      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("failures.merge")}>
+      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
+      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
+        <option value="">${t("failures.merge.choose")}</option>
+        ${(others ?? []).map(
+    (one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`
+  )}
+      <//>
+    <//>`;
+}
+function Affected({ group, onClose }) {
+  const [path, setPath] = usePref("failures.path", "argument");
+  const [found, setFound] = E2(
+    /** @type {AffectedValues | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    const url = (
+      /** @type {const} */
+      `api/failures/${encodeURIComponent(group.id)}/values`
+    );
+    get(url, { path }, aborter.signal).then(
+      (answer) => {
+        setFound(answer);
+        setProblem(null);
+      },
+      (error) => {
+        if (aborter.signal.aborted) return;
+        setFound(null);
+        setProblem(error);
+      }
+    );
+    return () => aborter.abort();
+  }, [group.id, path]);
+  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
+      <${What} group=${group} />
+      <${FilterInput}
+        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
+        list="failure-paths" onChange=${(text) => text && setPath(text)} />
+      <datalist id="failure-paths">
+        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
+      </datalist>
+      <${ErrorBox} problem=${problem} />
+      ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
+      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
+    <//>`;
+}
+function Values({ found, path, group }) {
+  const most = Math.max(1, ...found.values.map((one) => one.count));
+  const share = (count2) => number(count2 / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
+  const notes = [
+    t("failures.values.examined", { count: found.examined }),
+    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
+    !found.is_complete && t("failures.values.more")
+  ].filter(Boolean);
+  if (found.values.length === 0)
+    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
+  return html`<p>
+      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
+        ${notes.join(" · ")}
+      </span>
+    </p>
+    <table class="affected">
+      <thead>
+        <tr>
+          <th scope="col">${t("failures.values.value")}</th>
+          <th scope="col" class="num">${t("failures.values.jobs")}</th>
+          <th scope="col" class="num">${t("failures.values.share")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${found.values.map(
+    (one) => html`<tr key=${one.value}>
+                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
+                <td class="num">
+                  <i
+                    class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i>
+                  <${Num} value=${one.count} />
+                </td>
+                <td class="num">${share(one.count)}</td>
+              </tr>`
+  )}
+      </tbody>
+    </table>`;
+}
+function ValueLink({ value, path, group }) {
+  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
+  const isCut2 = value.length === CUT_AT;
+  if (isCut2 || /^[[{]/.test(value)) return text;
+  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
+}
+
+// jobs/failure_groups.js
+var HOUR_MS2 = 36e5;
+var KEPT = 500;
+var MARKS = { new: "info", regressed: "warn" };
+var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
+async function withIgnored(answer, signal) {
+  if (!answer.names.some((name) => name.failed > 0))
+    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
+  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
+  const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
+  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
+  const marked = async (name) => {
+    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
+    const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);
+    return { ...name, is_ignored: !others.groups.some(isRecent) };
+  };
+  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
+}
+var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
+function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
+  const mayOperate = may(session2, "operate");
+  const isCovered = group.message_hidden && !mayOperate;
+  const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
+  const message = group.message || t("failures.silent");
+  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
+      <div class="group-count">
+        <p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p>
+        <${Trend} group=${group} />
+      </div>
+      <div class="group-body">
+        <p class="group-head">
+          <a href=${href("names", { name: group.name })}>
+            <strong><${Text} value=${group.name} max=${100} /></strong>
+          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
+          ${(group.marks ?? []).map(
+    (mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
+                  <${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
+                </span>`
+  )}
+          <${Decisions} group=${group} />
+          ${group.example_job_id && html`<span class="group-example muted">
+                ${t("failures.example")} <${Id}
+                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
+              </span>`}
+        </p>
+        ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
+        <p class="group-more muted">
+          ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
+                <${Text} value=${group.raised_at.file} max=${60} />
+              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
+          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
+            at=${group.first_seen_at} />
+          <${Versions} group=${group} />
+        </p>
+        <${Ignored} group=${group} />
+        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
+      </div>
+      <p class="group-acts">
+        <a
+          class="button small as-link" href=${href(
+    "jobs",
+    isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id }
+  )}>
+          ${t("failures.jobs")}
+        </a>
+        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
+              ${t("failures.values")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+              ${t("action.retry")}
+            <//>
+            ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
+            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
+              ${t("failures.assign")}
+            <//>
+            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
+              ${t("failures.merge")}
+            <//>
+            ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
+            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+              ${t("action.delete")}
+            <//>`}
+      </p>
+    </li>`;
+}
+function Decisions({ group }) {
+  const { assigned, resolved: resolved2 } = group;
+  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
+        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
+      </span>`}
+    ${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
+}
+function Trend({ group }) {
+  const trend = group.trend ?? [];
+  if (trend.length === 0) return null;
+  const count2 = trend.reduce((sum2, one) => sum2 + one, 0);
+  const label = t("failures.trend", { count: count2, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
+  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count: count2 })}</span>`;
+}
+function Versions({ group }) {
+  const versions = group.versions ?? [];
+  if (versions.length === 0) return null;
+  return html`<span> · ${t("failures.versions")} ${versions.map(
+    (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
+  )}
+    </span>`;
+}
+function Merged({ group, mayOperate, onChange }) {
+  const merged = group.merged ?? [];
+  if (merged.length === 0) return null;
+  const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
+    onChange
+  );
+  return html`<ul class="plain" aria-label=${t("failures.merged")}>
+      ${merged.map(
+    (one) => html`<li key=${one.id} class="muted">
+              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
+                value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}
+            </li>`
+  )}
+    </ul>`;
+}
+function Ignored({ group }) {
+  const { ignored } = group;
+  if (!ignored) return null;
+  if (ignored.ended_by !== null)
+    return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
+  return html`<p>
+      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
+        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}
+        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
+      </span>
+    </p>`;
+}
+
+// workers/served.js
+var servedBy = (workers) => new Set(
+  workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
+);
+function useServed() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5e3,
+    everyMs: 3e4
+  });
+  return data && servedBy(data.workers);
+}
+
+// operations/health_line.js
+var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
+var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
+var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
+  events: EVENTS2,
+  leastMs: 4e3,
+  everyMs: 15e3
+});
+function HealthLine({ verdict, faults }) {
+  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
+  const { status: status2, findings, command } = verdict;
+  const text = findings[0] ? countsInstead(findings[0], faults) ?? findingText(findings[0]) : t("health.none");
+  const isWell = status2 === "ok" || status2 === "waiting";
+  return html`<p class="health" role="status">
+      <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
+        ${text}${isWell && ` ${t("health.nothing_broken")}`}
+      </span>
+      ${command && html` <code>${visible(command)}</code>`}
+    </p>`;
+}
+function countsInstead({ code }, faults) {
+  if (!faults.some((fault2) => fault2.kind === "bad" && fault2.code === code)) return null;
+  return (
+    /** @type {const} */
+    ["bad", "warn"].map((kind) => ({ kind, count: faults.filter((fault2) => fault2.kind === kind).length })).filter(({ count: count2 }) => count2 > 0).map(({ kind, count: count2 }) => t(`health.count.${kind}`, { count: count2 })).join(t("health.count.and"))
+  );
+}
+function findingText({ code, text, figures }) {
+  switch (code) {
+    case "full":
+      return limitText(
+        /** @type {LimitFigures} */
+        figures
+      );
+    case "pause":
+    case "paused":
+    case "paused_values":
+      return pauseText(
+        /** @type {PauseFigures} */
+        figures
+      );
+    case "drains":
+      return t("health.drains", { ...shown(figures), eta: durationText(Number(figures["eta_ms"]), true) });
+    case "wait":
+      return t("health.wait", {
+        ...shown(figures),
+        duration: durationText(steadyMs(Number(figures["wait_ms"])))
+      });
+    default: {
+      const key = `health.${code}`;
+      return tOr(key, "") ? t(key, shown(figures)) : visible(text);
+    }
+  }
+}
+function shown(figures) {
+  const found = {};
+  for (const [key, value] of Object.entries(figures)) {
+    if (value === null) continue;
+    if (key === "share") found[key] = number(Number(value), { style: "percent", maximumFractionDigits: 0 });
+    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
+    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
+    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
+    else found[key] = typeof value === "string" ? visible(value) : value;
+  }
+  return found;
+}
+function limitText({ value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used, ...figures }) {
+  const name = visible(figures.name);
+  const unit = visible(figures.unit ?? "");
+  const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
+  const limits = [
+    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
+    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
+    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
+  ].filter(Boolean);
+  return first + (limits.length ? ` ${limits.join(" ")}` : "");
+}
+function pauseText({ of: of2, subject, key, by, reason, count: count2, until_at }) {
+  const what = t(`pause.what.${of2}`, {
+    name: visible(subject),
+    tag: visible(subject),
+    key: visible(key),
+    value: visible(subject)
+  });
+  return [
+    by ? t("health.pause_by", { what, count: count2, who: visible(whoText(by)) }) : t("health.pause", { what, count: count2 }),
+    reason && `“${visible(reason).slice(0, 200)}”`,
+    until_at && t("fault.pause.until", { until: relativeText(Date.parse(until_at)) })
+  ].filter(Boolean).join(" ");
+}
+
+// constraints/pauses.js
+var isPause = (name) => name.startsWith("pause-");
+var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
+function pausedText(matcher) {
+  if ("field" in matcher && matcher.op === "eq") {
+    const subject = visible(String(matcher.value));
+    if (matcher.field === "name") return t("pause.what.name", { name: subject });
+    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
+  }
+  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
+  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
+}
+function Pauses({ mayOperate, isOf = () => true }) {
+  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
+  if (pauses.length === 0) return null;
+  return html`<section class="card paused-now" aria-labelledby="paused">
+      <h2 id="paused">${t("pause.now")}</h2>
+      <ul class="plain">
+        ${pauses.map(
+    (one) => html`<li key=${one.name} class="row">
+              <a href=${href("constraints", { name: one.name })}>
+                <strong>${pausedText(one.matcher)}</strong>
+              </a>
+              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+              <span class="muted">
+                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
+                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
+              </span>
+              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
+            </li>`
+  )}
+      </ul>
+    </section>`;
+}
+
+// definitions/runs.js
+var STRIP = 30;
+var LATE_MS = 1e3;
+var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
+function kindOf(run) {
+  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
+  if (!run.job_state) return "fired";
+  return isIn(run.job_state, "finished") ? run.job_state : "going";
+}
+function reasonText2(reason) {
+  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
+  if (name === "workday") return t("definitions.left_out.workday");
+  if (name) return t("definitions.reason.calendar", { name: visible(name) });
+  return tOr(`definitions.reason.${reason}`, visible(reason));
+}
+var unfinished = (runs) => runs.filter((run) => kindOf(run) === "going").length;
+function Unserved({ name, runs, served, class: more = "" }) {
+  const count2 = unfinished(runs);
+  if (count2 === 0 || served?.has(name) !== false) return null;
+  const text = t("definitions.unserved", { count: count2, name: visible(name) });
+  return html`<a class=${`unserved ${more}`} title=${text} href=${href("names", { name })}>${text}</a>`;
+}
+function stripText(runs) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
+  const parts = [...counts].map(
+    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
+  );
+  return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
+}
+function RunStrip({ runs }) {
+  const label = stripText(runs);
+  const shown2 = runs.slice(0, STRIP).reverse();
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>
+      ${shown2.map(
+    (run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`
+  )}
+    </span>`;
+}
+var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
+function Outcome({ run }) {
+  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>
+    ${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}
+    ${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
+}
+function Lateness({ run }) {
+  const ms4 = run ? latenessMs(run) : null;
+  if (ms4 === null) return html`<${Num} value=${null} />`;
+  return ms4 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms4)}<//>` : html`<span class="muted"><${Duration} ms=${ms4} /></span>`;
+}
+function RunJob({ run }) {
+  if (!run.job_id) return html`<${Num} value=${null} />`;
+  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
+}
+
+// operations/lasting_faults.js
+var STEPS = 10;
+var LEAST_GROWTH = 100;
+var MOST2 = 20;
+var LOOKS_TO_BEGIN = 3;
+var LOOKS_TO_END = 2;
+var LONG_MS = 6e4;
+var SKIPS = 3;
+var UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
+var isSkipping = (runs) => runs.length >= SKIPS && runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
+var held = /* @__PURE__ */ new Map();
+var counted = null;
+var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
+  ...lateLeader(masters),
+  ...deadOf(workers),
+  ...pausedOf(constraints),
+  ...fullOf(constraints, nowMs()),
+  ...troubledOf(definitions),
+  ...growthOf(points)
+];
+function lateLeader(masters) {
+  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
+  if (!late) return [];
+  const text = t("fault.late_leader", {
+    master: visible(late.node_id || late.id),
+    seen: relativeText(Date.parse(late.last_seen_at))
+  });
+  const link = { link: href("masters"), act: t("nav.masters") };
+  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
+}
+function fullOf(constraints, atMs) {
+  if (constraints !== counted) count(constraints, atMs);
+  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST2).map(({ last: one, sinceMs }) => {
+    const { usage } = one;
+    const [name, jobs] = [visible(one.name), usage.held ?? 0];
+    const lastsMs = atMs - sinceMs;
+    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: usage.closed_keys ?? 0, all: usage.keys ?? 0 }) : t("fault.full", { name, count: jobs });
+    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
+    return {
+      kind: "warn",
+      code: "full",
+      key: `full ${one.name}`,
+      text: text + since,
+      link: href("constraints", { name: one.name }),
+      act: t("nav.constraints")
+    };
+  });
+}
+function count(constraints, atMs) {
+  counted = constraints;
+  const known2 = new Map(constraints.map((one) => [one.name, one]));
+  for (const [name, one] of held) {
+    const present = known2.get(name);
+    if (!present || !canBeFull(present)) held.delete(name);
+    else if (isHolding(present)) continue;
+    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
+  }
+  for (const one of constraints) {
+    if (!canBeFull(one) || !isHolding(one)) continue;
+    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
+    const looks = before.looks + 1;
+    held.set(one.name, {
+      ...before,
+      looks,
+      misses: 0,
+      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
+      last: one
+    });
+  }
+}
+var isHolding = (one) => (one.usage.held ?? 0) > 0;
+var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
+function troubledOf(definitions) {
+  return definitions.slice(0, MOST2).flatMap((one) => {
+    const { name, last_run: run } = one;
+    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    const [newest] = one.runs ?? [];
+    if (newest && isSkipping(one.runs ?? [])) {
+      const cause = reasonText2(newest.reason ?? "");
+      const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
+      return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
+    }
+    const isMissed = run?.outcome === "missed";
+    const at2 = isMissed ? run.due_at : one.next_due_at;
+    if (at2 === null) return [];
+    const code = isMissed ? "missed_instant" : "late_definition";
+    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at2)) });
+    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at2}`, text, ...link };
+  });
+}
+var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
+var successorOf = (dead, workers) => workers.find(
+  (worker) => dead.busy === 0 && worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
+);
+function deadOf(workers) {
+  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
+    const seen = relativeText(Date.parse(worker.last_seen_at));
+    const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
+    const successor = successorOf(worker, workers);
+    if (successor) {
+      const names = { worker: processOf(worker), successor: processOf(successor), seen };
+      return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
+    }
+    const text = t(worker.busy > 0 ? "fault.dead_worker" : "fault.dead_worker.idle", {
+      worker: processOf(worker),
+      seen,
+      count: worker.busy
+    });
+    return {
+      kind: worker.busy > 0 ? "bad" : "warn",
+      code: "dead_worker",
+      key: `dead ${worker.id}`,
+      text,
+      ...link
+    };
+  });
+}
+function pausedOf(constraints) {
+  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap(
+    /** @param {ListedConstraint} one @returns {Fault[]} */
+    (one) => {
+      const since = relativeText(Date.parse(one.changed_at));
+      const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
+      if (isPause(one.name))
+        return [
+          {
+            // Somebody said why and until when: nobody has to act.
+            kind: one.reason && one.expires_at ? "info" : "warn",
+            code: "pause",
+            key: `paused ${one.name}`,
+            text: pauseText2(one),
+            ...link
+          }
+        ];
+      if (one.paused)
+        return [
+          {
+            kind: "warn",
+            code: "paused",
+            key: `paused ${one.name} ${one.etag}`,
+            text: t("fault.paused", { name: visible(one.name), since }),
+            ...link
+          }
+        ];
+      const values2 = (one.overrides ?? []).filter((override) => override.paused);
+      if (values2.length === 0) return [];
+      const shown2 = values2.slice(0, 3).map(
+        (override) => visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60))
+      );
+      return [
+        {
+          kind: "warn",
+          code: "paused_values",
+          key: `paused ${one.name} ${one.etag}`,
+          text: t("fault.paused_values", {
+            name: visible(one.name),
+            values: shown2.join(", ") + (values2.length > shown2.length ? ", …" : ""),
+            count: values2.length,
+            since
+          }),
+          ...link
+        }
+      ];
+    }
+  ).slice(0, MOST2);
+}
+function pauseText2(one) {
+  const text = t("fault.pause", {
+    what: pausedText(one.matcher),
+    since: relativeText(Date.parse(one.created_at)),
+    who: visible(one.created_by || "–")
+  });
+  const until = one.expires_at && t("fault.pause.until", { until: relativeText(Date.parse(one.expires_at)) });
+  return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
+}
+function growthOf(points) {
+  const backlog = points.slice(-STEPS).map((point) => point.backlog);
+  const [first, last] = [backlog[0], backlog.at(-1)];
+  if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
+  const rises = backlog.filter((value, at2) => {
+    const before = backlog[at2 - 1];
+    return typeof value === "number" && typeof before === "number" && value > before;
+  }).length;
+  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
+  return [
+    {
+      kind: "warn",
+      code: "growth",
+      key: "growth",
+      text: t("fault.growth", { first, last, minutes: STEPS }),
+      link: href("names"),
+      act: t("nav.names")
+    }
+  ];
+}
+
+// ui/returns.js
+function leaveFor(row) {
+  history.replaceState({ row, top: scrollY }, "");
+}
+function useReturn(rows) {
+  W2(() => {
+    const left = history.state;
+    if (!rows || typeof left?.row !== "string") return;
+    history.replaceState(null, "");
+    scrollTo(0, left.top);
+    for (const row of document.querySelectorAll("tr[data-key]"))
+      if (row instanceof HTMLElement && row.dataset["key"] === left.row) row.focus({ preventScroll: true });
+  }, [rows !== ""]);
+}
+
+// ui/tables.js
+function Table({
+  caption,
+  columns: columns3,
+  rows,
+  rowKey,
+  onOpen,
+  rowClass,
+  selected,
+  onSelect,
+  sort,
+  isAscending = false,
+  onSort,
+  empty,
+  label,
+  isFixed = false
+}) {
+  const body = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const lastPicked = j(
+    /** @type {string | null} */
+    null
+  );
+  const keys = y(() => rows.map(rowKey), [rows]);
+  const toggle = z2(
+    (key, isRange) => {
+      if (!selected || !onSelect) return;
+      const next = new Set(selected);
+      const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
+      const to2 = keys.indexOf(key);
+      if (from >= 0) for (const one of keys.slice(Math.min(from, to2), Math.max(from, to2) + 1)) next.add(one);
+      else if (!next.delete(key)) next.add(key);
+      lastPicked.current = key;
+      onSelect(next);
+    },
+    [selected, onSelect, keys]
+  );
+  const focused = () => (
+    /** @type {HTMLElement[]} */
+    [...body.current?.children ?? []].findIndex(
+      (row) => row.contains(document.activeElement)
+    )
+  );
+  const focus = (at2) => (
+    /** @type {HTMLElement | undefined} */
+    body.current?.children[at2]?.focus()
+  );
+  useKeys({
+    j: () => focus(Math.min(keys.length - 1, focused() + 1)),
+    k: () => focus(Math.max(0, focused() - 1)),
+    ...onSelect && {
+      x: () => {
+        const key = keys[focused()];
+        if (key) toggle(key, false);
+      }
+    }
+  });
+  useReturn(onOpen ? keys.join() : "");
+  if (rows.length === 0 && empty) return empty;
+  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
+  const hasLines = columns3.some((column) => column.phone);
+  return html`<div
+      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
+      aria-label=${caption}>
+      <table>
+        <caption class="sr">${caption}</caption>
+        <thead>
+          <tr>
+            ${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+        onChange=${() => {
+    const next = new Set(selected);
+    for (const key of keys) {
+      if (isAll) next.delete(key);
+      else next.add(key);
+    }
+    onSelect(next);
+  }} /></label></th>`}
+            ${columns3.map(
+    (column) => html`<th
+                  key=${column.key} scope="col" class=${columnClass(column)}
+                  style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
+                  ${column.sort && onSort ? html`<button
+                          type="button" class="sort"
+                          onClick=${() => onSort(
+      /** @type {string} */
+      column.sort
+    )}>
+                          ${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}
+                        </button>` : column.label}
+                </th>`
+  )}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, at2) => {
+    const key = keys[at2] ?? "";
+    const isPicked = selected?.has(key) ?? false;
+    return html`<tr
+                key=${isFixed ? at2 : key} data-key=${key} tabindex="-1"
+                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
+                aria-selected=${onSelect ? String(isPicked) : void 0}
+                onKeyDown=${(e2) => {
+      if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
+        leaveFor(key);
+        onOpen(row);
+      }
+    }} onClick=${(e2) => {
+      if (onOpen) leaveFor(key);
+      if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
+    }}>
+                ${onSelect && html`<td class="pick">
+                      <label class="pick-box">
+                        <input
+                          type="checkbox"
+                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
+                          checked=${isPicked} onClick=${(e2) => {
+      e2.stopPropagation();
+      toggle(key, e2.shiftKey);
+    }} />
+                      </label>
+                    </td>`}
+                ${columns3.map(
+      (column) => html`<td
+                        key=${column.key} class=${columnClass(column)}
+                        data-label=${typeof column.label === "string" ? column.label : void 0}>
+                        ${column.render(row)}
+                      </td>`
+    )}
+              </tr>`;
+  })}
+        </tbody>
+      </table>
+    </div>`;
+}
+function columnClass(column) {
+  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
+}
+function isControl(target) {
+  return target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null;
+}
+function hasSelection() {
+  return (window.getSelection()?.toString() ?? "") !== "";
+}
+function useHold() {
+  const [isOver, setOver] = E2(false);
+  const [isFocused, setFocused] = E2(false);
+  return {
+    isHeld: isOver || isFocused,
+    bind: {
+      onPointerEnter: (e2) => {
+        if (e2.pointerType === "mouse") setOver(true);
+      },
+      onPointerLeave: () => setOver(false),
+      onFocusIn: () => setFocused(true),
+      onFocusOut: (e2) => {
+        if (!(e2.relatedTarget instanceof globalThis.Node) || !/** @type {Element} */
+        e2.currentTarget.contains(e2.relatedTarget))
+          setFocused(false);
+      }
+    }
+  };
+}
+function useSteadyRows(rows, rowKey, isHeld, of2) {
+  const shown2 = j({ rows, of: of2 });
+  const [, redraw] = E2(0);
+  if (!isHeld || shown2.current.of !== of2 || shown2.current.rows.length === 0) shown2.current = { rows, of: of2 };
+  const newest = new Map(rows.map((row) => [rowKey(row), row]));
+  const known2 = new Set(shown2.current.rows.map(rowKey));
+  return {
+    rows: shown2.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
+    newCount: rows.filter((row) => !known2.has(rowKey(row))).length,
+    showNew: () => {
+      shown2.current = { rows, of: of2 };
+      redraw((n) => n + 1);
+    }
+  };
+}
+function NewRows({ count: count2, onShow }) {
+  return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
+}
+
+// operations/faults.js
+var WAIT_WARN_MS = 6e4;
+var WAIT_BAD_MS = 6e5;
+var MEMORY_WARN = 0.8;
+var MEMORY_BAD = 0.95;
+var LATENCY_WARN_MS = 100;
+var MOST_ORPHANS = 5;
+var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
+function faultsOf(stats, failing2, orphans) {
+  const faults = [];
+  const { masters, workers, store, counts } = stats;
+  const add = (kind, code, text, page, query, act, subject) => faults.push({
+    kind,
+    code,
+    key: [kind, code, subject].filter(Boolean).join(" "),
+    text,
+    ...page && { link: href(page, query), act: act ?? t(`nav.${page}`) }
+  });
+  const waiting = counts.ready ?? 0;
+  if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
+  for (const fault2 of store.faults ?? [])
+    add("bad", "store", t("fault.store", { fault: visible(fault2) }), "settings", {}, void 0, fault2);
+  for (const fault2 of stats.duty_faults ?? [])
+    add("warn", "duty", t("fault.duty", { fault: visible(fault2) }), "masters", {}, void 0, fault2);
+  if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
+    const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
+    add("bad", "durability", t("fault.durability", levels));
+  }
+  if (workers.fresh === 0 && waiting > 0)
+    add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
+  else
+    for (const name of orphans.slice(0, MOST_ORPHANS)) {
+      const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
+      add(
+        "bad",
+        "orphan",
+        text,
+        "jobs",
+        { state: "ready", name: name.name },
+        t("fault.orphan.act"),
+        name.name
+      );
+    }
+  const mostBytes = store.max_memory_bytes ?? 0;
+  const memory = mostBytes > 0 ? store.used_memory_bytes / mostBytes : 0;
+  if (memory >= MEMORY_WARN) {
+    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(mostBytes)];
+    const text = t("fault.memory", { share: percent(memory), used, most });
+    add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
+  }
+  const oldest = startableOf(stats);
+  const isServed = workers.fresh > 0 && !orphans.some((name) => name.name === oldest.name);
+  if (oldest.wait_ms >= WAIT_WARN_MS && isServed) {
+    const values2 = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
+    const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
+    add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
+  }
+  for (const name of failing2) {
+    const figures = { count: name.failed, share: percent(1 - (name.success_share ?? 1)) };
+    const text = t("fault.failing", { name: visible(name.name), ...figures });
+    add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
+  }
+  if (workers.stale > 0) {
+    const text = t("fault.stale_workers", { count: workers.stale });
+    add("warn", "stale_workers", text, "workers", { state: "stale" });
+  }
+  if (masters.stale > 0)
+    add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
+  const latencyMs = store.latency_ms ?? 0;
+  if (latencyMs >= LATENCY_WARN_MS)
+    add("warn", "latency", t("fault.latency", { duration: durationText(latencyMs) }));
+  return faults;
+}
+var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
+var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+
+// operations/tiles.js
+var FAILING_SHARE = 0.05;
+var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
+function Tiles({ stats }) {
+  const { counts, rates } = stats;
+  const wait = stats.oldest_wait_ms;
+  const startableMs = startableOf(stats).wait_ms;
+  const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
+  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
+        <span class="tile-label"><${State} state=${state} /></span>
+        <b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span>
+      </a>`;
+  return html`<div class="tiles">
+      ${tile(
+    "ready",
+    wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
+    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
+  )}
+      ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
+      ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
+      ${tile("scheduled")}
+      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
+      ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+      ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
+      <div class="tile">
+        <span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b>
+        <span class="tile-more">${t("tile.last_minute")}</span>
+      </div>
+    </div>`;
+}
+
+// operations/snoozes.js
+var DEFAULT_MS = 30 * 6e4;
+var MOST3 = 200;
+function useSnoozed() {
+  const [known2, setKnown] = usePref("snoozed", {});
+  const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
+  const ends = all.map(([, until]) => Number(until));
+  const first = Math.min(...ends);
+  W2(() => {
+    if (!Number.isFinite(first)) return void 0;
+    const timer2 = setTimeout(
+      () => setKnown(Object.fromEntries(all.filter(([, until]) => Number(until) > nowMs()))),
+      Math.min(first - nowMs() + 100, 2 ** 31 - 1)
+    );
+    return () => clearTimeout(timer2);
+  }, [first]);
+  const keys = new Set(all.map(([key]) => key));
+  return {
+    has: (key) => keys.has(key),
+    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST3))),
+    wake: () => setKnown({}),
+    next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
+  };
+}
+function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
+  const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
+  const save = async ({ lasts = "" }) => {
+    const end = endOf(lasts);
+    if (end === null) throw unreadable("lasts");
+    onSnooze(fault2.key, end);
+    return t("fault.snooze.done", { time: clockText(end, pref("times", "relative")) });
+  };
+  return html`<${FormDialog} title=${t("fault.snooze.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("fault.snooze")}>
+    <p><strong>${fault2.text}</strong></p><p class="muted">${t("fault.snooze.text")}</p>
+    <${DurationField} form=${form} name="lasts" label=${t("fault.snooze.for")} /><//>`;
+}
+
+// operations/fault_list.js
+var LEAST_FAULT_ROWS = 2;
+var MOST_TALL_FAULTS = 3;
+var FORGET_MS = 15e3;
+function Faults({ faults: found, isAnswered, isWhole, problem }) {
+  const [known2, setKnown] = usePref("acknowledged", []);
+  const acknowledged = Array.isArray(known2) ? known2 : [];
+  const keys = found.map((fault2) => fault2.key);
+  const over = acknowledged.filter((key) => !keys.includes(key)).join();
+  W2(() => {
+    if (!over || !isWhole) return void 0;
+    const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
+    return () => clearTimeout(timer2);
+  }, [over, isWhole]);
+  const snoozed = useSnoozed();
+  const [snoozing, setSnoozing] = E2(
+    /** @type {Fault | null} */
+    null
+  );
+  const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
+  const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
+  const hidden = found.length - shown2.length;
+  const asleep = shown2.length - faults.length;
+  const rows = j(LEAST_FAULT_ROWS);
+  rows.current = Math.max(rows.current, faults.length);
+  return html`<section
+      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
+      aria-busy=${String(!isAnswered)}>
+      <${ErrorBox} problem=${problem} />
+      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
+              ${faults.map(
+    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
+                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
+                    <span class="fault-text">${fault2.text}</span>
+                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
+                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
+                    <${Button}
+                      class="small" title=${t("fault.acknowledge")}
+                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
+                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
+                    <//>
+                    <${Button}
+                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
+                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
+                    <//>
+                  </li>`
+  )}
+            </ul>`}${hidden > 0 && html`<p class="muted">
+            ${t("fault.acknowledged", { count: hidden })} <button
+              type="button" class="link" onClick=${() => setKnown([])}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${asleep > 0 && html`<p class="muted">
+            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
+              type="button" class="link" onClick=${snoozed.wake}>
+              ${t("fault.show")}
+            </button>
+          </p>`}
+      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
+    </section>`;
 }
 
 // vendor/uplot.js
@@ -5922,7 +7234,6 @@ ${day}` : text.slice(11, 16);
   })
 );
 var spansDays = (ticks, textOf4) => textOf4((ticks[0] ?? 0) * 1e3).slice(0, 10) !== textOf4((ticks.at(-1) ?? 0) * 1e3).slice(0, 10);
-var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
 function lonePoints(plot, at2) {
   const values2 = (
     /** @type {(number | null)[]} */
@@ -5986,8 +7297,9 @@ function Chart({
       const earlier = before ? [before.values] : [];
       if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
       const sums2 = xs.map(() => 0);
+      const isKnown = xs.map((_, i2) => series.some((one) => (one.values[i2] ?? null) !== null));
       const stacked = series.map(
-        (one) => one.values.map((value2, i2) => sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0))
+        (one) => one.values.map((value2, i2) => isKnown[i2] ? sums2[i2] = (sums2[i2] ?? 0) + (value2 ?? 0) : null)
       );
       return [xs, ...stacked.reverse(), ...earlier];
     },
@@ -6208,1220 +7520,54 @@ function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, on
   }
 }
 
-// ui/comparison.js
-var HOUR_S = 3600;
-var DAY_S = 86400;
-var PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
-var NOT_WITH = ["30d"];
-var comparedPeriod = (word, span) => word !== void 0 && word in PERIODS_S && !NOT_WITH.includes(span) ? word : "";
-var POLL_MS2 = 3e5;
-function useEarlier(word, span, name) {
-  const { data } = useResource(
-    (signal) => word ? get("api/stats/history", { span, before: word, ...name && { name } }, signal) : Promise.resolve(null),
-    [span, word, name],
-    { everyMs: POLL_MS2, pollMs: POLL_MS2 }
-  );
-  return data;
-}
-var endsPerS = ({ succeeded, discarded = 0, failed, canceled, skipped }, stepS) => (succeeded + discarded + failed + canceled + skipped) / stepS;
-function comparedWith(history2, word, xs, valueOf3) {
-  const back = PERIODS_S[word];
-  if (!history2 || !back) return null;
-  const hours = new Map(
-    history2.points.map((point) => [Math.floor(Date.parse(point.at) / 1e3 / HOUR_S), point])
-  );
-  const values2 = xs.map((x3) => {
-    const point = hours.get(Math.floor((x3 - back) / HOUR_S));
-    return point ? valueOf3(point, history2.step_s) : null;
-  });
-  return { label: t(`chart.before.${word}`), values: values2 };
-}
-var CompareWith = ({ word, span, link }) => NOT_WITH.includes(span) ? null : html`<nav class="spans" aria-label=${t("chart.compare")}>
-        ${["", ...Object.keys(PERIODS_S)].map(
-  (one) => html`<a
-                key=${one} class="chip-link" href=${link(one)}
-                aria-current=${one === word ? "true" : void 0}>
-                ${t(one ? `chart.before.${one}` : "chart.before.none")}
-              </a>`
-)}
-      </nav>`;
-
-// ui/sparkline.js
-var WIDTH = 5;
-var GAP = 1;
-var HEIGHT = 28;
-function Sparkline({ values: values2, label }) {
-  const most = Math.max(1, ...values2);
-  const width = values2.length * (WIDTH + GAP) - GAP;
-  return html`<svg
-      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
-      viewBox=${`0 0 ${width} ${HEIGHT}`}>
-      <title>${label}</title>${values2.map((value, at2) => {
-    const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
-    return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
-  })}
-    </svg>`;
-}
-
-// ui/filters.js
-var TYPING_MS3 = 350;
-var SHOWN_MS = 100;
-var isPressed = false;
-addEventListener("pointerdown", () => isPressed = true, true);
-for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
-function afterClick(act) {
-  if (!isPressed) return act();
-  const address = location.hash;
-  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
-  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
-}
-function useTyped(value, onChange, read = (text) => text.trim()) {
-  const [text, setText] = E2(value);
-  const told4 = j(value);
-  const typed = j(value);
-  const timer2 = j(
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    void 0
-  );
-  const change2 = j(onChange);
-  change2.current = onChange;
-  V2(() => {
-    if (value === told4.current) return;
-    clearTimeout(timer2.current);
-    told4.current = value;
-    typed.current = value;
-    setText(value);
-  }, [value]);
-  const isGone = j(false);
-  W2(
-    () => () => {
-      isGone.current = true;
-      clearTimeout(timer2.current);
-    },
-    []
-  );
-  const tell2 = () => {
-    clearTimeout(timer2.current);
-    afterClick(report);
-  };
-  const report = () => {
-    if (isGone.current) return;
-    const next = read(typed.current);
-    if (next === told4.current) return;
-    told4.current = next;
-    change2.current(next);
-  };
-  return {
-    value: text,
-    onInput: (event) => {
-      typed.current = event.target.value;
-      setText(typed.current);
-      clearTimeout(timer2.current);
-      timer2.current = setTimeout(tell2, TYPING_MS3);
-    },
-    onBlur: tell2,
-    onKeyDown: (event) => {
-      if (event.key === "Enter" && !event.isComposing) tell2();
-    }
-  };
-}
-function FilterInput({ label, value, onChange, hint, ...attributes }) {
-  const typed = useTyped(value, onChange);
-  return html`<${Field} label=${label} hint=${hint}>
-      ${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}
-    <//>`;
-}
-function FilterInstant({ label, value, onChange }) {
-  useZone();
-  const typed = useTyped(
-    inputOf(value),
-    (text) => onChange(instantIn(text)),
-    (text) => inputOf(instantIn(text))
-  );
-  return html`<${Field} label=${inZone(label, value)}>
-      ${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}
-    <//>`;
-}
-
-// jobs/failure_dialogs.js
-var MOST_OTHERS = 500;
-var CUT_AT = 200;
-var pathOf2 = (group, call2) => (
-  /** @type {const} */
-  `api/failures/${encodeURIComponent(group.id)}/${call2}`
+// operations/mark_filter.js
+var globOf = (pattern) => pattern.includes("[") ? null : new RegExp(
+  `^${pattern.replace(/[.+^${}()|\\\]]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`,
+  "s"
 );
-function FailureDialog({ question, ...props }) {
-  const dialogs = { ignore: Ignore, assign: Assign, resolve: Resolve, merge: Merge, values: Affected };
-  return html`<${dialogs[question]} ...${props} />`;
+function selects(matcher, name) {
+  if ("all" in matcher || "any" in matcher) {
+    const [parts, decisive] = "all" in matcher ? [matcher.all, false] : [matcher.any, true];
+    const found = parts.map((part) => selects(part, name));
+    if (found.includes(decisive)) return decisive;
+    return found.includes(null) ? null : !decisive;
+  }
+  if ("not" in matcher) {
+    const found = selects(matcher.not, name);
+    return found === null ? null : !found;
+  }
+  if (matcher.field !== "name") return null;
+  const { op, value } = matcher;
+  switch (op) {
+    case "eq":
+      return value === name;
+    case "ne":
+      return value !== name;
+    case "in":
+      return Array.isArray(value) ? value.includes(name) : null;
+    case "glob":
+      return typeof value === "string" ? globOf(value)?.test(name) ?? null : null;
+    default:
+      return null;
+  }
 }
-var What = ({ group }) => html`<p>
-      <strong><${Text} value=${group.name} max=${100} /></strong>
-      ${!group.message_hidden && html` <span class="muted"><${Text} value=${group.message} max=${120} /></span>`}
-    </p>`;
-function Ignore({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ ignored: "", reason: "" }));
-  const save = async ({ reason = "", ignored = "" }) => {
-    const end = endOf(ignored);
-    if (ignored.trim() && end === null) throw unreadable("duration_s");
-    const length = end !== null && { duration_s: Math.ceil((end - nowMs()) / 1e3) };
-    await post(pathOf2(group, "ignore"), { reason, ...length });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "ignore")), t("failures.unignored")).then(onDone);
-    return { text: t("failures.ignoring"), undo };
-  };
-  return html`<${FormDialog}
-      title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.ignore")}>
-      <${What} group=${group} /><p class="muted">${t("failures.ignore.text")}</p>
-      <${DurationField}
-        form=${form} name="ignored" path="duration_s" label=${t("failures.ignore.for")}
-        empty=${`${t("failures.until.changes")}. ${t("failures.changes")}`} />
-      <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" />
-    <//>`;
-}
-function Assign({ group, who, onClose, onDone }) {
-  const form = useForm(null, () => ({ assignee: group.assigned?.assignee ?? who }));
-  const save = async ({ assignee = "" }) => {
-    await (assignee ? post(pathOf2(group, "assign"), { assignee }) : del(pathOf2(group, "assign")));
-    await onDone();
-    return assignee ? t("failures.assigned", { assignee: visible(assignee) }) : t("failures.unassigned");
-  };
-  return html`<${FormDialog} title=${t("failures.assign.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.assign")}>
-    <${What} group=${group} />
-    <${FormField} form=${form} name="assignee" label=${t("failures.assignee")} hint=${t("failures.assignee.hint")} maxlength="100" spellcheck=${false} /><//>`;
-}
-function Resolve({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ version: "" }));
-  const save = async ({ version = "" }) => {
-    await post(pathOf2(group, "resolve"), { version });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "resolve")), t("failures.reopened")).then(onDone);
-    return { text: t("failures.resolving"), undo };
-  };
-  return html`<${FormDialog}
-      title=${t("failures.resolve.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.resolve")}>
-      <${What} group=${group} /><p class="muted">${t("failures.resolve.text")}</p>
-      <${FormField}
-        form=${form} name="version" label=${t("failures.resolve.version")} hint=${t("failures.resolve.hint")}
-        maxlength="64" spellcheck=${false} placeholder=${t("failures.resolve.next")} />
-    <//>`;
-}
-function Merge({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ into: "" }));
-  const [others, setOthers] = E2(
-    /** @type {FailureGroup[] | null} */
-    null
-  );
-  W2(() => {
-    const aborter = new AbortController();
-    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
-      (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
-      (error) => {
-        if (!aborter.signal.aborted) form.setProblem(error);
-      }
-    );
-    return () => aborter.abort();
-  }, [group.id]);
-  const save = async ({ into = "" }) => {
-    await post(pathOf2(group, "merge"), { into });
-    await onDone();
-    const undo = () => attempt(() => del(pathOf2(group, "merge")), t("failures.split.done")).then(onDone);
-    return { text: t("failures.merge.done"), undo };
-  };
-  if (others?.length === 0)
-    return html`<${Dialog} title=${t("failures.merge.title")} onClose=${onClose}>
-        <${What} group=${group} /><p>${t("failures.merge.none")}</p>
-        <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
-      <//>`;
-  return html`<${FormDialog}
-      title=${t("failures.merge.title")} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("failures.merge")}>
-      <${What} group=${group} /><p class="muted">${t("failures.merge.text")}</p>
-      <${FormField} form=${form} name="into" path="into" as="select" label=${t("failures.merge.into")}>
-        <option value="">${t("failures.merge.choose")}</option>
-        ${(others ?? []).map(
-    (one) => html`<option key=${one.id} value=${one.id}>${visible(`${one.count} × ${one.message || one.error_type || one.id}`).slice(0, 120)}</option>`
-  )}
-      <//>
-    <//>`;
-}
-function Affected({ group, onClose }) {
-  const [path, setPath] = usePref("failures.path", "argument");
-  const [found, setFound] = E2(
-    /** @type {AffectedValues | null} */
-    null
-  );
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  W2(() => {
-    const aborter = new AbortController();
-    const url = (
-      /** @type {const} */
-      `api/failures/${encodeURIComponent(group.id)}/values`
-    );
-    get(url, { path }, aborter.signal).then(
-      (answer) => {
-        setFound(answer);
-        setProblem(null);
-      },
-      (error) => {
-        if (aborter.signal.aborted) return;
-        setFound(null);
-        setProblem(error);
-      }
-    );
-    return () => aborter.abort();
-  }, [group.id, path]);
-  return html`<${Dialog} title=${t("failures.values.title")} onClose=${onClose}>
-      <${What} group=${group} />
-      <${FilterInput}
-        type="text" label=${t("failures.values.path")} hint=${t("failures.values.hint")} value=${path}
-        list="failure-paths" onChange=${(text) => text && setPath(text)} />
-      <datalist id="failure-paths">
-        ${(found?.paths ?? []).map((one) => html`<option key=${one} value=${one} />`)}
-      </datalist>
-      <${ErrorBox} problem=${problem} />
-      ${found ? html`<${Values} found=${found} path=${path} group=${group} />` : html`<${Loading} isLoading=${!problem} />`}
-      <footer><${Button} onClick=${onClose}>${t("close")}<//></footer>
-    <//>`;
-}
-function Values({ found, path, group }) {
-  const most = Math.max(1, ...found.values.map((one) => one.count));
-  const share = (count2) => number(count2 / Math.max(1, found.examined), { style: "percent", maximumFractionDigits: 0 });
-  const notes = [
-    t("failures.values.examined", { count: found.examined }),
-    found.without > 0 && t("failures.values.without", { without: number(found.without) }),
-    !found.is_complete && t("failures.values.more")
-  ].filter(Boolean);
-  if (found.values.length === 0)
-    return html`<p class="muted">${t("failures.values.none")}</p><p class="muted small">${notes.join(" · ")}</p>`;
-  return html`<p>
-      <strong>${t("failures.values.distinct", { count: found.distinct })}</strong> <span class="muted small">
-        ${notes.join(" · ")}
-      </span>
-    </p>
-    <table class="affected">
-      <thead>
-        <tr>
-          <th scope="col">${t("failures.values.value")}</th>
-          <th scope="col" class="num">${t("failures.values.jobs")}</th>
-          <th scope="col" class="num">${t("failures.values.share")}</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${found.values.map(
-    (one) => html`<tr key=${one.value}>
-                <th scope="row"><${ValueLink} value=${one.value} path=${path} group=${group} /></th>
-                <td class="num">
-                  <i
-                    class="affected-bar" style=${{ width: `${60 * one.count / most}%` }} aria-hidden="true"></i>
-                  <${Num} value=${one.count} />
-                </td>
-                <td class="num">${share(one.count)}</td>
-              </tr>`
-  )}
-      </tbody>
-    </table>`;
-}
-function ValueLink({ value, path, group }) {
-  const text = html`<code><${Text} value=${value} max=${220} /></code>`;
-  const isCut2 = value.length === CUT_AT;
-  if (isCut2 || /^[[{]/.test(value)) return text;
-  return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
-}
-
-// jobs/failure_groups.js
-var HOUR_MS2 = 36e5;
-var KEPT = 500;
-var MARKS = { new: "info", regressed: "warn" };
-var isIgnored = (group) => Boolean(group.ignored) && group.ignored?.ended_by === null;
-async function withIgnored(answer, signal) {
-  if (!answer.names.some((name) => name.failed > 0))
-    return { ...answer, names: answer.names.map((name) => ({ ...name, is_ignored: false })) };
-  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS2;
-  const { groups } = await get("api/failures", { open: "false", limit: KEPT }, signal);
-  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
-  const marked = async (name) => {
-    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
-    const others = await get("api/failures", { name: name.name, open: "true", limit: 1 }, signal);
-    return { ...name, is_ignored: !others.groups.some(isRecent) };
-  };
-  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
-}
-var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
-function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
-  const mayOperate = may(session2, "operate");
-  const isCovered = group.message_hidden && !mayOperate;
-  const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
-  const message = group.message || t("failures.silent");
-  return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
-      <div class="group-count">
-        <p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p>
-        <${Trend} group=${group} />
-      </div>
-      <div class="group-body">
-        <p class="group-head">
-          <a href=${href("names", { name: group.name })}>
-            <strong><${Text} value=${group.name} max=${100} /></strong>
-          </a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>
-          ${(group.marks ?? []).map(
-    (mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}>
-                  <${Badge} kind=${MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//>
-                </span>`
-  )}
-          <${Decisions} group=${group} />
-          ${group.example_job_id && html`<span class="group-example muted">
-                ${t("failures.example")} <${Id}
-                  id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />
-              </span>`}
-        </p>
-        ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
-        <p class="group-more muted">
-          ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
-                <${Text} value=${group.raised_at.file} max=${60} />
-              </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
-          ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
-            at=${group.first_seen_at} />
-          <${Versions} group=${group} />
-        </p>
-        <${Ignored} group=${group} />
-        <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
-      </div>
-      <p class="group-acts">
-        <a
-          class="button small as-link" href=${href(
-    "jobs",
-    isCovered ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id }
-  )}>
-          ${t("failures.jobs")}
-        </a>
-        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
-              ${t("failures.values")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
-              ${t("action.retry")}
-            <//>
-            ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
-            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
-              ${t("failures.assign")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
-              ${t("failures.merge")}
-            <//>
-            ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
-            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
-              ${t("action.delete")}
-            <//>`}
-      </p>
-    </li>`;
-}
-function Decisions({ group }) {
-  const { assigned, resolved: resolved2 } = group;
-  return html`${assigned && html` <span title=${`${t("failures.assigned.by")} ${visible(assigned.by)}`}>
-        <${Badge} kind="info">${t("failures.assigned.to", { assignee: visible(assigned.assignee) })}<//>
-      </span>`}
-    ${resolved2 && html` <span title=${`${t("audit.by")} ${visible(resolved2.by)}`}><${Badge} kind=${resolved2.reopened_by === null ? "ok" : "warn"}>${resolved2.reopened_by === null ? resolved2.version ? t("failures.resolved.in", { version: visible(resolved2.version) }) : t("failures.resolved.next") : t("failures.reopened.by", { version: visible(resolved2.reopened_by) })}<//></span>`}`;
-}
-function Trend({ group }) {
-  const trend = group.trend ?? [];
-  if (trend.length === 0) return null;
-  const count2 = trend.reduce((sum2, one) => sum2 + one, 0);
-  const label = t("failures.trend", { count: count2, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
-  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count: count2 })}</span>`;
-}
-function Versions({ group }) {
-  const versions = group.versions ?? [];
-  if (versions.length === 0) return null;
-  return html`<span> · ${t("failures.versions")} ${versions.map(
-    (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
-  )}
-    </span>`;
-}
-function Merged({ group, mayOperate, onChange }) {
-  const merged = group.merged ?? [];
-  if (merged.length === 0) return null;
-  const split2 = (id) => attempt(() => del(`api/failures/${encodeURIComponent(id)}/merge`), t("failures.split.done")).then(
-    onChange
-  );
-  return html`<ul class="plain" aria-label=${t("failures.merged")}>
-      ${merged.map(
-    (one) => html`<li key=${one.id} class="muted">
-              ${t("failures.merged")} <${Num} value=${one.count} /> × <${Text}
-                value=${one.message || one.id} max=${160} /> ${mayOperate && html`<button type="button" class="link" onClick=${() => split2(one.id)}>${t("failures.split_off")}</button>`}
-            </li>`
-  )}
-    </ul>`;
-}
-function Ignored({ group }) {
-  const { ignored } = group;
-  if (!ignored) return null;
-  if (ignored.ended_by !== null)
-    return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
-  return html`<p>
-      <${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">
-        ${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}
-        ${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}
-      </span>
-    </p>`;
-}
-
-// operations/health_line.js
-var EVENTS2 = ["jobs", "constraints", "workers", "masters"];
-var KINDS2 = { ok: "ok", waiting: "info", degraded: "warn", broken: "bad" };
-var useHealth = () => useResource((signal) => get("api/health", {}, signal), [], {
-  events: EVENTS2,
-  leastMs: 4e3,
-  everyMs: 15e3
-});
-function HealthLine({ verdict }) {
-  if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
-  const { status: status2, findings, command } = verdict;
-  const text = findings[0] ? findingText(findings[0]) : t("health.none");
-  const isWell = status2 === "ok" || status2 === "waiting";
-  return html`<p class="health" role="status">
-      <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
-        ${text}${isWell && ` ${t("health.nothing_broken")}`}
-      </span>
-      ${command && html` <code>${visible(command)}</code>`}
-    </p>`;
-}
-function findingText({ code, text, figures }) {
-  switch (code) {
-    case "full":
-      return limitText(
-        /** @type {LimitFigures} */
-        figures
-      );
+function isAbout(mark, name) {
+  switch (mark.kind) {
+    case "deploy": {
+      const names = (mark.entry?.label ?? "").split(", ");
+      return names.includes(name) || names.some((one) => one.startsWith("+"));
+    }
     case "pause":
-    case "paused":
-    case "paused_values":
-      return pauseText(
-        /** @type {PauseFigures} */
-        figures
-      );
-    case "drains":
-      return t("health.drains", { ...shown(figures), eta: durationText(Number(figures["eta_ms"]), true) });
-    case "wait":
-      return t("health.wait", {
-        ...shown(figures),
-        duration: durationText(steadyMs(Number(figures["wait_ms"])))
-      });
-    default: {
-      const key = `health.${code}`;
-      return tOr(key, "") ? t(key, shown(figures)) : visible(text);
-    }
+    case "resume":
+    case "constraint":
+      return mark.matcher === null || selects(mark.matcher, name) !== false;
+    case "leader":
+    case "incident":
+    case "settings":
+      return true;
+    default:
+      return false;
   }
-}
-function shown(figures) {
-  const found = {};
-  for (const [key, value] of Object.entries(figures)) {
-    if (value === null) continue;
-    if (key === "share") found[key] = number(Number(value), { style: "percent", maximumFractionDigits: 0 });
-    else if (key === "latency_ms") found["duration"] = durationText(Number(value));
-    else if (key === "used" || key === "most") found[key] = bytesText(Number(value));
-    else if (key.endsWith("_at")) found[key.slice(0, -3)] = relativeText(Date.parse(String(value)));
-    else found[key] = typeof value === "string" ? visible(value) : value;
-  }
-  return found;
-}
-function limitText({ value, held: held2, count: count2, rate, slots, running, eta_ms, held_until, used, ...figures }) {
-  const name = visible(figures.name);
-  const unit = visible(figures.unit ?? "");
-  const first = value === null ? t("health.full", { name, count: held2 }) : t("health.full_value", { name, count: count2, held: held2, value: visible(value) });
-  const limits = [
-    rate && (unit ? t("health.full.units_rate", { rate: visible(rate), used: number(used ?? 0) }) : t("health.full.rate", { rate: visible(rate), eta: durationText(eta_ms ?? 0, true) })),
-    slots && (unit ? t("health.full.units", { running: number(running ?? 0), slots: number(slots), unit }) : t("health.full.slots", { running: running ?? 0, slots })),
-    held_until && t("health.full.held", { until: relativeText(Date.parse(held_until)) })
-  ].filter(Boolean);
-  return first + (limits.length ? ` ${limits.join(" ")}` : "");
-}
-function pauseText({ of: of2, subject, key, by, reason, count: count2, until_at }) {
-  const what = t(`pause.what.${of2}`, {
-    name: visible(subject),
-    tag: visible(subject),
-    key: visible(key),
-    value: visible(subject)
-  });
-  return [
-    by ? t("health.pause_by", { what, count: count2, who: visible(whoText(by)) }) : t("health.pause", { what, count: count2 }),
-    reason && `“${visible(reason).slice(0, 200)}”`,
-    until_at && t("fault.pause.until", { until: relativeText(Date.parse(until_at)) })
-  ].filter(Boolean).join(" ");
-}
-
-// constraints/pauses.js
-var isPause = (name) => name.startsWith("pause-");
-var concerns = (matcher, other) => toJson(matcher) === toJson(other) || "all" in matcher && matcher.all.length === 2 && toJson(matcher.all[0]) === toJson(other);
-function pausedText(matcher) {
-  if ("field" in matcher && matcher.op === "eq") {
-    const subject = visible(String(matcher.value));
-    if (matcher.field === "name") return t("pause.what.name", { name: subject });
-    if (matcher.field === "tags") return t("pause.what.tag", { tag: subject });
-  }
-  const last = "all" in matcher ? matcher.all.at(-1) : void 0;
-  return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
-}
-function Pauses({ mayOperate, isOf = () => true }) {
-  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
-    events: ["constraints", "jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
-  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
-  if (pauses.length === 0) return null;
-  return html`<section class="card paused-now" aria-labelledby="paused">
-      <h2 id="paused">${t("pause.now")}</h2>
-      <ul class="plain">
-        ${pauses.map(
-    (one) => html`<li key=${one.name} class="row">
-              <a href=${href("constraints", { name: one.name })}>
-                <strong>${pausedText(one.matcher)}</strong>
-              </a>
-              ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-              <span class="muted">
-                ${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}
-                <${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}
-              </span>
-              <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
-              ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}
-            </li>`
-  )}
-      </ul>
-    </section>`;
-}
-
-// definitions/runs.js
-var STRIP = 30;
-var LATE_MS = 1e3;
-var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
-function kindOf(run) {
-  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
-  if (!run.job_state) return "fired";
-  return isIn(run.job_state, "finished") ? run.job_state : "going";
-}
-function reasonText2(reason) {
-  const [, name] = /^calendar: (.*)$/s.exec(reason) ?? [];
-  if (name === "workday") return t("definitions.left_out.workday");
-  if (name) return t("definitions.reason.calendar", { name: visible(name) });
-  return tOr(`definitions.reason.${reason}`, visible(reason));
-}
-function stripText(runs) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
-  const parts = [...counts].map(
-    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
-  );
-  return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
-}
-function RunStrip({ runs }) {
-  const label = stripText(runs);
-  const shown2 = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>
-      ${shown2.map(
-    (run) => html`<i key=${`${run.due_at} ${run.event_id ?? run.moved_from ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`
-  )}
-    </span>`;
-}
-var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
-function Outcome({ run }) {
-  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
-  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>
-    ${run.reason && html` <span class="muted">${reasonText2(run.reason)}</span>`}
-    ${run.moved_from && html` <span class="muted">${t("definitions.moved_from", { day: run.moved_from.slice(0, 10) })}</span>`}`;
-}
-function Lateness({ run }) {
-  const ms4 = run ? latenessMs(run) : null;
-  if (ms4 === null) return html`<${Num} value=${null} />`;
-  return ms4 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms4)}<//>` : html`<span class="muted"><${Duration} ms=${ms4} /></span>`;
-}
-function RunJob({ run }) {
-  if (!run.job_id) return html`<${Num} value=${null} />`;
-  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
-}
-
-// operations/lasting_faults.js
-var STEPS = 10;
-var LEAST_GROWTH = 100;
-var MOST2 = 20;
-var LOOKS_TO_BEGIN = 3;
-var LOOKS_TO_END = 2;
-var LONG_MS = 6e4;
-var SKIPS = 3;
-var UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
-var isSkipping = (runs) => runs.length >= SKIPS && runs.slice(0, SKIPS).every((run) => run.outcome === "skipped" && UNCHOSEN.includes(run.reason ?? ""));
-var held = /* @__PURE__ */ new Map();
-var counted = null;
-var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
-  ...lateLeader(masters),
-  ...deadOf(workers),
-  ...pausedOf(constraints),
-  ...fullOf(constraints, nowMs()),
-  ...troubledOf(definitions),
-  ...growthOf(points)
-];
-function lateLeader(masters) {
-  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
-  if (!late) return [];
-  const text = t("fault.late_leader", {
-    master: visible(late.node_id || late.id),
-    seen: relativeText(Date.parse(late.last_seen_at))
-  });
-  const link = { link: href("masters"), act: t("nav.masters") };
-  return [{ kind: "bad", code: "late_leader", key: `late ${late.id}`, text, ...link }];
-}
-function fullOf(constraints, atMs) {
-  if (constraints !== counted) count(constraints, atMs);
-  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => (b2.last.usage.held ?? 0) - (a2.last.usage.held ?? 0)).slice(0, MOST2).map(({ last: one, sinceMs }) => {
-    const { usage } = one;
-    const [name, jobs] = [visible(one.name), usage.held ?? 0];
-    const lastsMs = atMs - sinceMs;
-    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: usage.closed_keys ?? 0, all: usage.keys ?? 0 }) : t("fault.full", { name, count: jobs });
-    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
-    return {
-      kind: "warn",
-      code: "full",
-      key: `full ${one.name}`,
-      text: text + since,
-      link: href("constraints", { name: one.name }),
-      act: t("nav.constraints")
-    };
-  });
-}
-function count(constraints, atMs) {
-  counted = constraints;
-  const known2 = new Map(constraints.map((one) => [one.name, one]));
-  for (const [name, one] of held) {
-    const present = known2.get(name);
-    if (!present || !canBeFull(present)) held.delete(name);
-    else if (isHolding(present)) continue;
-    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
-  }
-  for (const one of constraints) {
-    if (!canBeFull(one) || !isHolding(one)) continue;
-    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
-    const looks = before.looks + 1;
-    held.set(one.name, {
-      ...before,
-      looks,
-      misses: 0,
-      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
-      last: one
-    });
-  }
-}
-var isHolding = (one) => (one.usage.held ?? 0) > 0;
-var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
-function troubledOf(definitions) {
-  return definitions.slice(0, MOST2).flatMap((one) => {
-    const { name, last_run: run } = one;
-    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
-    const [newest] = one.runs ?? [];
-    if (newest && isSkipping(one.runs ?? [])) {
-      const cause = reasonText2(newest.reason ?? "");
-      const said = t("fault.skipping_definition", { name: visible(name), count: SKIPS, cause });
-      return { kind: "warn", code: "skipping_definition", key: `skipping ${name}`, text: said, ...link };
-    }
-    const isMissed = run?.outcome === "missed";
-    const at2 = isMissed ? run.due_at : one.next_due_at;
-    if (at2 === null) return [];
-    const code = isMissed ? "missed_instant" : "late_definition";
-    const text = t(`fault.${code}`, { name: visible(name), due: relativeText(Date.parse(at2)) });
-    return { kind: isMissed ? "warn" : "bad", code, key: `definition ${name} ${at2}`, text, ...link };
-  });
-}
-var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
-var successorOf = (dead, workers) => workers.find(
-  (worker) => dead.busy === 0 && worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
-);
-function deadOf(workers) {
-  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
-    const seen = relativeText(Date.parse(worker.last_seen_at));
-    const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
-    const successor = successorOf(worker, workers);
-    if (successor) {
-      const names = { worker: processOf(worker), successor: processOf(successor), seen };
-      return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
-    }
-    const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
-    return { kind: "bad", code: "dead_worker", key: `dead ${worker.id}`, text, ...link };
-  });
-}
-function pausedOf(constraints) {
-  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap(
-    /** @param {ListedConstraint} one @returns {Fault[]} */
-    (one) => {
-      const since = relativeText(Date.parse(one.changed_at));
-      const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
-      if (isPause(one.name))
-        return [
-          {
-            // Somebody said why and until when: nobody has to act.
-            kind: one.reason && one.expires_at ? "info" : "warn",
-            code: "pause",
-            key: `paused ${one.name}`,
-            text: pauseText2(one),
-            ...link
-          }
-        ];
-      if (one.paused)
-        return [
-          {
-            kind: "warn",
-            code: "paused",
-            key: `paused ${one.name} ${one.etag}`,
-            text: t("fault.paused", { name: visible(one.name), since }),
-            ...link
-          }
-        ];
-      const values2 = (one.overrides ?? []).filter((override) => override.paused);
-      if (values2.length === 0) return [];
-      const shown2 = values2.slice(0, 3).map(
-        (override) => visible((override.match ? toJson(override.match) : String(override.value)).slice(0, 60))
-      );
-      return [
-        {
-          kind: "warn",
-          code: "paused_values",
-          key: `paused ${one.name} ${one.etag}`,
-          text: t("fault.paused_values", {
-            name: visible(one.name),
-            values: shown2.join(", ") + (values2.length > shown2.length ? ", …" : ""),
-            count: values2.length,
-            since
-          }),
-          ...link
-        }
-      ];
-    }
-  ).slice(0, MOST2);
-}
-function pauseText2(one) {
-  const text = t("fault.pause", {
-    what: pausedText(one.matcher),
-    since: relativeText(Date.parse(one.created_at)),
-    who: visible(one.created_by || "–")
-  });
-  const until = one.expires_at && t("fault.pause.until", { until: relativeText(Date.parse(one.expires_at)) });
-  return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
-}
-function growthOf(points) {
-  const backlog = points.slice(-STEPS).map((point) => point.backlog);
-  const [first, last] = [backlog[0], backlog.at(-1)];
-  if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
-  const rises = backlog.filter((value, at2) => {
-    const before = backlog[at2 - 1];
-    return typeof value === "number" && typeof before === "number" && value > before;
-  }).length;
-  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
-  return [
-    {
-      kind: "warn",
-      code: "growth",
-      key: "growth",
-      text: t("fault.growth", { first, last, minutes: STEPS }),
-      link: href("names"),
-      act: t("nav.names")
-    }
-  ];
-}
-
-// ui/returns.js
-function leaveFor(row) {
-  history.replaceState({ row, top: scrollY }, "");
-}
-function useReturn(rows) {
-  W2(() => {
-    const left = history.state;
-    if (!rows || typeof left?.row !== "string") return;
-    history.replaceState(null, "");
-    scrollTo(0, left.top);
-    for (const row of document.querySelectorAll("tr[data-key]"))
-      if (row instanceof HTMLElement && row.dataset["key"] === left.row) row.focus({ preventScroll: true });
-  }, [rows !== ""]);
-}
-
-// ui/tables.js
-function Table({
-  caption,
-  columns: columns3,
-  rows,
-  rowKey,
-  onOpen,
-  rowClass,
-  selected,
-  onSelect,
-  sort,
-  isAscending = false,
-  onSort,
-  empty,
-  label,
-  isFixed = false
-}) {
-  const body = j(
-    /** @type {HTMLElement | null} */
-    null
-  );
-  const lastPicked = j(
-    /** @type {string | null} */
-    null
-  );
-  const keys = y(() => rows.map(rowKey), [rows]);
-  const toggle = z2(
-    (key, isRange) => {
-      if (!selected || !onSelect) return;
-      const next = new Set(selected);
-      const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
-      const to2 = keys.indexOf(key);
-      if (from >= 0) for (const one of keys.slice(Math.min(from, to2), Math.max(from, to2) + 1)) next.add(one);
-      else if (!next.delete(key)) next.add(key);
-      lastPicked.current = key;
-      onSelect(next);
-    },
-    [selected, onSelect, keys]
-  );
-  const focused = () => (
-    /** @type {HTMLElement[]} */
-    [...body.current?.children ?? []].findIndex(
-      (row) => row.contains(document.activeElement)
-    )
-  );
-  const focus = (at2) => (
-    /** @type {HTMLElement | undefined} */
-    body.current?.children[at2]?.focus()
-  );
-  useKeys({
-    j: () => focus(Math.min(keys.length - 1, focused() + 1)),
-    k: () => focus(Math.max(0, focused() - 1)),
-    ...onSelect && {
-      x: () => {
-        const key = keys[focused()];
-        if (key) toggle(key, false);
-      }
-    }
-  });
-  useReturn(onOpen ? keys.join() : "");
-  if (rows.length === 0 && empty) return empty;
-  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  const hasLines = columns3.some((column) => column.phone);
-  return html`<div
-      class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region"
-      aria-label=${caption}>
-      <table>
-        <caption class="sr">${caption}</caption>
-        <thead>
-          <tr>
-            ${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
-        onChange=${() => {
-    const next = new Set(selected);
-    for (const key of keys) {
-      if (isAll) next.delete(key);
-      else next.add(key);
-    }
-    onSelect(next);
-  }} /></label></th>`}
-            ${columns3.map(
-    (column) => html`<th
-                  key=${column.key} scope="col" class=${columnClass(column)}
-                  style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
-                  ${column.sort && onSort ? html`<button
-                          type="button" class="sort"
-                          onClick=${() => onSort(
-      /** @type {string} */
-      column.sort
-    )}>
-                          ${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}
-                        </button>` : column.label}
-                </th>`
-  )}
-          </tr>
-        </thead>
-        <tbody ref=${body}>
-          ${rows.map((row, at2) => {
-    const key = keys[at2] ?? "";
-    const isPicked = selected?.has(key) ?? false;
-    return html`<tr
-                key=${isFixed ? at2 : key} data-key=${key} tabindex="-1"
-                class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`}
-                aria-selected=${onSelect ? String(isPicked) : void 0}
-                onKeyDown=${(e2) => {
-      if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
-        leaveFor(key);
-        onOpen(row);
-      }
-    }} onClick=${(e2) => {
-      if (onOpen) leaveFor(key);
-      if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
-    }}>
-                ${onSelect && html`<td class="pick">
-                      <label class="pick-box">
-                        <input
-                          type="checkbox"
-                          aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })}
-                          checked=${isPicked} onClick=${(e2) => {
-      e2.stopPropagation();
-      toggle(key, e2.shiftKey);
-    }} />
-                      </label>
-                    </td>`}
-                ${columns3.map(
-      (column) => html`<td
-                        key=${column.key} class=${columnClass(column)}
-                        data-label=${typeof column.label === "string" ? column.label : void 0}>
-                        ${column.render(row)}
-                      </td>`
-    )}
-              </tr>`;
-  })}
-        </tbody>
-      </table>
-    </div>`;
-}
-function columnClass(column) {
-  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
-}
-function isControl(target) {
-  return target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null;
-}
-function hasSelection() {
-  return (window.getSelection()?.toString() ?? "") !== "";
-}
-function useHold() {
-  const [isOver, setOver] = E2(false);
-  const [isFocused, setFocused] = E2(false);
-  return {
-    isHeld: isOver || isFocused,
-    bind: {
-      onPointerEnter: (e2) => {
-        if (e2.pointerType === "mouse") setOver(true);
-      },
-      onPointerLeave: () => setOver(false),
-      onFocusIn: () => setFocused(true),
-      onFocusOut: (e2) => {
-        if (!(e2.relatedTarget instanceof globalThis.Node) || !/** @type {Element} */
-        e2.currentTarget.contains(e2.relatedTarget))
-          setFocused(false);
-      }
-    }
-  };
-}
-function useSteadyRows(rows, rowKey, isHeld, of2) {
-  const shown2 = j({ rows, of: of2 });
-  const [, redraw] = E2(0);
-  if (!isHeld || shown2.current.of !== of2 || shown2.current.rows.length === 0) shown2.current = { rows, of: of2 };
-  const newest = new Map(rows.map((row) => [rowKey(row), row]));
-  const known2 = new Set(shown2.current.rows.map(rowKey));
-  return {
-    rows: shown2.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
-    newCount: rows.filter((row) => !known2.has(rowKey(row))).length,
-    showNew: () => {
-      shown2.current = { rows, of: of2 };
-      redraw((n) => n + 1);
-    }
-  };
-}
-function NewRows({ count: count2, onShow }) {
-  return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
-}
-
-// operations/faults.js
-var WAIT_WARN_MS = 6e4;
-var WAIT_BAD_MS = 6e5;
-var MEMORY_WARN = 0.8;
-var MEMORY_BAD = 0.95;
-var LATENCY_WARN_MS = 100;
-var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
-function faultsOf(stats, failing2, orphans) {
-  const faults = [];
-  const { masters, workers, store, counts } = stats;
-  const add = (kind, code, text, page, query, act, subject) => faults.push({
-    kind,
-    code,
-    key: [kind, code, subject].filter(Boolean).join(" "),
-    text,
-    ...page && { link: href(page, query), act: act ?? t(`nav.${page}`) }
-  });
-  const waiting = counts.ready ?? 0;
-  if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
-  for (const fault2 of store.faults ?? [])
-    add("bad", "store", t("fault.store", { fault: visible(fault2) }), "settings", {}, void 0, fault2);
-  for (const fault2 of stats.duty_faults ?? [])
-    add("warn", "duty", t("fault.duty", { fault: visible(fault2) }), "masters", {}, void 0, fault2);
-  if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
-    const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
-    add("bad", "durability", t("fault.durability", levels));
-  }
-  if (workers.fresh === 0 && waiting > 0)
-    add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
-  else
-    for (const name of orphans) {
-      const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
-      add("bad", "orphan", text, "jobs", { state: "ready", name: name.name }, t("fault.wait.act"), name.name);
-    }
-  const mostBytes = store.max_memory_bytes ?? 0;
-  const memory = mostBytes > 0 ? store.used_memory_bytes / mostBytes : 0;
-  if (memory >= MEMORY_WARN) {
-    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(mostBytes)];
-    const text = t("fault.memory", { share: percent(memory), used, most });
-    add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
-  }
-  const oldest = startableOf(stats);
-  if (oldest.wait_ms >= WAIT_WARN_MS) {
-    const values2 = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
-    const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
-    add(kind, "wait", t("fault.wait", values2), "job", { id: oldest.job_id }, t("fault.wait.act"));
-  }
-  for (const name of failing2) {
-    const figures = { count: name.failed, share: percent(1 - (name.success_share ?? 1)) };
-    const text = t("fault.failing", { name: visible(name.name), ...figures });
-    add("warn", "failing", text, "failures", { name: name.name }, void 0, name.name);
-  }
-  if (workers.stale > 0) {
-    const text = t("fault.stale_workers", { count: workers.stale });
-    add("warn", "stale_workers", text, "workers", { state: "stale" });
-  }
-  if (masters.stale > 0)
-    add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
-  const latencyMs = store.latency_ms ?? 0;
-  if (latencyMs >= LATENCY_WARN_MS)
-    add("warn", "latency", t("fault.latency", { duration: durationText(latencyMs) }));
-  return faults;
-}
-var startableOf = (stats) => stats.oldest_startable ?? { job_id: "", name: "", wait_ms: 0 };
-var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
-
-// operations/tiles.js
-var FAILING_SHARE = 0.05;
-var isFailing = ({ failed = 0, succeeded = 0, discarded = 0 }) => failed > 0 && failed >= FAILING_SHARE * (failed + succeeded + discarded);
-function Tiles({ stats }) {
-  const { counts, rates } = stats;
-  const wait = stats.oldest_wait_ms;
-  const startableMs = startableOf(stats).wait_ms;
-  const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
-  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}>
-        <span class="tile-label"><${State} state=${state} /></span>
-        <b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span>
-      </a>`;
-  return html`<div class="tiles">
-      ${tile(
-    "ready",
-    wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }),
-    startableMs >= WAIT_BAD_MS ? "bad" : startableMs >= WAIT_WARN_MS ? "warn" : ""
-  )}
-      ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
-      ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts["retrying"] ? "warn" : "")}
-      ${tile("scheduled")}
-      ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), isFailing(rates) ? "bad" : "")}
-      ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
-      ${(counts["discarded"] || rates.discarded || 0) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded ?? 0) }))}
-      <div class="tile">
-        <span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b>
-        <span class="tile-more">${t("tile.last_minute")}</span>
-      </div>
-    </div>`;
-}
-
-// operations/snoozes.js
-var DEFAULT_MS = 30 * 6e4;
-var MOST3 = 200;
-function useSnoozed() {
-  const [known2, setKnown] = usePref("snoozed", {});
-  const all = Object.entries(known2 ?? {}).filter(([, until]) => typeof until === "number" && until > nowMs());
-  const ends = all.map(([, until]) => Number(until));
-  const first = Math.min(...ends);
-  W2(() => {
-    if (!Number.isFinite(first)) return void 0;
-    const timer2 = setTimeout(
-      () => setKnown(Object.fromEntries(all.filter(([, until]) => Number(until) > nowMs()))),
-      Math.min(first - nowMs() + 100, 2 ** 31 - 1)
-    );
-    return () => clearTimeout(timer2);
-  }, [first]);
-  const keys = new Set(all.map(([key]) => key));
-  return {
-    has: (key) => keys.has(key),
-    add: (key, untilMs) => setKnown(Object.fromEntries([...all, [key, untilMs]].slice(-MOST3))),
-    wake: () => setKnown({}),
-    next: () => Number.isFinite(first) ? clockText(first, pref("times", "relative")) : ""
-  };
-}
-function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
-  const form = useForm(null, () => ({ lasts: durationText(DEFAULT_MS) }));
-  const save = async ({ lasts = "" }) => {
-    const end = endOf(lasts);
-    if (end === null) throw unreadable("lasts");
-    onSnooze(fault2.key, end);
-    return t("fault.snooze.done", { time: clockText(end, pref("times", "relative")) });
-  };
-  return html`<${FormDialog} title=${t("fault.snooze.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("fault.snooze")}>
-    <p><strong>${fault2.text}</strong></p><p class="muted">${t("fault.snooze.text")}</p>
-    <${DurationField} form=${form} name="lasts" label=${t("fault.snooze.for")} /><//>`;
-}
-
-// operations/fault_list.js
-var LEAST_FAULT_ROWS = 2;
-var MOST_TALL_FAULTS = 3;
-var FORGET_MS = 15e3;
-function Faults({ faults: found, isAnswered, isWhole, problem }) {
-  const [known2, setKnown] = usePref("acknowledged", []);
-  const acknowledged = Array.isArray(known2) ? known2 : [];
-  const keys = found.map((fault2) => fault2.key);
-  const over = acknowledged.filter((key) => !keys.includes(key)).join();
-  W2(() => {
-    if (!over || !isWhole) return void 0;
-    const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
-    return () => clearTimeout(timer2);
-  }, [over, isWhole]);
-  const snoozed = useSnoozed();
-  const [snoozing, setSnoozing] = E2(
-    /** @type {Fault | null} */
-    null
-  );
-  const shown2 = found.filter((fault2) => !acknowledged.includes(fault2.key));
-  const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
-  const hidden = found.length - shown2.length;
-  const asleep = shown2.length - faults.length;
-  const rows = j(LEAST_FAULT_ROWS);
-  rows.current = Math.max(rows.current, faults.length);
-  return html`<section
-      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
-      style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
-      aria-busy=${String(!isAnswered)}>
-      <${ErrorBox} problem=${problem} />
-      ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>
-              ${faults.map(
-    (fault2) => html`<li key=${fault2.key} class=${`fault ${fault2.kind}`}>
-                    <${Badge} kind=${fault2.kind}>${t(`fault.${fault2.kind}`)}<//>
-                    <span class="fault-text">${fault2.text}</span>
-                    ${fault2.code && html`<${RunbookLink} code=${fault2.code} />`}
-                    ${fault2.link && html`<a href=${fault2.link}><span class="fault-act">${fault2.act}</span><span aria-hidden="true"> →</span></a>`}
-                    <${Button}
-                      class="small" title=${t("fault.acknowledge")}
-                      onClick=${() => setKnown([...acknowledged, fault2.key])}>
-                      <span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" />
-                    <//>
-                    <${Button}
-                      opensDialog class="small" title=${t("fault.snooze")} onClick=${() => setSnoozing(fault2)}>
-                      <span class="fault-act">${t("fault.snooze")}</span><${Icon} name="times" />
-                    <//>
-                  </li>`
-  )}
-            </ul>`}${hidden > 0 && html`<p class="muted">
-            ${t("fault.acknowledged", { count: hidden })} <button
-              type="button" class="link" onClick=${() => setKnown([])}>
-              ${t("fault.show")}
-            </button>
-          </p>`}
-      ${asleep > 0 && html`<p class="muted">
-            ${t("fault.snoozed", { count: asleep, until: snoozed.next() })} <button
-              type="button" class="link" onClick=${snoozed.wake}>
-              ${t("fault.show")}
-            </button>
-          </p>`}
-      ${snoozing && html`<${SnoozeDialog} fault=${snoozing} onSnooze=${snoozed.add} onClose=${() => setSnoozing(null)} />`}
-    </section>`;
 }
 
 // operations/mark_words.js
@@ -7465,7 +7611,7 @@ function markText(mark) {
   const key = `mark.${isPause2 ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
-    subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
+    subject: isPause2 && mark.matcher ? pausedText(mark.matcher) : visible(shortId(mark.subject)),
     who: authorText(mark.by)
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
@@ -7494,14 +7640,14 @@ function markLink({ kind, subject, entry: entry2, incident_id }) {
 // operations/marks.js
 var LEAST_MS = 1e4;
 var POLL_MS3 = 3e4;
-function useMarks(since) {
+function useMarks(since, name = "") {
   const { data } = useResource(
     (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
     [since === void 0],
     { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS3 }
   );
   return y(
-    () => (data?.marks ?? []).map((mark) => ({
+    () => (data?.marks ?? []).filter((mark) => !name || isAbout(mark, name)).map((mark) => ({
       atMs: Date.parse(mark.at),
       untilMs: mark.until ? Date.parse(mark.until) : null,
       kind: mark.kind,
@@ -7509,7 +7655,7 @@ function useMarks(since) {
       text: markText(mark),
       link: markLink(mark)
     })),
-    [data]
+    [data, name]
   );
 }
 
@@ -7518,7 +7664,7 @@ function Course({ history: history2, earlier, compared }) {
   const marks = useMarks(history2.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = y(() => {
     const points = completePoints(history2);
-    const perS = (key) => points.map((point) => (point[key] ?? 0) / history2.step_s);
+    const perS = ratesOf(points, history2.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1e3),
       outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
@@ -7652,7 +7798,6 @@ function Store({ store }) {
 // operations/pages/overview.js
 var SPANS = ["1h", "6h", "24h", "7d"];
 var FAILING_LEAST = 3;
-var MOST_NAMES2 = 5;
 var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
 var PATIENCE_MS2 = 1500;
@@ -7744,7 +7889,7 @@ function Page({ query, session: session2 }) {
   ].sort((a2, b2) => KINDS3.indexOf(a2.kind) - KINDS3.indexOf(b2.kind));
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${HealthLine} verdict=${health.data} />
+    <${HealthLine} verdict=${health.data} faults=${faults} />
     <${Faults}
       faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)}
       problem=${asked.problem} />
@@ -7779,10 +7924,8 @@ function Page({ query, session: session2 }) {
 }
 function orphansOf(names, workers) {
   if (workers === null) return [];
-  const known2 = new Set(
-    workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
-  );
-  return names.filter((name) => name.ready > 0 && !known2.has(name.name)).slice(0, MOST_NAMES2);
+  const known2 = servedBy(workers);
+  return names.filter((name) => name.ready > 0 && !known2.has(name.name));
 }
 function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
@@ -8774,7 +8917,7 @@ var LEVELS2 = (
   /** @type {const} */
   ["debug", "info", "warning", "error", "critical"]
 );
-var MOST_SHOWN = 2e3;
+var MOST_SHOWN2 = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
 var AGAIN_MS = 2e3;
@@ -8840,7 +8983,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
       <${ErrorBox} problem=${problem} onRetry=${retry} />
       ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
       ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN2 })}</p>`}
       ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
     (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
   )}</div>`}
@@ -8906,7 +9049,7 @@ async function follow(path, level, signal, onLog, onProblem) {
           after,
           level,
           limit: PAGE3,
-          ...isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }
+          ...isFirst ? { tail: MOST_SHOWN2 } : { wait: WAIT_S }
         },
         signal
       );
@@ -8914,12 +9057,12 @@ async function follow(path, level, signal, onLog, onProblem) {
       after = page.next;
       const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
       log = {
-        entries: entries.slice(-MOST_SHOWN),
+        entries: entries.slice(-MOST_SHOWN2),
         dropped: page.dropped,
         isLast: page.is_last,
         isArchived: log.isArchived || page.is_archived,
         missing: log.missing,
-        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
+        isCut: log.isCut || entries.length > MOST_SHOWN2 || (entries[0]?.seq ?? 1) > page.dropped + 1
       };
       onLog(log);
     } catch (error) {
@@ -8994,6 +9137,210 @@ function uniqueOf({ unique, created_at }) {
   return { unique: { ...key, scope, on_conflict, ...scope === "window" && { ttl_s } } };
 }
 
+// challenges/parts.js
+var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
+var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var PHASES = (
+  /** @type {const} */
+  [
+    "opened_at",
+    "awaiting_since",
+    "remind_at",
+    "due_at",
+    "received_at",
+    "run_at",
+    "ended_at"
+  ]
+);
+function ChallengeState({ state }) {
+  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+}
+var isForPeople = (one) => Boolean(one.form);
+var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
+var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
+var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
+function choiceText(one, value) {
+  const found = one.form?.choices.find((choice) => choice.value === value);
+  return found ? labelOf(found) : value;
+}
+function Answers({ one }) {
+  const given = one.answers ?? [];
+  if (given.length === 0) return null;
+  return html`<ul class="plain">
+      ${given.map(
+    (answer, at2) => html`<li key=${at2}>
+            <p>
+              <strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span
+                class="muted">
+                ${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time}
+                  at=${answer.at} />
+              </span>
+            </p>
+            ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}
+          </li>`
+  )}
+    </ul>`;
+}
+function AnswerButton({ one, onDone }) {
+  const [isOpen2, setOpen] = E2(false);
+  const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
+  if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
+  const props = { onClose: () => setOpen(false), onDone };
+  const answering = isForPeople(one) ? html`<${FormAnswer} one=${one} ...${props} />` : html`<${SystemAnswer} one=${one} ...${props} />`;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>
+      ${t("challenges.answer")}
+    <//>
+    ${isOpen2 && answering}`;
+}
+var pathOf3 = (one) => (
+  /** @type {const} */
+  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
+);
+var schemaOf = (one) => one.form.fields ?? {};
+var fieldsOf = (one) => Object.entries(schemaOf(one).properties ?? {});
+var emptyValues = (one) => ({
+  choice: "",
+  comment: "",
+  ...Object.fromEntries(
+    fieldsOf(one).map(([name, asked]) => [
+      `values.${name}`,
+      asked.type === "boolean" ? asked.default ? "yes" : "" : String(asked.default ?? "")
+    ])
+  )
+});
+function answerOf(one, values2) {
+  const chosen = one.form.choices.find((choice) => choice.value === values2["choice"]);
+  const given = {};
+  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
+    const text = values2[`values.${name}`] ?? "";
+    if (asked.type === "boolean") given[name] = text === "yes";
+    else if (text.trim()) {
+      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
+      given[name] = isNumber ? Number(text) : text;
+    }
+  }
+  return { choice: values2["choice"], comment: values2["comment"], values: given };
+}
+function FormAnswer({ one, onClose, onDone }) {
+  const form = useForm(one, emptyValues);
+  const save = async (values2) => {
+    if (!values2["choice"]) {
+      throw new Problem(422, { title: t("challenges.choose") });
+    }
+    await post(pathOf3(one), answerOf(one, values2));
+    onDone();
+    return t("challenges.answered");
+  };
+  const required = schemaOf(one).required ?? [];
+  return html`<${FormDialog}
+      title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew
+      saveLabel=${t("challenges.answer")}>
+      ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
+      <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
+        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+    (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
+  )}
+      <//>
+      ${fieldsOf(one).map(([name, asked]) => {
+    const label = visible(
+      (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
+    );
+    const hint = asked.description ? visible(asked.description) : void 0;
+    const path = `values.${name}`;
+    if (asked.type === "boolean")
+      return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
+    if (asked.enum)
+      return html`<${FormField}
+              key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
+              <option value="">${t("none")}</option>
+              ${asked.enum.map(
+        (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
+      )}
+            <//>`;
+    const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
+    return html`<${FormField}
+            key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type}
+            step=${asked.type === "number" ? "any" : void 0} />`;
+  })}
+      ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}
+    <//>`;
+}
+function SystemAnswer({ one, onClose, onDone }) {
+  const form = useForm(null, () => ({ body: "" }));
+  const save = async (values2) => {
+    let body = null;
+    try {
+      body = values2["body"]?.trim() ? JSON.parse(values2["body"]) : null;
+    } catch {
+      throw new Problem(422, { title: t("challenges.bad_json") });
+    }
+    await post(pathOf3(one), body);
+    onDone();
+    return t("challenges.answered");
+  };
+  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    <p>${t("challenges.answer.text")}</p>
+    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
+}
+function Phases({ one }) {
+  return html`<dl class="facts">
+      ${PHASES.filter((key) => one[key]).map(
+    (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
+  )}
+      <dt>${t("challenges.callbacks")}</dt>
+      <dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
+      <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
+      <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures ?? 0)}</dd>
+      ${one.progress && html`<dt>${t("challenges.progress")}</dt>
+          <dd>
+            ${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}
+            <${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} />
+          </dd>`}
+    </dl>`;
+}
+
+// jobs/flow_parts.js
+var titleOf2 = (job) => job.name === null ? t("flow.gone") : visible([job.name, job.label].filter(Boolean).join(" "));
+var jobIn = (flow, id) => flow?.jobs.find((job) => job.id === id);
+function firstCauseOf(flow, id) {
+  const byId = new Map(flow?.jobs.map((job) => [job.id, job]));
+  const passed = /* @__PURE__ */ new Set([id]);
+  let at2 = byId.get(id);
+  while (at2) {
+    const next = at2.after.map((one) => byId.get(one)).find((job) => job && job.state !== null && !isIn(job.state, "finished") && !passed.has(job.id));
+    if (!next) return at2.id === id ? null : at2;
+    passed.add(next.id);
+    at2 = next;
+  }
+  return null;
+}
+function JobLink({ id, flow }) {
+  const job = jobIn(flow, id);
+  const to2 = href("job", { id });
+  return job && job.name !== null ? html`<a href=${to2}><${Text} value=${titleOf2(job)} max=${80} /></a> <${Id} id=${id} />` : html`<${Id} id=${id} href=${to2} />`;
+}
+function brokenIn(flow, newest) {
+  const skipped = flow.jobs.map((job) => newest.get(job.id) ?? job).filter((job) => job.state === "skipped" && job.cause === "dependency");
+  return /* @__PURE__ */ new Set([...flow.failures, ...skipped.map((job) => job.id)]);
+}
+function useKeptNodes() {
+  const kept = j(
+    /** @type {Map<string, {facts: unknown[], node: unknown}>} */
+    /* @__PURE__ */ new Map()
+  );
+  return (key, facts, make) => {
+    const old = kept.current.get(key);
+    if (old && old.facts.every((fact, place2) => fact === facts[place2]))
+      return (
+        /** @type {ReturnType<typeof make>} */
+        old.node
+      );
+    const node = make();
+    kept.current.set(key, { facts, node });
+    return node;
+  };
+}
+
 // workers/labels.js
 var labelsIn = (text) => Object.fromEntries(
   text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
@@ -9015,7 +9362,7 @@ function noWorkerText(verdict) {
   const key = known2 > 0 ? "why.text.no_worker.silent" : verdict.similar ? "why.text.no_worker.similar" : "why.text.no_worker";
   return t(key, { name: visible(verdict.name), count: known2, similar: visible(verdict.similar ?? "") });
 }
-function verdictText(verdict, why) {
+function verdictText(verdict, why, { nameOf: nameOf9 = () => "", question = "" } = {}) {
   switch (verdict.code) {
     case "constraint":
       return constraintText(verdict, why);
@@ -9043,11 +9390,14 @@ function verdictText(verdict, why) {
     case "awaiting_jobs":
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
-        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
+          (job) => `${nameOf9(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`
+        ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
       });
     case "awaiting_callback":
-      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
+      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t(question ? "why.text.awaiting_answer" : "why.text.awaiting_callback", {
         attempt: verdict.attempt,
+        question: visible(question),
         due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–"
       });
     default:
@@ -9127,16 +9477,41 @@ function unavailableText(verdict) {
 }
 
 // jobs/why_card.js
-function Why({ why, job }) {
+function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   const answer = why.data;
+  const open = challenges.find((one) => one.state === "processing" && one.received < one.expect);
+  const nameOf9 = (id) => {
+    const found = jobIn(flow, id);
+    return found && found.name !== null ? titleOf2(found) : "";
+  };
+  const known2 = { nameOf: nameOf9, question: open ? subjectOf2(open) : "" };
   const title2 = job.state === "running" ? t("why.running") : t("why.title");
   return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
     <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
     ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${answer.verdicts.map(
     (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
+      <p><${Text} value=${verdictText(verdict, answer, known2)} max=${800} /></p><${VerdictMore} verdict=${verdict} />
+      ${verdict.code === "awaiting_callback" && open && html`<p class="row">
+            <span class="muted">${t("challenges.who")}: ${audienceText(open)}</span>
+            ${mayOperate && html`<${AnswerButton} one=${open} onDone=${onAnswered} />`}
+          </p>`}
+      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}</li>`
   )}</ol>
       ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}</section>`;
+}
+function FirstCause({ flow, id }) {
+  const cause = firstCauseOf(flow, id);
+  const { data } = useResource(
+    (signal) => cause ? get(`api/jobs/${encodeURIComponent(cause.id)}/why`, {}, signal) : Promise.resolve(null),
+    [cause?.id, cause?.state],
+    { events: ["jobs", "workers", "constraints"], leastMs: 3e3 }
+  );
+  const verdict = data?.verdicts[0];
+  if (!cause || !data || !verdict) return null;
+  return html`<p>
+      ${t("job.skipped_by")} <${JobLink} id=${cause.id} flow=${flow} />: <${Text}
+        value=${verdictText(verdict, data)} max=${400} />
+    </p>`;
 }
 function VerdictMore({ verdict }) {
   switch (verdict.code) {
@@ -9297,7 +9672,8 @@ function Binary({ bytes, code }) {
 
 // jobs/attempts.js
 var isTold2 = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
-function LastWord({ job }) {
+function LastWord({ job, flow }) {
+  const cause = job.skipped_by && jobIn(flow, job.skipped_by.id);
   const last = job.attempts.at(-1);
   return html`<section
       class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}>
@@ -9307,8 +9683,8 @@ function LastWord({ job }) {
       ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
       ${last && html`<${Stack} attempt=${last} isOpen />`}
       ${job.skipped_by && html`<p>
-            ${t("job.skipped_by")} <${Id}
-              id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}
+            ${t("job.skipped_by")} <${JobLink} id=${job.skipped_by.id} flow=${flow} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}
+            ${cause?.error && html` <span class="flow-reason"><${Text} value=${cause.error} max=${300} /></span>`}
           </p>`}
     </section>`;
 }
@@ -9336,7 +9712,7 @@ function Attempts({ job }) {
                     <p class="row">
                       <strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge}
                         kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome ?? "") ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>
-                        ${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}
+                        ${one.outcome === null ? tOr(`state.${job.state}`, visible(job.state)) : tOr(`outcome.${one.outcome}`, visible(one.outcome))}
                       <//>
                       <span class="muted">
                         <${Time} at=${one.started_at} isPast />
@@ -9464,6 +9840,7 @@ function MaybeSealed({ value, label }) {
 // jobs/flow_layout.js
 var NODE = { width: 204, height: 46 };
 var FAILURE = { width: 264, height: 64 };
+var LABEL_HEIGHT = 17;
 var JUNCTION = 8;
 var GAP2 = { across: 14, along: 52 };
 var MARGIN = 12;
@@ -9474,7 +9851,12 @@ async function loadLayout() {
   const address = document.documentElement.getAttribute("data-layout") ?? "";
   library ??= await import(new URL(address, document.baseURI).href);
 }
-var sizeOf = (place2) => place2.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place2.isFailure ? FAILURE : NODE;
+function sizeOf(place2) {
+  if (place2.kind === "junction") return { width: JUNCTION, height: JUNCTION };
+  const { width, height } = place2.isFailure ? FAILURE : NODE;
+  const isLabeled = place2.kind === "job" && Boolean(place2.jobs[0]?.label);
+  return { width, height: height + (isLabeled ? LABEL_HEIGHT : 0) };
+}
 var told3 = (keys) => [...keys].sort().join(" ");
 function placesOf(jobs, current, isEach, failures2) {
   const behind = new Map(jobs.map((job) => [job.id, []]));
@@ -9590,30 +9972,6 @@ function pathThrough(from, to2, points) {
 }
 var told22 = (point) => point.map((part) => Math.round(part * 10) / 10).join(",");
 
-// jobs/flow_parts.js
-var titleOf2 = (job) => job.name === null ? t("flow.gone") : visible([job.name, job.label].filter(Boolean).join(" "));
-function brokenIn(flow, newest) {
-  const skipped = flow.jobs.map((job) => newest.get(job.id) ?? job).filter((job) => job.state === "skipped" && job.cause === "dependency");
-  return /* @__PURE__ */ new Set([...flow.failures, ...skipped.map((job) => job.id)]);
-}
-function useKeptNodes() {
-  const kept = j(
-    /** @type {Map<string, {facts: unknown[], node: unknown}>} */
-    /* @__PURE__ */ new Map()
-  );
-  return (key, facts, make) => {
-    const old = kept.current.get(key);
-    if (old && old.facts.every((fact, place2) => fact === facts[place2]))
-      return (
-        /** @type {ReturnType<typeof make>} */
-        old.node
-      );
-    const node = make();
-    kept.current.set(key, { facts, node });
-    return node;
-  };
-}
-
 // jobs/flow_graph.js
 var ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
 var BOX_MARGIN = 4;
@@ -9633,6 +9991,7 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
   const broken = y(() => brokenIn(flow, newest), [flow, newest]);
   const critical = y(() => new Set(flow.critical_path), [flow]);
   const byKey2 = y(() => new Map(picture.places.map((place2) => [place2.key, place2])), [picture]);
+  const hasPath = critical.size > 1;
   const keptNode = useKeptNodes();
   const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place2) => place2.kind !== "junction");
@@ -9676,7 +10035,7 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
     const isEntry = place2.key === entry2;
     const marks = [
       place2.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
-      place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      hasPath && place2.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
       place2.key === failure ? "is-failure" : ""
     ].join(" ");
     return keptNode(
@@ -9721,8 +10080,8 @@ function FlowGraph({ flow, newest, current, failure, tools }) {
       </div>
     </div>
     <p class="muted small flow-legend">
-      <span class="legend-critical"></span> ${t("flow.critical")}
-      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+      ${hasPath && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
+      ${broken.size > 0 && html`${hasPath && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`}
     </p>`;
 }
 function nextOf(key, place2, nodes, byKey2) {
@@ -9799,10 +10158,8 @@ ${told4}`} onClick=${onOpen}>
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
   const error = job.error ? visible(job.error) : "";
   const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-title">
-      <span class="flow-name">${name}</span>
-      ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
-    </span>
+  const inside = html`<span class="flow-name">${name}</span>
+    ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
     <span class="flow-more">
       <span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span>
       <span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span>
@@ -10028,25 +10385,28 @@ var REVIVED = (
   /** @type {const} */
   ["jobs", "held", "gone"]
 );
-function Order({ job }) {
+var useFlow = (job, path) => {
+  const isLinked = Boolean(job && (job.after || (job.dependents_count ?? 0) > 0));
+  return useResource(
+    (signal) => isLinked ? loadFlow(`${path}/flow`, signal) : Promise.resolve(null),
+    [job?.id, isLinked],
+    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+};
+function Order({ job, flow }) {
   const { dependents_count: dependents = 0, revives } = job;
   if (!job.after && dependents === 0) return null;
   return html`<section class="card order" aria-labelledby="order">
       <h2 id="order">${t("job.order")}</h2>
       ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
-          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
-      ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`}
+          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} flow=${flow} />`}
+      ${dependents > 0 && html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} flow=${flow} />`}
       ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
     (what) => html`<p key=${what} class=${what === "gone" ? "warning" : "muted"}>${t(`job.revives.${what}`, { count: revives?.[what] ?? 0 })}</p>`
   )}
     </section>`;
 }
-function FlowCard({ job, path, session: session2 }) {
-  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
-    events: ["jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
+function FlowCard({ job, found, session: session2 }) {
   if (!found.data && !found.problem) return null;
   return html`<section class="card after" aria-labelledby="flow">
       <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
@@ -10054,9 +10414,9 @@ function FlowCard({ job, path, session: session2 }) {
     </section>`;
 }
 var LINKED_AT_ONCE = 8;
-function LinkedJobs({ jobs, count: count2 }) {
+function LinkedJobs({ jobs, count: count2, flow }) {
   const item = (one) => html`<li key=${one.id}>
-        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}
+        <${JobLink} id=${one.id} flow=${flow} /> ${one.state && html`<${State} state=${one.state} />`}
         ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
       </li>`;
   const folded = jobs.slice(LINKED_AT_ONCE);
@@ -10096,7 +10456,8 @@ function Facts({ job, mayOperate }) {
             </dd>`}
         <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
         <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
-        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+        <dt>${t(job.state === "awaiting_callback" ? "job.due.answer" : "job.due")}</dt>
+        <dd><${Time} at=${job.run_at} /></dd>
         ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
         <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
         ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
@@ -10149,168 +10510,6 @@ function Facts({ job, mayOperate }) {
     </section>`;
 }
 
-// challenges/parts.js
-var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
-var PHASES = (
-  /** @type {const} */
-  [
-    "opened_at",
-    "awaiting_since",
-    "remind_at",
-    "due_at",
-    "received_at",
-    "run_at",
-    "ended_at"
-  ]
-);
-function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
-}
-var isForPeople = (one) => Boolean(one.form);
-var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
-var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
-var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
-function choiceText(one, value) {
-  const found = one.form?.choices.find((choice) => choice.value === value);
-  return found ? labelOf(found) : value;
-}
-function Answers({ one }) {
-  const given = one.answers ?? [];
-  if (given.length === 0) return null;
-  return html`<ul class="plain">
-      ${given.map(
-    (answer, at2) => html`<li key=${at2}>
-            <p>
-              <strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span
-                class="muted">
-                ${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time}
-                  at=${answer.at} />
-              </span>
-            </p>
-            ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}
-          </li>`
-  )}
-    </ul>`;
-}
-function AnswerButton({ one, onDone }) {
-  const [isOpen2, setOpen] = E2(false);
-  const isMissing2 = one.audience !== null && one.audience !== void 0 && !one.form;
-  if (one.state !== "processing" || one.received >= one.expect || isMissing2) return null;
-  const props = { onClose: () => setOpen(false), onDone };
-  const answering = isForPeople(one) ? html`<${FormAnswer} one=${one} ...${props} />` : html`<${SystemAnswer} one=${one} ...${props} />`;
-  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>
-      ${t("challenges.answer")}
-    <//>
-    ${isOpen2 && answering}`;
-}
-var pathOf3 = (one) => (
-  /** @type {const} */
-  `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`
-);
-var schemaOf = (one) => one.form.fields ?? {};
-var fieldsOf = (one) => Object.entries(schemaOf(one).properties ?? {});
-var emptyValues = (one) => ({
-  choice: "",
-  comment: "",
-  ...Object.fromEntries(
-    fieldsOf(one).map(([name, asked]) => [
-      `values.${name}`,
-      asked.type === "boolean" ? asked.default ? "yes" : "" : String(asked.default ?? "")
-    ])
-  )
-});
-function answerOf(one, values2) {
-  const chosen = one.form.choices.find((choice) => choice.value === values2["choice"]);
-  const given = {};
-  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
-    const text = values2[`values.${name}`] ?? "";
-    if (asked.type === "boolean") given[name] = text === "yes";
-    else if (text.trim()) {
-      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
-      given[name] = isNumber ? Number(text) : text;
-    }
-  }
-  return { choice: values2["choice"], comment: values2["comment"], values: given };
-}
-function FormAnswer({ one, onClose, onDone }) {
-  const form = useForm(one, emptyValues);
-  const save = async (values2) => {
-    if (!values2["choice"]) {
-      throw new Problem(422, { title: t("challenges.choose") });
-    }
-    await post(pathOf3(one), answerOf(one, values2));
-    onDone();
-    return t("challenges.answered");
-  };
-  const required = schemaOf(one).required ?? [];
-  return html`<${FormDialog}
-      title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew
-      saveLabel=${t("challenges.answer")}>
-      ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
-      <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
-        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
-    (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
-  )}
-      <//>
-      ${fieldsOf(one).map(([name, asked]) => {
-    const label = visible(
-      (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
-    );
-    const hint = asked.description ? visible(asked.description) : void 0;
-    const path = `values.${name}`;
-    if (asked.type === "boolean")
-      return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
-    if (asked.enum)
-      return html`<${FormField}
-              key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
-              <option value="">${t("none")}</option>
-              ${asked.enum.map(
-        (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
-      )}
-            <//>`;
-    const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
-    return html`<${FormField}
-            key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type}
-            step=${asked.type === "number" ? "any" : void 0} />`;
-  })}
-      ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}
-    <//>`;
-}
-function SystemAnswer({ one, onClose, onDone }) {
-  const form = useForm(null, () => ({ body: "" }));
-  const save = async (values2) => {
-    let body = null;
-    try {
-      body = values2["body"]?.trim() ? JSON.parse(values2["body"]) : null;
-    } catch {
-      throw new Problem(422, { title: t("challenges.bad_json") });
-    }
-    await post(pathOf3(one), body);
-    onDone();
-    return t("challenges.answered");
-  };
-  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
-    <p>${t("challenges.answer.text")}</p>
-    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
-}
-function Phases({ one }) {
-  return html`<dl class="facts">
-      ${PHASES.filter((key) => one[key]).map(
-    (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
-  )}
-      <dt>${t("challenges.callbacks")}</dt>
-      <dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
-      <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
-      <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures ?? 0)}</dd>
-      ${one.progress && html`<dt>${t("challenges.progress")}</dt>
-          <dd>
-            ${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}
-            <${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} />
-          </dd>`}
-    </dl>`;
-}
-
 // jobs/asked.js
 function Deliveries({ job, path, mayOperate }) {
   const found = useResource((signal) => get(`${path}/deliveries`, {}, signal), [job.id, job.state], {
@@ -10344,12 +10543,12 @@ function Deliveries({ job, path, mayOperate }) {
       </ul>
     </section>`;
 }
-function Challenges({ job, path, mayOperate }) {
-  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
-    events: ["jobs"],
-    leastMs: 2e3,
-    everyMs: 5e3
-  });
+var useChallenges = (job, path) => useResource(
+  (signal) => job ? get(`${path}/challenges`, {}, signal) : Promise.resolve(null),
+  [job?.id, job?.state],
+  { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
+);
+function Challenges({ found, mayOperate }) {
   const all = found.data?.challenges ?? [];
   if (all.length === 0 && !found.problem) return null;
   return html`<section class="card" aria-labelledby="challenges">
@@ -10453,6 +10652,8 @@ function Page3({ query, go: go3, session: session2 }) {
   W2(() => {
     if (why.data) tellTime(why.data.as_of);
   }, [why.data?.as_of]);
+  const challenges = useChallenges(job, path);
+  const flow = useFlow(job, path);
   const [dialog, setDialog] = E2("");
   if (!id)
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
@@ -10503,8 +10704,10 @@ function Page3({ query, go: go3, session: session2 }) {
       ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}
     </div>
-    ${!isOver && html`<${Why} why=${why} job=${job} />`}
-    ${isTold2(job) && html`<${LastWord} job=${job} />`}
+    ${!isOver && html`<${Why}
+          why=${why} job=${job} flow=${flow.data} challenges=${challenges.data?.challenges ?? []}
+          mayOperate=${mayOperate} onAnswered=${challenges.reload} />`}
+    ${isTold2(job) && html`<${LastWord} job=${job} flow=${flow.data} />`}
     ${job.erased && job.erased.length > 0 && html`<p class="muted">
           ${t("personal.job.erased")}
           : ${job.erased.map(
@@ -10514,7 +10717,7 @@ function Page3({ query, go: go3, session: session2 }) {
     <div class="job-grid">
       <div class="stack">
         <${Timeline} job=${job} />
-        <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
+        <${Challenges} found=${challenges} mayOperate=${mayOperate} />
         <${Attempts} job=${job} />
       </div>
       <div class="stack">
@@ -10522,13 +10725,13 @@ function Page3({ query, go: go3, session: session2 }) {
           title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden}
           isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
         ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
-        <${Order} job=${job} />
+        <${Order} job=${job} flow=${flow.data} />
         <${Facts} job=${job} mayOperate=${mayOperate} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
       </div>
     </div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
-    ${(job.after || (job.dependents_count ?? 0) > 0) && html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session2} />`}
+    ${(job.after || (job.dependents_count ?? 0) > 0) && html`<${FlowCard} key=${job.id} job=${job} found=${flow} session=${session2} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/cancel`);
@@ -10576,6 +10779,7 @@ function List({ query, go: go3, session: session2 }) {
     [of2],
     { events: ["jobs", "workers"], leastMs: 5e3, everyMs: 15e3 }
   );
+  const served = useServed();
   const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change2 = (changes, replace = false) => go3("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
@@ -10599,7 +10803,7 @@ function List({ query, go: go3, session: session2 }) {
               caption=${t("nav.names")} rows=${rows} rowKey=${nameOf}
               onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })}
               columns=${[
-    ...columns(rows),
+    ...columns(rows, served),
     ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []
   ]}
               empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} />
@@ -10616,7 +10820,7 @@ function Success({ name }) {
   return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
 var Linked = ({ count: count2, to: to2 }) => count2 > 0 ? html`<a href=${to2}><${Num} value=${count2} /></a>` : html`<span class="muted"><${Num} value=${count2} /></span>`;
-function columns(names) {
+function columns(names, served) {
   const discarded = {
     key: "discarded",
     label: t("state.discarded"),
@@ -10628,7 +10832,7 @@ function columns(names) {
     {
       key: "name",
       label: t("job.name"),
-      render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>`
+      render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>${name.ready > 0 && served?.has(name.name) === false && html` <${Badge} kind="bad">${t("names.no_worker")}<//>`}`
     },
     {
       key: "ready",
@@ -10762,15 +10966,16 @@ function One({ name, query, session: session2 }) {
           <${Contracts} name=${data} mayOperate=${may(session2, "operate")} onRemoved=${found.reload} />`}`;
 }
 function Course2({ history: history2, name, earlier, compared }) {
-  const marks = useMarks(history2.points[0]?.at);
+  const marks = useMarks(history2.points[0]?.at, name);
   const { xs, outcomes, times } = y(() => {
     const points = completePoints(history2);
+    const perS = ratesOf(points, history2.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1e3),
       outcomes: OUTCOMES.map((key) => ({
         label: t(`state.${key}`),
         color: `--${key}`,
-        values: points.map((point) => (point[key] ?? 0) / history2.step_s)
+        values: perS(key)
       })),
       times: [
         {
@@ -11046,6 +11251,11 @@ function partsOf(groups, split2) {
 // batches/members.js
 var MEMBERS = 25;
 var MOST_PAGES = 10;
+var ALL4 = "all";
+function shownState(batch, state) {
+  if (state && STATES[state]) return state;
+  return state !== ALL4 && batch.counts.failed > 0 ? "failed" : "";
+}
 var idOf2 = (one) => one.id;
 async function loadMembers(batch, query, signal) {
   const path = (
@@ -11064,7 +11274,7 @@ async function loadMembers(batch, query, signal) {
 }
 function Members({ batch, query, go: go3 }) {
   const hold = useHold();
-  const state = STATES[query["state"] ?? ""] ? query["state"] ?? "" : "";
+  const state = shownState(batch, query["state"]);
   const cursor = query["cursor"] ?? null;
   const of2 = JSON.stringify([batch.id, state, cursor]);
   const found = useResource(
@@ -11079,7 +11289,7 @@ function Members({ batch, query, go: go3 }) {
     hold.isHeld,
     found.data?.of ?? ""
   );
-  const shown2 = { id: batch.id, state };
+  const shown2 = { id: batch.id, state: state || ALL4 };
   const counts = (
     /** @type {Record<string, number | null | undefined>} */
     { ...batch.counts }
@@ -11092,7 +11302,7 @@ function Members({ batch, query, go: go3 }) {
       key: "",
       label: t("batches.state.all"),
       count: batch.counts.total,
-      href: href("batches", { id: batch.id })
+      href: href("batches", { id: batch.id, state: ALL4 })
     },
     ...states.map((one) => ({
       key: one,
@@ -11242,12 +11452,12 @@ function One2({ id, query, go: go3, session: session2 }) {
     ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
 }
 function Progress2({ batch }) {
-  const { total, unfinished } = batch.counts;
+  const { total, unfinished: unfinished2 } = batch.counts;
   const counts = countsOf(batch);
   return html`<section class="card" aria-label=${t("batches.over")}>
       <p class="batch-over">
         <b class="num">${number(shareOf(batch))} %</b> <span>
-          ${t("batches.over_of", { over: total - unfinished, total })}
+          ${t("batches.over_of", { over: total - unfinished2, total })}
         </span>
         ${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}
       </p>
@@ -12739,11 +12949,11 @@ function Matches({ matches }) {
   if (matches === null) return html`<span class="muted">${t("events.preview.unknown")}</span>`;
   return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
 }
-var MOST_SHOWN2 = 300;
+var MOST_SHOWN3 = 300;
 function Excerpt({ value, isHidden }) {
   if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
   if (value === null || value === void 0) return html`<${Num} value=${null} />`;
-  const text = visible(toJson(value).slice(0, MOST_SHOWN2));
+  const text = visible(toJson(value).slice(0, MOST_SHOWN3));
   return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
 }
 
@@ -13441,11 +13651,13 @@ function Runs({ one, query, go: go3 }) {
     found.data?.of ?? ""
   );
   const change2 = (changes) => go3("definitions", { name: one.name, outcome, ...changes });
+  const served = useServed();
   const isWhole = !outcome && !query["cursor"];
   return html`<section class="card after">
       <div class="page-head">
         <h2>${t("definitions.runs")}</h2>
-        ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
+        ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} /> <${Unserved}
+              name=${one.job.name} runs=${found.data.runs.slice(0, STRIP)} served=${served} />`}
         <${Field} label=${t("definitions.outcome")}>
           ${(a2) => html`<select
                 ...${a2} value=${outcome}
@@ -13552,6 +13764,7 @@ function List4({ query, go: go3, session: session2 }) {
     { events: ["definitions", "events", "jobs"], leastMs: 2e3, everyMs: 5e3 }
   );
   const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, found.data?.of ?? "");
+  const served = useServed();
   const mayOperate = may(session2, "operate");
   const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
   const isFiltered = Boolean(query["q"] || state || kind);
@@ -13590,7 +13803,7 @@ function List4({ query, go: go3, session: session2 }) {
               isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3}
               onOpen=${(one) => go3("definitions", { name: one.name })}
               columns=${[
-    ...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })),
+    ...columnsOf2(served),
     ...mayOperate ? [actions(found.reload)] : []
   ]} empty=${html`<div class="card">
                   <${Empty}
@@ -13662,6 +13875,13 @@ var COLUMNS2 = [
     render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`
   }
 ];
+var columnsOf2 = (served) => COLUMNS2.map((column) => ({
+  ...column,
+  label: t(column.label),
+  ...column.key === "schedule" && {
+    render: (one) => html`${column.render(one)}<${Unserved} name=${one.job.name} runs=${one.runs ?? []} served=${served} class="block" />`
+  }
+}));
 var actions = (onDone) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,
@@ -16830,7 +17050,7 @@ function Page20({ query, go: go3, session: session2 }) {
   );
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
-  const columns3 = columnsOf2(may(session2, "operate"), found.reload);
+  const columns3 = columnsOf3(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -16869,7 +17089,7 @@ function Page20({ query, go: go3, session: session2 }) {
       onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("challenges", wanted)} />`;
 }
-var columnsOf2 = (mayAnswer, onDone) => [
+var columnsOf3 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",

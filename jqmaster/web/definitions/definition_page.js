@@ -4,7 +4,7 @@ import { Problem, get, may, toJson } from "../core/api.js";
 import { ComingTable, useComing } from "./coming.js";
 import { askAbout, resumeDefinition } from "./dialogs.js";
 import { DefinitionEditor } from "./editor.js";
-import { Lateness, Outcome, RunJob, RunStrip, STRIP, reasonText } from "./runs.js";
+import { Lateness, Outcome, RunJob, RunStrip, STRIP, Unserved, reasonText } from "./runs.js";
 import { startText } from "./schedules.js";
 import { SendEvent } from "../events/dialogs.js";
 import { gatheringText } from "../events/trigger.js";
@@ -25,6 +25,7 @@ import { Value } from "../ui/values.js";
 import { Changes } from "../identity/changes.js";
 import { verdictText } from "../jobs/verdicts.js";
 import { RunbookLink } from "../operations/runbook_link.js";
+import { useServed } from "../workers/served.js";
 import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
@@ -374,11 +375,17 @@ function Runs({ one, query, go }) {
   );
   const change = (/** @type {Record<string, string | null>} */ changes) =>
     go("definitions", { name: one.name, outcome, ...changes });
+  const served = useServed();
   const isWhole = !outcome && !query["cursor"];
   return html`<section class="card after">
       <div class="page-head">
         <h2>${t("definitions.runs")}</h2>
-        ${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
+        ${
+          isWhole &&
+          found.data &&
+          html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} /> <${Unserved}
+              name=${one.job.name} runs=${found.data.runs.slice(0, STRIP)} served=${served} />`
+        }
         <${Field} label=${t("definitions.outcome")}>
           ${(/** @type {Record<string, unknown>} */ a) =>
             html`<select

@@ -45,6 +45,20 @@ export function runText(run) {
   return [outcome, reason, state].filter(Boolean).join(" · ");
 }
 
+/** @param {RunView[]} runs @returns {number} How many jobs of them have not finished. */
+export const unfinished = (runs) => runs.filter((run) => kindOf(run) === "going").length;
+
+/**
+ * @param {{name: string, runs: RunView[], served: Set<string> | null, class?: string}} props Why no job of these runs
+ *   ends: no worker takes the `name`. `served`: the names that live workers take; null: not known yet.
+ */
+export function Unserved({ name, runs, served, class: more = "" }) {
+  const count = unfinished(runs);
+  if (count === 0 || served?.has(name) !== false) return null;
+  const text = t("definitions.unserved", { count, name: visible(name) });
+  return html`<a class=${`unserved ${more}`} title=${text} href=${href("names", { name })}>${text}</a>`;
+}
+
 /** @param {RunView[]} runs Newest first. @returns {string} Such as `Last 30: 28 Succeeded, 1 Missed`. */
 function stripText(runs) {
   /** @type {Map<string, number>} */

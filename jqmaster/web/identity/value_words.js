@@ -33,7 +33,8 @@ export const isMap = (value) => value !== null && typeof value === "object" && !
 export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
 
 /** @param {string} who A user, a token or a master, as the audit log names it. @returns {string} */
-export const whoText = (who) => (TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who));
+export const whoText = (who) =>
+  TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who.replace(/^user:/, ""));
 
 /** @param {unknown} value @returns {boolean} Whether it says nothing about what was created. */
 export const isDefault = (value) =>

@@ -6,13 +6,13 @@ import { listen, liveStatus } from "../core/live.js";
 import { visible } from "../core/text.js";
 import { Bar, Button, ErrorBox } from "../ui/controls.js";
 import { ConfirmCount, Dialog, attempt, toast } from "../ui/dialogs.js";
-import { Badge, State, Text, Time } from "../ui/formats.js";
+import { Badge, Text } from "../ui/formats.js";
 import { FormField, useForm } from "../ui/forms.js";
+import { ActionKinds } from "./action_kinds.js";
 
 /** @typedef {import("../../answers").Schemas["JobActionPreview"]} JobActionPreview */
 
 /** @typedef {import("../../answers").Schemas["JobActionView"]} JobAction */
-/** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
 
 /** @typedef {import("../core/states.js").Action} ActionName */
 /** @typedef {{ids: string[]} | {filter: Record<string, unknown>}} Target */
@@ -109,21 +109,7 @@ export function ActionDialog({ action, target, isRecounted = false, onClose, onB
             )}
           </p>`
       }
-      ${
-        dry.examples?.length > 0 &&
-        html`<ul class="plain examples">
-            ${dry.examples.slice(0, 5).map(
-              (/** @type {JobSummary} */ job) =>
-                html`<li key=${job.id}>
-                      <${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span
-                        class="muted">
-                        <${Time} at=${job.created_at} />
-                      </span>
-                    </li>`,
-            )}
-            ${dry.count > dry.examples.length && html`<li class="muted">…</li>`}
-          </ul>`
-      }
+      <${ActionKinds} action=${action} filter=${"filter" in target ? target.filter : null} dry=${dry} />
       <div class="form-grid">
         ${
           hasPriority &&

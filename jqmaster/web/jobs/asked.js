@@ -65,13 +65,16 @@ export function Deliveries({ job, path, mayOperate }) {
     </section>`;
 }
 
-/** @param {{job: JobView, path: JobPath, mayOperate: boolean}} props What other systems and people were asked. */
-export function Challenges({ job, path, mayOperate }) {
-  const found = useResource((signal) => get(`${path}/challenges`, {}, signal), [job.id, job.state], {
-    events: ["jobs"],
-    leastMs: 2000,
-    everyMs: 5000,
-  });
+/** @param {JobView | null} job @param {JobPath} path What other systems and people were asked. */
+export const useChallenges = (job, path) =>
+  useResource(
+    (signal) => (job ? get(`${path}/challenges`, {}, signal) : Promise.resolve(null)),
+    [job?.id, job?.state],
+    { events: ["jobs"], leastMs: 2000, everyMs: 5000 },
+  );
+
+/** @param {{found: ReturnType<typeof useChallenges>, mayOperate: boolean}} props */
+export function Challenges({ found, mayOperate }) {
   const all = found.data?.challenges ?? [];
   if (all.length === 0 && !found.problem) return null;
   return html`<section class="card" aria-labelledby="challenges">

@@ -6,15 +6,18 @@ import { isIn } from "../core/states.js";
 import { visible } from "../core/text.js";
 import { Badge, Duration, Id, State, Text, Time } from "../ui/formats.js";
 import { Value } from "../ui/values.js";
+import { JobLink, jobIn } from "./flow_parts.js";
 
+/** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 /** @typedef {import("../../answers").Schemas["AttemptView"]} Attempt */
 
 /** @param {JobView} job Whether the top of the page shows the error of the last attempt. */
 export const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 
-/** @param {{job: JobView}} props Why the job ended and where the error was raised, at the top, where people look first. */
-export function LastWord({ job }) {
+/** @param {{job: JobView, flow: FlowView | null}} props Why the job ended and where the error was raised, at the top, where people look first. */
+export function LastWord({ job, flow }) {
+  const cause = job.skipped_by && jobIn(flow, job.skipped_by.id);
   const last = job.attempts.at(-1);
   return html`<section
       class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}>
@@ -30,10 +33,10 @@ export function LastWord({ job }) {
       ${
         job.skipped_by &&
         html`<p>
-            ${t("job.skipped_by")} <${Id}
-              id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${
-                job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`
-              }
+            ${t("job.skipped_by")} <${JobLink} id=${job.skipped_by.id} flow=${flow} /> ${
+              job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`
+            }
+            ${cause?.error && html` <span class="flow-reason"><${Text} value=${cause.error} max=${300} /></span>`}
           </p>`
       }
     </section>`;
@@ -89,7 +92,7 @@ export function Attempts({ job }) {
                         }>
                         ${
                           one.outcome === null
-                            ? t("state.running")
+                            ? tOr(`state.${job.state}`, visible(job.state))
                             : tOr(`outcome.${one.outcome}`, visible(one.outcome))
                         }
                       <//>

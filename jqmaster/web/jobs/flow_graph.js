@@ -38,6 +38,8 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
   const critical = useMemo(() => new Set(flow.critical_path), [flow]);
   const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
+  // One job alone makes no chain.
+  const hasPath = critical.size > 1;
   const keptNode = useKeptNodes();
   const keptLine = useKeptNodes();
   const nodes = picture.places.filter((place) => place.kind !== "junction");
@@ -85,7 +87,7 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
     const isEntry = place.key === entry;
     const marks = [
       place.jobs.some((job) => broken.has(job.id)) ? "is-broken" : "",
-      place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
+      hasPath && place.jobs.some((job) => critical.has(job.id)) ? "is-critical" : "",
       place.key === failure ? "is-failure" : "",
     ].join(" ");
     return keptNode(
@@ -136,8 +138,8 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
       </div>
     </div>
     <p class="muted small flow-legend">
-      <span class="legend-critical"></span> ${t("flow.critical")}
-      ${broken.size > 0 && html` · <span class="legend-broken"></span> ${t("flow.broken")}`}
+      ${hasPath && html`<span class="legend-critical"></span> ${t("flow.critical")}`}
+      ${broken.size > 0 && html`${hasPath && " · "}<span class="legend-broken"></span> ${t("flow.broken")}`}
     </p>`;
 }
 
@@ -238,10 +240,8 @@ function Node({ place, newest, marks, isCurrent, isEntry, onOpen }) {
   const word = state ? tOr(`state.${state}`, visible(state)) : "";
   const error = job.error ? visible(job.error) : "";
   const details = [word, more || lasted, error, job.id].filter(Boolean).join(" · ");
-  const inside = html`<span class="flow-title">
-      <span class="flow-name">${name}</span>
-      ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
-    </span>
+  const inside = html`<span class="flow-name">${name}</span>
+    ${job.label && html`<span class="flow-label">${visible(job.label)}</span>`}
     <span class="flow-more">
       <span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span>
       <span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span>

@@ -15,6 +15,8 @@
 
 export const NODE = { width: 204, height: 46 };
 const FAILURE = { width: 264, height: 64 };
+/** The room for the label of a job, below its name. */
+const LABEL_HEIGHT = 17;
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
@@ -33,8 +35,12 @@ export async function loadLayout() {
 }
 
 /** @param {Place} place @returns {{width: number, height: number}} */
-export const sizeOf = (place) =>
-  place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : place.isFailure ? FAILURE : NODE;
+export function sizeOf(place) {
+  if (place.kind === "junction") return { width: JUNCTION, height: JUNCTION };
+  const { width, height } = place.isFailure ? FAILURE : NODE;
+  const isLabeled = place.kind === "job" && Boolean(place.jobs[0]?.label);
+  return { width, height: height + (isLabeled ? LABEL_HEIGHT : 0) };
+}
 
 /** @param {Iterable<string>} keys */
 const told = (keys) => [...keys].sort().join(" ");

@@ -1,7 +1,10 @@
 /** Helpers of both pictures of a flow. */
 import { t } from "../core/i18n.js";
-import { useRef } from "../core/lib.js";
+import { html, useRef } from "../core/lib.js";
+import { href } from "../core/router.js";
+import { isIn } from "../core/states.js";
 import { visible } from "../core/text.js";
+import { Id, Text } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
@@ -16,6 +19,39 @@ import { visible } from "../core/text.js";
 /** @param {FlowJob} job @returns {string} Its name, and what distinguishes it from others of that name. */
 export const titleOf = (job) =>
   job.name === null ? t("flow.gone") : visible([job.name, job.label].filter(Boolean).join(" "));
+
+/** @param {FlowView | null} flow @param {string} id @returns {FlowJob | undefined} */
+export const jobIn = (flow, id) => flow?.jobs.find((job) => job.id === id);
+
+/**
+ * @param {FlowView | null} flow
+ * @param {string} id Of a job that waits for others.
+ * @returns {FlowJob | null} The first job in front of it that waits for none: why it has not ended is why all behind it
+ *   wait. Null if the flow does not hold it.
+ */
+export function firstCauseOf(flow, id) {
+  const byId = new Map(flow?.jobs.map((job) => [job.id, job]));
+  const passed = new Set([id]);
+  let at = byId.get(id);
+  while (at) {
+    const next = at.after
+      .map((one) => byId.get(one))
+      .find((job) => job && job.state !== null && !isIn(job.state, "finished") && !passed.has(job.id));
+    if (!next) return at.id === id ? null : at;
+    passed.add(next.id);
+    at = next;
+  }
+  return null;
+}
+
+/** @param {{id: string, flow: FlowView | null}} props A job by its name, as far as it is known, and the end of its ID. */
+export function JobLink({ id, flow }) {
+  const job = jobIn(flow, id);
+  const to = href("job", { id });
+  return job && job.name !== null
+    ? html`<a href=${to}><${Text} value=${titleOf(job)} max=${80} /></a> <${Id} id=${id} />`
+    : html`<${Id} id=${id} href=${to} />`;
+}
 
 /**
  * @param {FlowView} flow

@@ -51,7 +51,8 @@ export function Facts({ job, mayOperate }) {
         }
         <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
         <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
-        <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+        <dt>${t(job.state === "awaiting_callback" ? "job.due.answer" : "job.due")}</dt>
+        <dd><${Time} at=${job.run_at} /></dd>
         ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
         <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
         ${

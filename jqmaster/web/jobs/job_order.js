@@ -2,20 +2,35 @@
 import { html } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { Flow, loadFlow } from "./flow.js";
+import { JobLink } from "./flow_parts.js";
 import { useResource } from "../core/live.js";
-import { href } from "../core/router.js";
 import { ErrorBox } from "../ui/controls.js";
-import { Badge, Id, State } from "../ui/formats.js";
+import { Badge, State } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["PredecessorView"]} PredecessorView */
 /** @typedef {import("../../answers").Schemas["LinkedJob"]} LinkedJob */
+/** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 /** @typedef {`api/jobs/${string}`} JobPath */
 
 const REVIVED = /** @type {const} */ (["jobs", "held", "gone"]);
 
-/** @param {{job: JobView}} props The jobs before and after it in the order of jobs. */
-export function Order({ job }) {
+/**
+ * @param {JobView | null} job
+ * @param {JobPath} path
+ *   The jobs that are connected with it; its data are null if there are none.
+ */
+export const useFlow = (job, path) => {
+  const isLinked = Boolean(job && (job.after || (job.dependents_count ?? 0) > 0));
+  return useResource(
+    (signal) => (isLinked ? loadFlow(`${path}/flow`, signal) : Promise.resolve(null)),
+    [job?.id, isLinked],
+    { events: ["jobs"], leastMs: 2000, everyMs: 5000 },
+  );
+};
+
+/** @param {{job: JobView, flow: FlowView | null}} props The jobs before and after it in the order of jobs. */
+export function Order({ job, flow }) {
   const { dependents_count: dependents = 0, revives } = job;
   if (!job.after && dependents === 0) return null;
   return html`<section class="card order" aria-labelledby="order">
@@ -23,11 +38,11 @@ export function Order({ job }) {
       ${
         job.after &&
         html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p>
-          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`
+          <${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} flow=${flow} />`
       }
       ${
         dependents > 0 &&
-        html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} />`
+        html`<p>${t("job.dependents", { count: dependents })}</p><${LinkedJobs} jobs=${job.dependents ?? []} count=${dependents} flow=${flow} />`
       }
       ${REVIVED.filter((what) => (revives?.[what] ?? 0) > 0).map(
         (what) =>
@@ -37,15 +52,10 @@ export function Order({ job }) {
 }
 
 /**
- * @param {{job: JobView, path: JobPath, session: import("../core/api.js").Session}} props
+ * @param {{job: JobView, found: ReturnType<typeof useFlow>, session: import("../core/api.js").Session}} props
  *   All jobs that are connected with it. The graph is last on the page, so nothing moves when it appears.
  */
-export function FlowCard({ job, path, session }) {
-  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
-    events: ["jobs"],
-    leastMs: 2000,
-    everyMs: 5000,
-  });
+export function FlowCard({ job, found, session }) {
   if (!found.data && !found.problem) return null;
   return html`<section class="card after" aria-labelledby="flow">
       <h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
@@ -59,13 +69,11 @@ export function FlowCard({ job, path, session }) {
 /** Further jobs are folded away. */
 const LINKED_AT_ONCE = 8;
 
-/** @param {{jobs: (LinkedJob | PredecessorView)[], count: number}} props `count`: of all jobs; `jobs` may be only the first of them. */
-function LinkedJobs({ jobs, count }) {
+/** @param {{jobs: (LinkedJob | PredecessorView)[], count: number, flow: FlowView | null}} props `count`: of all jobs; `jobs` may be only the first of them. */
+function LinkedJobs({ jobs, count, flow }) {
   const item = (/** @type {LinkedJob | PredecessorView} */ one) =>
     html`<li key=${one.id}>
-        <${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${
-          one.state && html`<${State} state=${one.state} />`
-        }
+        <${JobLink} id=${one.id} flow=${flow} /> ${one.state && html`<${State} state=${one.state} />`}
         ${"pending" in one && one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}
       </li>`;
   const folded = jobs.slice(LINKED_AT_ONCE);

@@ -34,9 +34,11 @@ function noWorkerText(verdict) {
 /**
  * @param {AnyVerdict} verdict
  * @param {Why} why The whole answer.
+ * @param {{nameOf?: (id: string) => string, question?: string}} [known] `nameOf`: the name of another job; empty if it
+ *   is not known. `question`: what people were asked.
  * @returns {string} The master's own text for a verdict that this page does not know.
  */
-export function verdictText(verdict, why) {
+export function verdictText(verdict, why, { nameOf = () => "", question = "" } = {}) {
   switch (verdict.code) {
     case "constraint":
       return constraintText(verdict, why);
@@ -67,14 +69,18 @@ export function verdictText(verdict, why) {
         jobs:
           verdict.jobs
             .slice(0, MAX_NAMED_JOBS)
-            .map((job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`)
+            .map(
+              (job) =>
+                `${nameOf(job.id) || `…${job.id.slice(-10)}`} (${job.state ? t(`state.${job.state}`) : "–"})`,
+            )
             .join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : ""),
       });
     case "awaiting_callback":
       return verdict.answered
         ? t("why.text.answered", { attempt: verdict.attempt })
-        : t("why.text.awaiting_callback", {
+        : t(question ? "why.text.awaiting_answer" : "why.text.awaiting_callback", {
             attempt: verdict.attempt,
+            question: visible(question),
             due: verdict.due_at ? relativeText(Date.parse(verdict.due_at)) : "–",
           });
     default:

@@ -1,19 +1,34 @@
 /** Why a job does not run, with links to what holds it back. */
 import { html } from "../core/lib.js";
-import { Problem } from "../core/api.js";
+import { Problem, get } from "../core/api.js";
+import { AnswerButton, audienceText, subjectOf } from "../challenges/parts.js";
 import { number, t } from "../core/i18n.js";
+import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { ErrorBox, Loading } from "../ui/controls.js";
 import { Badge, Id, Text, Time, durationText } from "../ui/formats.js";
+import { JobLink, firstCauseOf, jobIn, titleOf } from "./flow_parts.js";
 import { verdictText } from "./verdicts.js";
 
 /** @typedef {import("../../answers").Schemas["WhyAnswer"]} Answer */
+/** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
+/** @typedef {import("../../answers").Schemas["ChallengeView"]} Challenge */
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 
-/** @param {{why: {data: Answer | null, problem: Problem | null, reload: () => unknown}, job: JobView}} props */
-export function Why({ why, job }) {
+/**
+ * @param {{why: {data: Answer | null, problem: Problem | null, reload: () => unknown}, job: JobView, flow: FlowView |
+ *   null, challenges: Challenge[], mayOperate: boolean, onAnswered: () => unknown}} props
+ *   `challenges`: what other systems and people were asked.
+ */
+export function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   const answer = why.data;
+  const open = challenges.find((one) => one.state === "processing" && one.received < one.expect);
+  const nameOf = (/** @type {string} */ id) => {
+    const found = jobIn(flow, id);
+    return found && found.name !== null ? titleOf(found) : "";
+  };
+  const known = { nameOf, question: open ? subjectOf(open) : "" };
   const title = job.state === "running" ? t("why.running") : t("why.title");
   return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
     <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
@@ -22,10 +37,36 @@ export function Why({ why, job }) {
         ? html`<${Loading} isLoading=${!why.problem} />`
         : html`<ol class="verdicts">${answer.verdicts.map(
             (verdict, at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, answer)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`,
+      <p><${Text} value=${verdictText(verdict, answer, known)} max=${800} /></p><${VerdictMore} verdict=${verdict} />
+      ${
+        verdict.code === "awaiting_callback" &&
+        open &&
+        html`<p class="row">
+            <span class="muted">${t("challenges.who")}: ${audienceText(open)}</span>
+            ${mayOperate && html`<${AnswerButton} one=${open} onDone=${onAnswered} />`}
+          </p>`
+      }
+      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}</li>`,
           )}</ol>
       ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`
     }</section>`;
+}
+
+/** @param {{flow: FlowView | null, id: string}} props Why the first job in front of it has not ended. */
+function FirstCause({ flow, id }) {
+  const cause = firstCauseOf(flow, id);
+  const { data } = useResource(
+    (signal) =>
+      cause ? get(`api/jobs/${encodeURIComponent(cause.id)}/why`, {}, signal) : Promise.resolve(null),
+    [cause?.id, cause?.state],
+    { events: ["jobs", "workers", "constraints"], leastMs: 3000 },
+  );
+  const verdict = data?.verdicts[0];
+  if (!cause || !data || !verdict) return null;
+  return html`<p>
+      ${t("job.skipped_by")} <${JobLink} id=${cause.id} flow=${flow} />: <${Text}
+        value=${verdictText(verdict, data)} max=${400} />
+    </p>`;
 }
 
 /** @param {{verdict: Answer["verdicts"][number]}} props Where to go from here. */

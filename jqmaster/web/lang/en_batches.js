@@ -39,6 +39,7 @@ export default {
   "batches.on_complete": "On completion",
   "batches.on_failure": "On the first failure",
   "batches.callback.waiting": "waiting",
+  "batches.callback.not_started": "not started",
   "batches.callback.due": "about to be enqueued",
   "batches.callback.enqueued": "enqueued",
   "batches.why.title": "Why it is not complete",
@@ -48,7 +49,7 @@ export default {
   "batches.why.batches":
     "1 of {total} batches inside is not complete.||{count} of {total} batches inside are not complete.",
   "batches.why.callback": "The leader is about to enqueue {callback}.",
-  "batches.why.failed": "on_success runs once every job has succeeded: {what}.",
+  "batches.why.failed": "{what}, so on_success was not started.",
   "batches.why.canceled": "{count} canceled",
   "batches.why.skipped": "{count} skipped",
   "batches.why.deleted": "{count} deleted",

@@ -20,6 +20,8 @@ export default {
   "definitions.due": "Due",
   "definitions.runs": "Runs",
   "definitions.no_runs": "No run was due yet, or no record is kept.",
+  "definitions.unserved":
+    "1 not finished: no worker takes {name}||{count} not finished: no worker takes {name}",
   "definitions.strip": "Last {count}: {parts}",
   "definitions.kind.missed": "missed",
   "definitions.kind.left-out": "skipped, without a job",

@@ -59,6 +59,7 @@ export default {
   "mark.definition.pause": "{who} paused definition {subject}.",
   "mark.definition.resume": "{who} resumed definition {subject}.",
   "mark.worker.drain": "{who} drained worker {subject}.",
+  "mark.worker.resume": "{who} resumed worker {subject}.",
   "mark.worker.detach": "{who} detached worker {subject}.",
   "mark.notice.acknowledge": "{who} acknowledged the open incidents of notice {subject}.",
   "chart.marks": "Marks on the chart",

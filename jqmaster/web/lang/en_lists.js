@@ -69,6 +69,7 @@ export default {
   "fault.show": "Show",
   "fault.dead_worker":
     "Worker {worker} is dead: last heard {seen}, 1 job still assigned.||Worker {worker} is dead: last heard {seen}, {count} jobs still assigned.",
+  "fault.dead_worker.idle": "Worker {worker} is dead: last heard {seen}. It holds no jobs.",
   "fault.replaced_worker": "Worker {worker} ended, last heard {seen}; {successor} took its place.",
   "fault.dead_worker.act": "Show the worker",
   "fault.paused": "Constraint {name} is paused; last changed {since}.",
@@ -87,6 +88,7 @@ export default {
   "why.text.retrying":
     "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
   "why.text.awaiting_callback": "Waiting for a callback to attempt {attempt}. It times out {due}.",
+  "why.text.awaiting_answer": "Waiting for an answer to “{question}”. It times out {due}.",
   "why.text.awaiting_jobs": "Waits for 1 other job: {jobs}.||Waits for {count} other jobs: {jobs}.",
   "why.text.answered":
     "The callback of attempt {attempt} is there. The next free worker of its name takes it.",

@@ -41,6 +41,7 @@ export default {
   "names.warning.no_live_worker": "No live worker runs jobs of this name.",
   "names.warning.unserved_name": "No worker has ever run jobs of this name.",
   "names.nothing": "None in this period.",
+  "names.no_worker": "no worker",
   "failures.contains": "Name or message contains",
   "failures.empty":
     "No job has failed for good. Failures are grouped here by name, cause and place in the code.",
@@ -244,6 +245,9 @@ export default {
   "health.status.degraded": "Degraded",
   "health.status.broken": "Broken",
   "health.none": "Nothing waits longer than it must.",
+  "health.count.bad": "1 critical problem||{count} critical problems",
+  "health.count.warn": "1 warning||{count} warnings",
+  "health.count.and": ", ",
   "health.nothing_broken": "Nothing is broken.",
   "health.no_leader": "No master leads, so no job is started.",
   "health.late_leader": "The leader {master} is late: last heard {seen}.",

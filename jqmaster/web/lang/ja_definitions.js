@@ -19,6 +19,7 @@ export default {
   "definitions.due": "予定時刻",
   "definitions.runs": "実行記録",
   "definitions.no_runs": "まだ予定時刻が来ていないか、記録が残っていません。",
+  "definitions.unserved": "{count} 件が未完了: {name} を実行するワーカーがありません",
   "definitions.strip": "直近 {count} 回: {parts}",
   "definitions.kind.missed": "未実行",
   "definitions.kind.left-out": "スキップ(ジョブなし)",

@@ -59,6 +59,7 @@ export default {
   "mark.definition.pause": "{who} が定義 {subject} を一時停止しました。",
   "mark.definition.resume": "{who} が定義 {subject} を再開しました。",
   "mark.worker.drain": "{who} がワーカー {subject} をドレインしました。",
+  "mark.worker.resume": "{who} がワーカー {subject} のドレインを解除しました。",
   "mark.worker.detach": "{who} がワーカー {subject} を切り離しました。",
   "mark.notice.acknowledge": "{who} が通知 {subject} の継続中のインシデントを確認済みにしました。",
   "chart.marks": "グラフ上の出来事",

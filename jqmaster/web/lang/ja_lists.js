@@ -52,6 +52,8 @@ export default {
   "fault.show": "表示",
   "fault.dead_worker":
     "ワーカー {worker} は応答がありません(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
+  "fault.dead_worker.idle":
+    "ワーカー {worker} は応答がありません(最終応答: {seen})。担当中のジョブはありません。",
   "fault.replaced_worker": "ワーカー {worker} は終了し(最終応答: {seen})、{successor} が引き継ぎました。",
   "fault.dead_worker.act": "ワーカーを表示",
   "fault.paused": "制約 {name} は一時停止中です(最終変更: {since})。",
@@ -69,6 +71,7 @@ export default {
   "why.text.retrying": "{count} 回失敗し、再試行を待っています(予定: {due})。",
   "why.text.awaiting_callback":
     "試行 {attempt} の作業は外部システムが行っています。コールバックの待機期限: {due}。",
+  "why.text.awaiting_answer": "「{question}」への回答を待っています。期限: {due}。",
   "job.order": "順序",
   "job.after.succeeded": "次の {count} 件のジョブがすべて成功すると実行されます:",
   "job.after.finished": "次の {count} 件のジョブがすべて終了すると実行されます:",

@@ -41,6 +41,7 @@ export default {
   "names.warning.no_live_worker": "この名前のジョブを実行できるワーカーが稼働していません。",
   "names.warning.unserved_name": "この名前のジョブを実行するワーカーが登録されたことはありません。",
   "names.nothing": "この期間にはありません。",
+  "names.no_worker": "ワーカーなし",
   "failures.contains": "名前・メッセージの一部",
   "failures.empty":
     "最終的に失敗したジョブはありません。失敗は名前、原因、コード上の場所ごとにまとめてここに表示されます。",
@@ -246,6 +247,9 @@ export default {
   "health.status.degraded": "要注意",
   "health.status.broken": "異常",
   "health.none": "必要以上に待っているジョブはありません。",
+  "health.count.bad": "緊急の問題 {count} 件",
+  "health.count.warn": "警告 {count} 件",
+  "health.count.and": "、",
   "health.nothing_broken": "異常はありません。",
   "health.no_leader": "リーダーのマスターがないため、ジョブは開始されません。",
   "health.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",

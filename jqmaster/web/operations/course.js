@@ -3,10 +3,11 @@ import { html, useMemo } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { go } from "../core/router.js";
 import { OUTCOMES } from "../core/states.js";
-import { Chart, completePoints } from "../ui/charts.js";
+import { Chart } from "../ui/charts.js";
 import { comparedWith, endsPerS } from "../ui/comparison.js";
 import { useMarks } from "./marks.js";
 import { durationText, perSText } from "../ui/formats.js";
+import { completePoints, ratesOf } from "../ui/points.js";
 
 /** @typedef {import("../../answers").Schemas["StatsHistory"]} History */
 /** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
@@ -16,8 +17,7 @@ export function Course({ history, earlier, compared }) {
   const marks = useMarks(history.points[0]?.at);
   const { xs, outcomes, bad, waits, backlog } = useMemo(() => {
     const points = completePoints(history);
-    const perS = (/** @type {typeof OUTCOMES[number] | "retried"} */ key) =>
-      points.map((point) => (point[key] ?? 0) / history.step_s);
+    const perS = ratesOf(points, history.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
       outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),

@@ -18,6 +18,7 @@ export const WAIT_BAD_MS = 600_000;
 export const MEMORY_WARN = 0.8;
 export const MEMORY_BAD = 0.95;
 const LATENCY_WARN_MS = 100;
+const MOST_ORPHANS = 5;
 export const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /**
@@ -61,9 +62,17 @@ export function faultsOf(stats, failing, orphans) {
   if (workers.fresh === 0 && waiting > 0)
     add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
   else
-    for (const name of orphans) {
+    for (const name of orphans.slice(0, MOST_ORPHANS)) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
-      add("bad", "orphan", text, "jobs", { state: "ready", name: name.name }, t("fault.wait.act"), name.name);
+      add(
+        "bad",
+        "orphan",
+        text,
+        "jobs",
+        { state: "ready", name: name.name },
+        t("fault.orphan.act"),
+        name.name,
+      );
     }
   const mostBytes = store.max_memory_bytes ?? 0;
   const memory = mostBytes > 0 ? store.used_memory_bytes / mostBytes : 0;
@@ -73,8 +82,10 @@ export function faultsOf(stats, failing, orphans) {
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
   // A job that a limit holds back waits as somebody decided: the limit is among the faults if it holds for long.
+  // A job whose name no worker takes is a fault of its own.
   const oldest = startableOf(stats);
-  if (oldest.wait_ms >= WAIT_WARN_MS) {
+  const isServed = workers.fresh > 0 && !orphans.some((name) => name.name === oldest.name);
+  if (oldest.wait_ms >= WAIT_WARN_MS && isServed) {
     const values = { name: visible(oldest.name), duration: durationText(steadyMs(oldest.wait_ms)) };
     const kind = oldest.wait_ms >= WAIT_BAD_MS ? "bad" : "warn";
     add(kind, "wait", t("fault.wait", values), "job", { id: oldest.job_id }, t("fault.wait.act"));

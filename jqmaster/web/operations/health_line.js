@@ -9,6 +9,7 @@ import { whoText } from "../identity/value_words.js";
 
 /** @typedef {import("../core/live.js").LiveEvent} LiveEvent */
 /** @typedef {import("../../answers").Schemas["HealthVerdictView"]} Verdict */
+/** @typedef {import("./faults.js").Fault} Fault */
 /** @typedef {Record<string, string | number | null>} Figures */
 /** @typedef {{code: string, text: string, figures: Figures}} Finding */
 /**
@@ -30,11 +31,13 @@ export const useHealth = () =>
     everyMs: 15_000,
   });
 
-/** @param {{verdict: Verdict | null}} props `verdict`: null while it is not known. */
-export function HealthLine({ verdict }) {
+/** @param {{verdict: Verdict | null, faults: Fault[]}} props `verdict`: null while it is not known. `faults`: those that the page lists below. */
+export function HealthLine({ verdict, faults }) {
   if (!verdict) return html`<p class="health" aria-hidden="true">${" "}</p>`;
   const { status, findings, command } = verdict;
-  const text = findings[0] ? findingText(findings[0]) : t("health.none");
+  const text = findings[0]
+    ? (countsInstead(findings[0], faults) ?? findingText(findings[0]))
+    : t("health.none");
   const isWell = status === "ok" || status === "waiting";
   return html`<p class="health" role="status">
       <${Badge} kind=${KINDS[status] ?? "info"}>${tOr(`health.status.${status}`, visible(status))}<//> <span>
@@ -42,6 +45,20 @@ export function HealthLine({ verdict }) {
       </span>
       ${command && html` <code>${visible(command)}</code>`}
     </p>`;
+}
+
+/**
+ * @param {Finding} finding
+ * @param {Fault[]} faults
+ * @returns {string | null} How many problems the page lists, if its first one says what the finding says.
+ */
+export function countsInstead({ code }, faults) {
+  if (!faults.some((fault) => fault.kind === "bad" && fault.code === code)) return null;
+  return /** @type {const} */ (["bad", "warn"])
+    .map((kind) => ({ kind, count: faults.filter((fault) => fault.kind === kind).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ kind, count }) => t(`health.count.${kind}`, { count }))
+    .join(t("health.count.and"));
 }
 
 /** @param {Finding} finding @returns {string} The master's own text for a finding that this page does not know. */

@@ -185,8 +185,19 @@ function deadOf(workers) {
         const names = { worker: processOf(worker), successor: processOf(successor), seen };
         return { kind: "info", key: `dead ${worker.id}`, text: t("fault.replaced_worker", names), ...link };
       }
-      const text = t("fault.dead_worker", { worker: processOf(worker), seen, count: worker.busy });
-      return { kind: "bad", code: "dead_worker", key: `dead ${worker.id}`, text, ...link };
+      const text = t(worker.busy > 0 ? "fault.dead_worker" : "fault.dead_worker.idle", {
+        worker: processOf(worker),
+        seen,
+        count: worker.busy,
+      });
+      // Without jobs, nothing stands still because of it.
+      return {
+        kind: worker.busy > 0 ? "bad" : "warn",
+        code: "dead_worker",
+        key: `dead ${worker.id}`,
+        text,
+        ...link,
+      };
     });
 }
 

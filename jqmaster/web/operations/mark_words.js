@@ -3,7 +3,7 @@ import { t, tOr } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { pausedText } from "../constraints/pauses.js";
-import { whoText } from "../identity/value_words.js";
+import { shortId, whoText } from "../identity/value_words.js";
 import { durationText, steadyMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["IncidentEntryView"]} IncidentEntry */
@@ -63,7 +63,7 @@ export function markText(mark) {
   const key = `mark.${isPause ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
   const text = t(key, {
-    subject: mark.matcher ? pausedText(mark.matcher) : visible(mark.subject),
+    subject: isPause && mark.matcher ? pausedText(mark.matcher) : visible(shortId(mark.subject)),
     who: authorText(mark.by),
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;

@@ -4,6 +4,7 @@ import { get } from "../core/api.js";
 import { tOr } from "../core/i18n.js";
 import { useResource } from "../core/live.js";
 import { visible } from "../core/text.js";
+import { isAbout } from "./mark_filter.js";
 import { markLink, markText } from "./mark_words.js";
 
 const LEAST_MS = 10_000;
@@ -11,9 +12,10 @@ const POLL_MS = 30_000;
 
 /**
  * @param {string | undefined} since ISO 8601; undefined: not known yet.
+ * @param {string} [name] Of jobs: only the marks that are about them.
  * @returns {import("../ui/chart_marks.js").ChartMark[]}
  */
-export function useMarks(since) {
+export function useMarks(since, name = "") {
   // Only the day matters to the question: each new minute would otherwise ask again at once.
   const { data } = useResource(
     (signal) => (since ? get("api/marks", { since }, signal) : Promise.resolve(null)),
@@ -22,14 +24,16 @@ export function useMarks(since) {
   );
   return useMemo(
     () =>
-      (data?.marks ?? []).map((mark) => ({
-        atMs: Date.parse(mark.at),
-        untilMs: mark.until ? Date.parse(mark.until) : null,
-        kind: mark.kind,
-        label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
-        text: markText(mark),
-        link: markLink(mark),
-      })),
-    [data],
+      (data?.marks ?? [])
+        .filter((mark) => !name || isAbout(mark, name))
+        .map((mark) => ({
+          atMs: Date.parse(mark.at),
+          untilMs: mark.until ? Date.parse(mark.until) : null,
+          kind: mark.kind,
+          label: tOr(`mark.kind.${mark.kind}`, visible(mark.kind)),
+          text: markText(mark),
+          link: markLink(mark),
+        })),
+    [data, name],
   );
 }

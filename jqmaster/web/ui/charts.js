@@ -5,9 +5,8 @@ import { usePref } from "../core/prefs.js";
 import { href } from "../core/router.js";
 import uPlot from "../vendor/uplot.js";
 import { MarkList, drawMarks, marksIn } from "./chart_marks.js";
-import { durationText, instantText, minuteText, nowMs } from "./formats.js";
+import { durationText, instantText, minuteText } from "./formats.js";
 
-/** @typedef {import("../../answers").Schemas["StatsPoint"]} StatsPoint */
 /** @typedef {import("../vendor/uplot.js").default} UPlot */
 
 const LEAST_DRAG_PX = 6;
@@ -46,15 +45,6 @@ const clockIn =
 /** @param {number[]} ticks @param {(ms: number) => string} textOf */
 const spansDays = (ticks, textOf) =>
   textOf((ticks[0] ?? 0) * 1000).slice(0, 10) !== textOf((ticks.at(-1) ?? 0) * 1000).slice(0, 10);
-
-/**
- * Return the points of a history whose steps are over: the current minute lacks some of its jobs, and would look like a
- * dip.
- * @param {{points: StatsPoint[], step_s: number}} history
- * @returns {StatsPoint[]}
- */
-export const completePoints = ({ points, step_s }) =>
-  points.filter((point, at) => at < points.length - 1 || Date.parse(point.at) + step_s * 1000 <= nowMs());
 
 /**
  * Return the points between two gaps, which no line would show.
@@ -139,8 +129,9 @@ export function Chart({
       if (!isStacked) return [xs, ...series.map((one) => one.values), ...earlier];
       // Stack the series, the first at the bottom. The topmost sum is drawn first, so that the lower ones cover it.
       const sums = xs.map(() => 0);
+      const isKnown = xs.map((_, i) => series.some((one) => (one.values[i] ?? null) !== null));
       const stacked = series.map((one) =>
-        one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),
+        one.values.map((value, i) => (isKnown[i] ? (sums[i] = (sums[i] ?? 0) + (value ?? 0)) : null)),
       );
       return [xs, ...stacked.reverse(), ...earlier];
     },

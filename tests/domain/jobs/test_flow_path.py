@@ -47,12 +47,31 @@ def test_the_critical_path_follows_the_last_predecessor_back_from_the_last_end()
     assert critical_path(jobs, before) == ["load", "slow", "publish"]
 
 
-def test_while_a_flow_runs_its_path_leads_to_what_has_run_longest() -> None:
+def test_while_a_flow_runs_its_path_leads_through_what_has_run_longest() -> None:
     jobs = {
         "a": job(SUCCEEDED, 1, 10),
         "b": job(JobState.RUNNING, 12),
         "c": job(JobState.RUNNING, 11),
         "d": job(JobState.AWAITING_JOBS),
     }
-    assert critical_path(jobs, {"b": ["a"], "c": ["a"], "d": ["b", "c"]}) == ["a", "c"]
+    assert critical_path(jobs, {"b": ["a"], "c": ["a"], "d": ["b", "c"]}) == ["a", "c", "d"]
     assert critical_path({"d": jobs["d"]}, {}) == []
+
+
+def test_the_path_of_a_flow_that_is_not_over_goes_on_along_the_longest_chain_that_waits() -> None:
+    waits = JobState.AWAITING_JOBS
+    jobs = {
+        "load": job(SUCCEEDED, 1, 10),
+        "check": job(JobState.READY),
+        "merge": job(waits),
+        "publish": job(waits),
+        "note": job(waits),
+        "elsewhere": job(waits),
+        "after": job(waits),
+        "skipped": job(SKIPPED, 0, 11, Cause.DEPENDENCY),
+    }
+    before = {
+        "check": ["load"], "merge": ["check", "load"], "publish": ["merge"], "note": ["load"],
+        "after": ["elsewhere"], "skipped": ["load"],
+    }  # fmt: skip
+    assert critical_path(jobs, before) == ["load", "check", "merge", "publish"]

@@ -131,6 +131,26 @@ async def test_marks_are_deploys_leaders_incidents_and_changes_of_the_period(tol
     ] == ["deploy"]
 
 
+async def test_a_mark_of_a_constraint_tells_to_which_jobs_it_applies(told: Told) -> None:
+    matcher = {"field": "name", "op": "glob", "value": "mail.*"}
+    await told.change("constraint.put", "per-host", None, {"matcher": matcher})
+    await told.change("settings.change", "settings", None, {"matcher": matcher})
+    found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=True)
+    assert sorted((mark.kind, mark.matcher) for mark in found.marks) == [
+        ("constraint", matcher), ("settings", None),
+    ]  # fmt: skip
+
+
+async def test_the_end_of_a_drain_is_a_mark_like_its_begin(told: Told) -> None:
+    for action in ("worker.drain", "worker.resume", "worker.detach"):
+        await told.change(action, "w1")
+        told.world.pass_ms(1)
+    found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=True)
+    assert [(mark.action, mark.text.split()[1]) for mark in found.marks] == [
+        ("worker.drain", "drained"), ("worker.resume", "resumed"), ("worker.detach", "detached"),
+    ]  # fmt: skip
+
+
 async def test_marks_that_are_too_many_are_the_newest_and_say_so(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import { get, may } from "../../core/api.js";
 import { DefinitionDialogs, RowActions } from "../dialogs.js";
 import { DefinitionEditor } from "../editor.js";
 import { Definition } from "../definition_page.js";
-import { Lateness, Outcome, RunStrip, STRIP } from "../runs.js";
+import { Lateness, Outcome, RunStrip, STRIP, Unserved } from "../runs.js";
 import { startText } from "../schedules.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
@@ -16,6 +16,7 @@ import { FilterInput } from "../../ui/filters.js";
 import { Badge, Num, Time } from "../../ui/formats.js";
 import { Field } from "../../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
+import { useServed } from "../../workers/served.js";
 
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
@@ -58,6 +59,7 @@ function List({ query, go, session }) {
     { events: ["definitions", "events", "jobs"], leastMs: 2000, everyMs: 5000 },
   );
   const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
+  const served = useServed();
   const mayOperate = may(session, "operate");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("definitions", { ...query, cursor: "", ...changes }, { replace });
@@ -107,7 +109,7 @@ function List({ query, go, session }) {
               isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf} label=${nameOf}
               onOpen=${(/** @type {DefinitionView} */ one) => go("definitions", { name: one.name })}
               columns=${[
-                ...COLUMNS.map((column) => ({ ...column, label: t(column.label) })),
+                ...columnsOf(served),
                 ...(mayOperate ? [actions(found.reload)] : []),
               ]} empty=${html`<div class="card">
                   <${Empty}
@@ -194,6 +196,17 @@ const COLUMNS = [
     render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`,
   },
 ];
+
+/** @param {Set<string> | null} served */
+const columnsOf = (served) =>
+  COLUMNS.map((column) => ({
+    ...column,
+    label: t(column.label),
+    ...(column.key === "schedule" && {
+      render: (/** @type {DefinitionView} */ one) =>
+        html`${column.render(one)}<${Unserved} name=${one.job.name} runs=${one.runs ?? []} served=${served} class="block" />`,
+    }),
+  }));
 
 /** @param {() => unknown} onDone @returns {import("../../ui/tables.js").Column<DefinitionView>} */
 const actions = (onDone) => ({

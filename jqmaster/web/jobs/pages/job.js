@@ -18,9 +18,9 @@ import { Why } from "../why_card.js";
 import { Attempts, LastWord, isTold } from "../attempts.js";
 import { Timeline } from "../timeline.js";
 import { Carried } from "../carried.js";
-import { FlowCard, Order } from "../job_order.js";
+import { FlowCard, Order, useFlow } from "../job_order.js";
 import { Facts } from "../job_facts.js";
-import { Challenges, Deliveries } from "../asked.js";
+import { Challenges, Deliveries, useChallenges } from "../asked.js";
 import { Change } from "../change_dialog.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -50,6 +50,8 @@ export function Page({ query, go, session }) {
   useEffect(() => {
     if (why.data) tellTime(why.data.as_of);
   }, [why.data?.as_of]);
+  const challenges = useChallenges(job, path);
+  const flow = useFlow(job, path);
   const [dialog, setDialog] = useState("");
 
   if (!id)
@@ -127,8 +129,13 @@ export function Page({ query, go, session }) {
         html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`
       }
     </div>
-    ${!isOver && html`<${Why} why=${why} job=${job} />`}
-    ${isTold(job) && html`<${LastWord} job=${job} />`}
+    ${
+      !isOver &&
+      html`<${Why}
+          why=${why} job=${job} flow=${flow.data} challenges=${challenges.data?.challenges ?? []}
+          mayOperate=${mayOperate} onAnswered=${challenges.reload} />`
+    }
+    ${isTold(job) && html`<${LastWord} job=${job} flow=${flow.data} />`}
     ${
       job.erased &&
       job.erased.length > 0 &&
@@ -142,7 +149,7 @@ export function Page({ query, go, session }) {
     <div class="job-grid">
       <div class="stack">
         <${Timeline} job=${job} />
-        <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
+        <${Challenges} found=${challenges} mayOperate=${mayOperate} />
         <${Attempts} job=${job} />
       </div>
       <div class="stack">
@@ -153,7 +160,7 @@ export function Page({ query, go, session }) {
           (job.has_result || job.keep_result) &&
           html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`
         }
-        <${Order} job=${job} />
+        <${Order} job=${job} flow=${flow.data} />
         <${Facts} job=${job} mayOperate=${mayOperate} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
       </div>
@@ -161,7 +168,7 @@ export function Page({ query, go, session }) {
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} mayErase=${mayOperate && isOver} />`}
     ${
       (job.after || (job.dependents_count ?? 0) > 0) &&
-      html`<${FlowCard} key=${job.id} job=${job} path=${path} session=${session} />`
+      html`<${FlowCard} key=${job.id} job=${job} found=${flow} session=${session} />`
     }
     ${
       dialog === "change" &&

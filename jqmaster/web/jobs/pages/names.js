@@ -4,13 +4,15 @@ import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { BacklogWhy } from "../backlog_why.js";
+import { useServed } from "../../workers/served.js";
 import { useMarks } from "../../operations/marks.js";
 import { PauseButton, PauseName, pauseColumn } from "../../constraints/pause_dialog.js";
 import { Pauses } from "../../constraints/pauses.js";
 import { go, href } from "../../core/router.js";
 import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
-import { Chart, completePoints } from "../../ui/charts.js";
+import { Chart } from "../../ui/charts.js";
+import { completePoints, ratesOf } from "../../ui/points.js";
 import { CompareWith, comparedPeriod, comparedWith, endsPerS, useEarlier } from "../../ui/comparison.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
 import { Sure } from "../../ui/dialogs.js";
@@ -70,6 +72,7 @@ function List({ query, go, session }) {
     [of],
     { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
   );
+  const served = useServed();
   const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("names", { ...query, cursor: "", ...changes }, { replace });
@@ -99,7 +102,7 @@ function List({ query, go, session }) {
               onOpen=${(/** @type {NameStats} */ name) =>
                 go("names", { name: name.name, span: query["span"] })}
               columns=${[
-                ...columns(rows),
+                ...columns(rows, served),
                 ...(may(session, "operate")
                   ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)]
                   : []),
@@ -133,9 +136,10 @@ const Linked = ({ count, to }) =>
 
 /**
  * @param {NameStats[]} names
+ * @param {Set<string> | null} served The names that live workers take; null: not known yet.
  * @returns {import("../../ui/tables.js").Column<NameStats>[]}
  */
-function columns(names) {
+function columns(names, served) {
   /** @type {import("../../ui/tables.js").Column<NameStats>} */
   const discarded = {
     key: "discarded",
@@ -149,7 +153,11 @@ function columns(names) {
       key: "name",
       label: t("job.name"),
       render: (name) =>
-        html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>`,
+        html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>${
+          name.ready > 0 &&
+          served?.has(name.name) === false &&
+          html` <${Badge} kind="bad">${t("names.no_worker")}<//>`
+        }`,
     },
     {
       key: "ready",
@@ -302,15 +310,16 @@ function One({ name, query, session }) {
 
 /** @param {{history: History, name: string, earlier: History | null, compared: string}} props */
 function Course({ history, name, earlier, compared }) {
-  const marks = useMarks(history.points[0]?.at);
+  const marks = useMarks(history.points[0]?.at, name);
   const { xs, outcomes, times } = useMemo(() => {
     const points = completePoints(history);
+    const perS = ratesOf(points, history.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
       outcomes: OUTCOMES.map((key) => ({
         label: t(`state.${key}`),
         color: `--${key}`,
-        values: points.map((point) => (point[key] ?? 0) / history.step_s),
+        values: perS(key),
       })),
       times: [
         {

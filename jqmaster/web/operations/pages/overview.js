@@ -5,11 +5,12 @@ import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";
 import { pushedOr, useLatest, useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
-import { completePoints } from "../../ui/charts.js";
+import { completePoints } from "../../ui/points.js";
 import { CompareWith, comparedPeriod, useEarlier } from "../../ui/comparison.js";
 import { Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { BacklogWhy } from "../../jobs/backlog_why.js";
 import { withIgnored } from "../../jobs/failure_groups.js";
+import { servedBy } from "../../workers/served.js";
 import { HealthLine, useHealth } from "../health_line.js";
 import { lastingFaults } from "../lasting_faults.js";
 import { Num, Text, tellTime } from "../../ui/formats.js";
@@ -26,7 +27,6 @@ import { Masters, Store, Workers } from "../cards.js";
 
 const SPANS = ["1h", "6h", "24h", "7d"];
 const FAILING_LEAST = 3;
-const MOST_NAMES = 5;
 
 // How often the sources of faults are polled, so that each fault is shown within ten seconds. A full constraint takes
 // three answers.
@@ -139,7 +139,7 @@ export function Page({ query, session }) {
   ].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${HealthLine} verdict=${health.data} />
+    <${HealthLine} verdict=${health.data} faults=${faults} />
     <${Faults}
       faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)}
       problem=${asked.problem} />
@@ -193,12 +193,8 @@ export function Page({ query, session }) {
  */
 function orphansOf(names, workers) {
   if (workers === null) return [];
-  const known = new Set(
-    workers
-      .filter((worker) => worker.state === "fresh" || worker.state === "draining")
-      .flatMap((worker) => worker.names),
-  );
-  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES);
+  const known = servedBy(workers);
+  return names.filter((name) => name.ready > 0 && !known.has(name.name));
 }
 
 /** @param {Stats | null} a @param {Stats | null} b */

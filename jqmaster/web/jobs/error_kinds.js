@@ -1,0 +1,19 @@
+/** Jobs counted by name and kind of error: what people ask before they act on many. */
+
+/** @typedef {{name: string, error: string, count: number}} ErrorKind `error`: empty for jobs without one. */
+
+/**
+ * @param {{name: string, error?: string | null}[]} jobs
+ * @returns {ErrorKind[]} The most frequent first. Errors that differ only in their figures are of one kind.
+ */
+export function errorKinds(jobs) {
+  /** @type {Map<string, ErrorKind>} */
+  const kinds = new Map();
+  for (const { name, error: text } of jobs) {
+    const error = (text ?? "").replace(/\d+/g, "<n>");
+    const key = JSON.stringify([name, error]);
+    const kind = kinds.get(key) ?? { name, error, count: 0 };
+    kinds.set(key, { ...kind, count: kind.count + 1 });
+  }
+  return [...kinds.values()].sort((one, other) => other.count - one.count);
+}
