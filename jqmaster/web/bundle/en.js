@@ -286,7 +286,7 @@ var en_default = {
   "action.delete.text": "The jobs are deleted with their arguments, results and errors. This cannot be undone.",
   "action.counting": "Counting …",
   "action.all_that_match": "All jobs that match:",
-  "action.kinds.of": "Of {count} of them:",
+  "action.kinds.of": "{count} of them are:",
   "action.kinds.rest": "{count} × others",
   "action.begun": "{action}: started for 1 job||{action}: started for {count} jobs",
   "action.rate": "Maximum per second",
