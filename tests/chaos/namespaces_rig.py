@@ -165,11 +165,12 @@ class InstallationRig(Rig):
         """Move it to the next store while jobs are pushed to it. Return whether it came there."""
         targets = list(self.stores)
         after = targets[(targets.index(space.store) + 1) % len(targets)]
-        status = await self._ask_any("POST", f"/api/namespaces/{space.name}/move", {"store": store_of(after)})
-        if 400 <= status < 500:
-            return 0
-        if status == 0:
-            # A master may have taken the order although none answered in time.
+        path, order = f"/api/namespaces/{space.name}/move", {"store": store_of(after)}
+        for master in list(self.masters.values()):
+            status, _ = await self._ask("POST", f"{master.url}{path}", order)
+            if 200 <= status < 500:
+                break
+            # This master may have taken the order, or may still take it, whatever the next one says.
             await asyncio.sleep(ORDERED_WITHIN_S)
         end_s = time.monotonic() + MOVED_WITHIN_S
         while time.monotonic() < end_s:

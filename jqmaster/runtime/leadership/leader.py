@@ -79,6 +79,11 @@ class Leader:
         """Stop leading at the next turn of the loop; another election follows."""
         self._step_down.set()
 
+    def note_write(self) -> None:
+        """Forget why the store refused the last election, because it has taken a write of this master since. The next
+        election may be a long time away."""
+        self.refusal = ""
+
     def campaign_now(self) -> None:
         """Start an election at once, because nobody leads."""
         self._elect_now.set()

@@ -77,6 +77,7 @@ class SubLeader(PeriodicLoop):
         asked_s, self._asked_s = self._asked_s, sent_at_s
         if self._leader.leadership:
             return
+        self._leader.note_write()
         if answer.leader is None:
             self._calm_until_s = float("-inf")
             return

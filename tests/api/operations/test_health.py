@@ -1,5 +1,6 @@
 """Probes and the contract."""
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +94,29 @@ async def test_readyz_names_the_refusal_of_a_store_that_takes_no_writes() -> Non
                 return (await api.call("GET", "/readyz"))[0] == 200
 
             await wait_until(is_ready, what="it is ready again")
+    finally:
+        server.stop()
+
+
+async def test_masters_that_do_not_lead_are_ready_again_as_soon_as_another_one_leads() -> None:
+    server = StoreServer()
+    server.start()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(Redis.from_url(server.admin_url))
+            apis = [(await stack.enter_async_context(master_on(server.url)))[1] for _ in range(3)]
+
+            async def statuses() -> set[int]:
+                return {(await api.call("GET", "/readyz"))[0] for api in apis}
+
+            async def are(status: int) -> bool:
+                return await statuses() == {status}
+
+            await wait_until(lambda: are(200), what="all are ready")
+            await admin.config_set("min-replicas-to-write", 1)
+            await wait_until(lambda: are(503), what="none is ready")
+            await admin.config_set("min-replicas-to-write", 0)
+            await wait_until(lambda: are(200), what="all are ready again")
     finally:
         server.stop()
 

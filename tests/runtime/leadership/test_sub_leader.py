@@ -32,6 +32,8 @@ class Candidate(Leader):
         self.stood = 0
         self.taken: list[tuple[str, int]] = []
 
+        self.refusal = ""
+
     def campaign_now(self) -> None:
         self.stood += 1
 
@@ -282,6 +284,16 @@ async def test_a_free_lock_is_taken_in_order(watching: Watching) -> None:
     assert waits_s[0] == 0
     assert waits_s[1] == PACE.look_s
     assert PACE.ttl_s <= waits_s[2] <= PACE.ttl_s + PACE.beat_s
+
+
+@pytest.mark.req("D29", "M10")
+async def test_a_refused_election_counts_no_longer_once_the_store_takes_a_heartbeat(
+    watching: Watching,
+) -> None:
+    """Who is not the first in order does not stand again for as long as another master leads."""
+    watching.candidate.refusal = "the store refuses: LOADING"
+    watching.sub_leader.take(await watching.beat("me"), watching.clock.monotonic_s())
+    assert watching.candidate.refusal == ""
 
 
 @pytest.mark.req("D29")
