@@ -103,3 +103,35 @@ async def test_one_login_at_a_provider_is_good_for_the_namespaces_of_the_persons
             after = log["entries"][0]["after"]
             assert (after["role"], after["namespaces"]) == ("none", {"shop": "operator", "mail": "admin"})
             assert after["groups"] == ["sellers"]
+
+
+async def test_a_login_at_a_provider_ends_the_login_by_a_token_of_the_namespace(
+    store_server: StoreServer, other: StoreServer, tmp_path: Path
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    async with provider() as one, httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as browser:
+        settings = oidc_settings(one, url) | {"group_roles": ROLES}
+        async with installed(store_server, other, tmp_path, port=port, **TOKENS, **settings) as installation:
+            await served(installation)
+            made = {"label": "till", "scopes": ["read"]}
+            token = (await installation.api("mail").call("POST", "/api/tokens", made))[1]["token"]
+            assert (await browser.post("/ns/mail/api/session", json={"token": token})).status_code == 201
+            own = browser.cookies["jqmaster_namespace"]
+            one.person["groups"] = ["strangers"]
+            begun = await browser.get("/ns/mail/api/login/oidc", params={"page": "#/jobs"})
+            await browser.get(await one.return_of(begun.headers["location"]))
+            # A login that is refused ends nothing.
+            assert (await browser.get("/ns/mail/api/session")).json()["role"] == "viewer"
+            one.person["groups"] = ["sellers"]
+            begun = await browser.get("/ns/mail/api/login/oidc", params={"page": "#/jobs"})
+            back = await browser.get(await one.return_of(begun.headers["location"]))
+            assert back.headers["location"] == f"{url}/ns/mail/#/jobs"
+            session = (await browser.get("/ns/mail/api/session")).json()
+            assert (session["role"], session["who"]) == ("admin", f"oidc:{one.person['preferred_username']}")
+            # Whoever copied the cookie gains nothing.
+            copied = {"cookie": f"jqmaster_namespace={own}"}
+            async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as stranger:
+                assert (await stranger.get("/ns/mail/api/jobs", headers=copied)).status_code == 401
+            _, log = await installation.api("mail").call("GET", "/api/audit?log=access")
+            assert log["entries"][0]["action"] == "session.logout"

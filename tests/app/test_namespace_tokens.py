@@ -458,3 +458,26 @@ async def test_a_login_by_a_namespaces_token_ends_with_the_token_and_with_anothe
         assert (await installation.api("shop").call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
         # Without it, the login of the installation is left.
         assert (await browser.get("/ns/shop/api/session")).json()["role"] == "admin"
+
+
+async def test_a_login_that_is_refused_ends_no_login_by_a_token_of_the_namespace(
+    installation: Installation,
+) -> None:
+    of_shop = (await create(installation.api("shop"), "operate"))["token"]
+    password = "long-enough-for-it"
+    user = {"name": "eve", "password": password, "role": "viewer"}
+    assert (await installation.api().call("POST", "/api/users", user))[0] == 201
+    async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as browser:
+        assert (await browser.post("/ns/shop/api/session", json={"token": of_shop})).status_code == 201
+        own = browser.cookies["jqmaster_namespace"]
+        for login in ({"user": "eve", "password": "mistyped"}, {"token": "jq_no.token"}):
+            refused = await browser.post("/ns/shop/api/session", json=login)
+            assert (refused.status_code, refused.json()["code"]) == (401, "login_failed")
+            assert (await browser.get("/ns/shop/api/session")).json()["role"] == "operator"
+        opened = await browser.post("/ns/shop/api/session", json={"user": "eve", "password": password})
+        assert opened.status_code == 201
+        session = (await browser.get("/ns/shop/api/session")).json()
+        assert (session["who"], session["role"]) == ("user:eve", "viewer")
+        copied = {"cookie": f"jqmaster_namespace={own}"}
+    async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as stranger:
+        assert (await stranger.get("/ns/shop/api/jobs", headers=copied)).status_code == 401

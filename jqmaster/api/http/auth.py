@@ -74,7 +74,8 @@ class AccessPolicy:
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on. `namespace`: the one that
         callers want to use. Below its path, the holder of a token that is valid only elsewhere does not learn that
-        this namespace exists. `own_sessions`: logins by its own tokens, which come before those of the installation."""
+        this namespace exists. `own_sessions`: logins by its own tokens, which come before those of the installation.
+        `cookie_of(namespace=…)` is the cookie of such logins in a namespace."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
         self._sessions = sessions
@@ -85,9 +86,8 @@ class AccessPolicy:
         self.proxy_login: Final = proxy_login
         self._namespace = namespace
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
-        self.own_cookie = (
-            SessionCookie(public_url, has_tls=has_tls, namespace=namespace) if own_sessions else None
-        )
+        self.cookie_of = functools.partial(SessionCookie, public_url, has_tls=has_tls)
+        self.own_cookie = self.cookie_of(namespace=namespace) if own_sessions else None
         self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
         self._any_host = not self._configured.is_empty and not listed

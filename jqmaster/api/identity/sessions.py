@@ -32,9 +32,9 @@ async def login(call: Call) -> Reply:
     cookies: tuple[tuple[bytes, bytes], ...] = ()
     if request.token is not None and identity.own and identity.own.knows(request.token):
         return await _log_in_here(call, identity.own, request.token)
-    if call.session is not None and call.session.is_of_namespace:
-        # This login is meant to count, and not the one by a token of the namespace.
-        cookies, replaces = await _end_own(call, call.session), None
+    own_session = call.session if call.session and call.session.is_of_namespace else None
+    if own_session is not None:
+        replaces = None
     if request.token is not None:
         secret = await identity.logins.by_token(request.token, address=call.address, replaces=replaces)
     else:
@@ -49,6 +49,9 @@ async def login(call: Call) -> Reply:
     session = await identity.sessions.find(secret)
     if session is None:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
+    if own_session is not None:
+        # This login is meant to count, and not the one by a token of the namespace.
+        cookies = (*cookies, *await _end_own(call, own_session))
     max_age_s = int(call.services.settings.session_life_s)
     return Reply(
         201,

@@ -10,7 +10,7 @@ from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.identity import Identity, OwnLogins
 from jqmaster.service.identity.logins import LoginService
-from jqmaster.service.identity.sessions import LoginPolicy, SessionService
+from jqmaster.service.identity.sessions import LoginPolicy, SessionService, end_session
 from jqmaster.service.identity.tokens import TokenService
 from jqmaster.store.identity.credentials import CredentialStore, StoredUser
 from jqmaster.store.identity.logins import LoginStore
@@ -80,6 +80,11 @@ class NamespaceAdminGuard(AdminGuard):
     ) -> None:
         if not self._installation.has_any:
             await super().check_last(without_user=without_user, without_token=without_token, changed=changed)
+
+
+async def end_own_session(shard: Shard, digest: str, who: str) -> None:
+    """End a session that a token of the namespace with this shard opened, because `who` has logged in instead."""
+    await end_session(SessionStore(shard), digest, who)
 
 
 @dataclass(frozen=True, slots=True)

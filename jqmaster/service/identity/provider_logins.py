@@ -31,10 +31,11 @@ MAX_NAME: Final = 128
 # A longer ID token is not sent as a hint when the provider's own session ends; some providers then ask the
 # person.
 MAX_ID_TOKEN: Final = 16 * 1024
-_COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1400})")
+_COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1600})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
-# The place of a namespace below the address of the web UI.
-_PLACE: Final = re.compile(r"(ns/[a-z][a-z0-9-]{1,38}/)?(.*)", re.DOTALL)
+# The session of a namespace's own token that the browser has, the namespace below the address of the web UI, and the
+# page.
+_LED_TO: Final = re.compile(r"(?:([0-9a-f]{64}) )?(?:ns/([a-z][a-z0-9-]{1,38})/)?(.*)", re.DOTALL)
 # The login page for somebody who came to answer a question. It leads a person who is logged in to that
 # question.
 _QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
@@ -57,6 +58,21 @@ class Begun(NamedTuple):
 
     url: str
     cookie: str
+
+
+class LedTo(NamedTuple):
+    """Where a login was begun, and where it leads. `namespace`: empty: the web UI of the installation. `page`: as the
+    browser asked for it, unchecked. `own_session`: the digest of the session that a token of the namespace opened in
+    this browser; empty: none."""
+
+    namespace: str
+    page: str
+    own_session: str
+
+    @property
+    def place(self) -> str:
+        """Return the web UI below the address of that of the installation."""
+        return f"ns/{self.namespace}/" if self.namespace else ""
 
 
 class Returned(NamedTuple):
@@ -83,9 +99,9 @@ class ProviderLogins:
         self._logins = logins
         self._directory = directory
 
-    async def begin(self, page: str, prefix: str = "") -> Begun:
+    async def begin(self, page: str, prefix: str = "", *, own_session: str = "") -> Begun:
         """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`). `prefix`: `/ns/NAME` for the web UI
-        of a namespace."""
+        of a namespace. `own_session`: see `LedTo`."""
         secret = secrets.token_urlsafe(32)
         try:
             url = await self.provider.authorize_url(
@@ -96,21 +112,19 @@ class ProviderLogins:
         except ProviderUnavailableError as exc:
             logger.warning("nobody can log in by the provider: %s", exc)
             raise
-        return Begun(url, f"{secret}.{_encoded(f'{place_below(prefix)}{_page_of(page)}'.encode())}")
+        own = f"{own_session} " if own_session else ""
+        return Begun(url, f"{secret}.{_encoded(f'{own}{place_below(prefix)}{_page_of(page)}'.encode())}")
 
     def page_of(self, cookie: str | None) -> str:
         """Return the page to which a login leads, below the address of the web UI."""
-        place, page = self._led_to(cookie)
-        return place + _page_of(page)
+        led_to = self.led_to(cookie)
+        return led_to.place + _page_of(led_to.page)
 
-    def place_of(self, cookie: str | None) -> str:
-        """Return the web UI in which the login was begun, below the address of that of the installation."""
-        return self._led_to(cookie)[0]
-
-    def _led_to(self, cookie: str | None) -> tuple[str, str]:
+    def led_to(self, cookie: str | None) -> LedTo:
+        """Return what the browser's cookie says of the login."""
         kept = _COOKIE.fullmatch(cookie or "")
-        found = _PLACE.fullmatch(_decoded(kept[2]) if kept else "")
-        return (found[1] or "", found[2]) if found else ("", "")
+        found = _LED_TO.fullmatch(_decoded(kept[2]) if kept else "")
+        return LedTo(found[2] or "", found[3], found[1] or "") if found else LedTo("", "", "")
 
     async def finish(
         self, returned: Returned, cookie: str | None, *, address: str, replaces: str | None

@@ -147,8 +147,12 @@ class SessionService:
 
     async def logout(self, secret: str, who: str) -> None:
         """End the session, so that its cookie is no longer accepted."""
-        access_entry = entry(who, "session.logout", who, None, None)
-        await self._store.end(session_digest(secret), access_entry=access_entry)
+        await end_session(self._store, session_digest(secret), who)
+
+
+async def end_session(store: SessionStore, digest: str, who: str) -> None:
+    """End the session with this digest, and write the access log."""
+    await store.end(digest, access_entry=entry(who, "session.logout", who, None, None))
 
 
 def session_id_of(session: ListedSession) -> str:
