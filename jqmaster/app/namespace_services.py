@@ -70,6 +70,7 @@ def namespace_services(
         registry,
         tools.masters,
         places,
+        tools.moves,
         shard=shared.settings.shard,
         pace=shared.policies.pace,
         max_namespaces=lambda: shared.live.current.max_namespaces,

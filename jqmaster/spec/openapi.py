@@ -239,6 +239,7 @@ _PROBLEM_TEXTS: Final = {
     429: "A constraint allows no more waiting jobs, or the caller exceeded a rate limit. Try again after Retry-After.",
     431: "The request line and headers are too large.",
     502: "An object that another system keeps for the master is damaged.",
+    500: "A stored record is damaged; `detail` names the remedy.",
     503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
 # A worker need only send the status. A body, if there is one, is for people.

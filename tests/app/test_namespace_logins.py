@@ -129,7 +129,7 @@ async def test_a_login_at_a_provider_ends_the_login_by_a_token_of_the_namespace(
             assert back.headers["location"] == f"{url}/ns/mail/#/jobs"
             session = (await browser.get("/ns/mail/api/session")).json()
             assert (session["role"], session["who"]) == ("admin", f"oidc:{one.person['preferred_username']}")
-            # Whoever copied the cookie gains nothing.
+            # A copy of the cookie is not accepted.
             copied = {"cookie": f"jqmaster_namespace={own}"}
             async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as stranger:
                 assert (await stranger.get("/ns/mail/api/jobs", headers=copied)).status_code == 401

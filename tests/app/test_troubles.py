@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from jqmaster.app import namespace_services, served_namespace
 from jqmaster.domain.namespaces.move import MoveProgress, MoveSize, MoveTerms
 from jqmaster.domain.namespaces.troubles import NO_TROUBLES, Troubles
 from jqmaster.service.namespaces import troubles
+from jqmaster.service.namespaces.registry import NO_NAMESPACES
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.frozen import FrozenData
 from jqmaster.store.namespaces.moves import MoveEnd, MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from tests.support import real_time
@@ -137,3 +141,84 @@ async def test_a_move_that_failed_is_told_until_the_next_one(one: Installation) 
     await asyncio.wait_for(wait_until(is_over, what="the trouble is over"), 20)
     await wait_until(lambda: one.master.registry.current["shop"].store == "b", timeout_s=30)
     await one.until_served("shop")
+
+
+@pytest.mark.parametrize("was_known", [True, False])
+async def test_an_entry_that_is_damaged_is_told_until_it_is_created_again(
+    one: Installation, was_known: bool
+) -> None:
+    await one.put("shop", "b")
+    await one.put("mail")
+    await one.until_served("shop", "mail")
+    job_id = await one.api("shop").enqueue("work")
+    link, registry, tag = (
+        one.master.shard.services.link,
+        one.master.registry,
+        f"{one.master.settings.shard}-shop",
+    )
+    if not was_known:
+        # As for a master that starts without a copy.
+        registry._known = NO_NAMESPACES
+    await link.client.redis.hset(link.keys.namespaces, "shop", b"damaged")
+    await registry.reload()
+    told = (await now(one)).namespaces["shop"]
+    assert "its entry in the registry cannot be read" in told
+    assert ("--tag TAG --store STORE" in told) is not was_known
+    assert (f"--tag {tag} --store b" in told) is was_known
+    overview = {
+        entry["name"]: entry for entry in (await one.api().call("GET", "/api/overview"))[1]["namespaces"]
+    }
+    assert list(overview) == ["default", "mail", "shop"]
+    assert overview["shop"]["fault"] == told
+    assert (overview["shop"]["state"], overview["shop"]["store"]) == (
+        ("open", "b") if was_known else ("faulted", None)
+    )
+    status, problem = await one.api().call("GET", "/api/namespaces/shop")
+    assert (status, problem["code"]) == (500, "damaged")
+    # The remedy.
+    path = "/api/namespaces/shop"
+    assert (await one.api().call("DELETE", f"{path}?confirm=shop&force=true"))[0] == 204
+    assert (await one.api().call("PUT", path, {"tag": tag, "store": "b"}))[0] == 201
+    await one.until_served("shop")
+    assert await one.api("shop").state(job_id) == "ready"
+    assert "shop" not in (await now(one)).namespaces
+
+
+async def test_an_entry_that_is_damaged_during_a_move_is_mended_and_the_move_ends(one: Installation) -> None:
+    await one.put("shop")
+    await one.until_served("shop")
+    job_id = await one.api("shop").enqueue("work")
+    link, tag = one.master.shard.services.link, f"{one.master.settings.shard}-shop"
+    moves, registry = MoveStore(link), NamespaceStore(link)
+    present = await registry.get("shop")
+    assert present
+    terms = MoveTerms("default", "b", "open", "ada", MoveSize(9, 900), 5_000, 1_000)
+    # The mover dies after it froze the data, and the record goes with it.
+    assert await moves.begin(present, replace(present, state="moving"), "id-1", terms, b"")
+    await wait_until(lambda: one.master.registry.current["shop"].is_moving)
+    await wait_until(lambda: not one.master.namespaces.is_serving("shop"))
+    assert await FrozenData(Shard(link.client, Keys(tag)), "id-1", 99).freeze()
+    await link.client.redis.delete(link.keys.move("shop"), link.keys.moves)
+    await link.client.redis.hset(link.keys.namespaces, "shop", b"damaged")
+    await one.master.registry.reload()
+    path = "/api/namespaces/shop"
+    assert (await one.api().call("DELETE", f"{path}?confirm=shop&force=true"))[0] == 204
+    status, made = await one.api().call("PUT", path, {"tag": tag})
+    assert (status, made["state"]) == (201, "moving")
+    told = (await now(one)).namespaces["shop"]
+    assert "no move is under way; `jqmaster namespaces abort-move shop`" in told
+    shown = (await one.api().call("GET", path))[1]
+    assert (shown["move"], shown["move_fault"]) == (None, told)
+    overview = (await one.api().call("GET", "/api/overview"))[1]["namespaces"]
+    assert {entry["name"]: entry["fault"] for entry in overview} == {"default": None, "shop": told}
+    # The remedy.
+    status, shown = await one.api().call("DELETE", f"{path}/move")
+    assert (status, shown["state"], shown["move_fault"]) == (202, "closed", "")
+    assert (await one.api().call("POST", f"{path}/open"))[0] == 200
+    await one.until_served("shop")
+    assert await one.api("shop").state(job_id) == "ready"
+
+    async def is_over() -> bool:
+        return await now(one) == NO_TROUBLES
+
+    await wait_until(is_over, what="the trouble is over")

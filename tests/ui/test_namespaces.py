@@ -175,6 +175,41 @@ async def test_a_move_that_failed_is_told_and_a_damaged_one_is_ended(
         await expect(page.locator(".fault")).to_have_count(0)
 
 
+async def test_a_namespace_that_somebody_has_to_mend_is_told_and_mended(
+    browser: Browser, one: Installation
+) -> None:
+    tag = f"{one.master.settings.shard}-shop"
+    await one.put("shop")
+    await one.put("mail", state="moving")
+    await one.until_served("shop")
+    job_id = await one.api("shop").enqueue("work")
+    link = one.master.shard.services.link
+    await link.client.redis.hset(link.keys.namespaces, "shop", b"damaged")
+    await one.master.registry.reload()
+    async with Screens(browser, one.url).open("#/namespaces") as page:
+        faults = page.locator(".fault")
+        await expect(faults).to_have_count(2)
+        shop, mail = faults.filter(has_text="shop: "), faults.filter(has_text="mail: ")
+        await expect(mail).to_contain_text("is marked as being moved, and no move is under way")
+        await expect(shop).to_contain_text(f"jqmaster namespaces create shop --tag {tag} --store default")
+        await mail.get_by_role("link", name="mail").click()
+        await page.get_by_role("button", name="End the move…", exact=True).click()
+        await page.get_by_role("dialog").get_by_role("button", name="End the move", exact=True).click()
+        await expect(page.get_by_role("button", name="Open", exact=True)).to_be_visible()
+        await page.goto(f"{one.url}/#/namespaces?name=shop")
+        await heading(page, "shop")
+        await accessible(page)
+        await page.get_by_role("button", name="Delete…", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("checkbox")).to_be_checked()
+        await dialog.get_by_label("Type shop to delete it").fill("shop")
+        await dialog.get_by_role("button", name="Delete", exact=True).click()
+        await heading(page, "Namespaces")
+    assert (await one.api().call("PUT", "/api/namespaces/shop", {"tag": tag}))[0] == 201
+    await one.until_served("shop")
+    assert await one.api("shop").state(job_id) == "ready"
+
+
 async def test_conditions_of_the_installation_are_offered_without_a_namespace_only(
     browser: Browser, one: Installation
 ) -> None:

@@ -57,7 +57,10 @@ class MoveView(Answer):
 class NamespaceDetails(NamespaceView):
     """A namespace, with its newest move."""
 
-    move: MoveView | None = Field(description="Null: it was never moved, or the record cannot be read.")
+    move: MoveView | None = Field(
+        description="Null: it was never moved, or `move_fault` tells why it is not known."
+    )
     move_fault: str = Field(
-        description="Why the record of its move cannot be read, and what to do. Empty: it can be read."
+        description="Why the record of its move cannot be read, or that it is marked as being moved although no move "
+        "is under way; and what to do. Empty: nothing is wrong."
     )

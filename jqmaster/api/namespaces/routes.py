@@ -8,6 +8,8 @@ from jqmaster.api.namespaces import handlers, move_schemas, schemas
 from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
+# The entry of the namespace may be damaged.
+_ENTRY: Final = (500, 503)
 _CONFIRM: Final[dict[str, dict[str, Any]]] = {
     "confirm": {
         "schema": {"type": "string"},
@@ -60,21 +62,21 @@ _OPERATIONS: Final = [
     Operation("GET", "/api/namespaces", handlers.list_namespaces, Scope.READ, "List namespaces", "namespaces",
               {200: schemas.NamespaceList}, problems=(404, *_STORE)),
     Operation("GET", "/api/namespaces/{name}", handlers.get, Scope.READ, "Get a namespace", "namespaces",
-              {200: move_schemas.NamespaceDetails}, problems=(404, *_STORE)),
+              {200: move_schemas.NamespaceDetails}, problems=(404, *_ENTRY)),
     Operation("PUT", "/api/namespaces/{name}", handlers.put, Scope.ADMIN, "Create or change a namespace", "namespaces",
               {200: schemas.NamespaceView, 201: schemas.NamespaceView}, schemas.NamespaceRequest,
-              problems=(404, 409, 412, *_STORE), text=_PUT_TEXT),
+              problems=(404, 409, 412, *_ENTRY), text=_PUT_TEXT),
     Operation("DELETE", "/api/namespaces/{name}", handlers.delete, Scope.ADMIN, "Delete a namespace", "namespaces",
-              {204: None}, query=_CONFIRM, problems=(404, 409, 412, *_STORE), text=_DELETE_TEXT),
+              {204: None}, query=_CONFIRM, problems=(404, 409, 412, *_ENTRY), text=_DELETE_TEXT),
     Operation("POST", "/api/namespaces/{name}/close", handlers.close, Scope.ADMIN, "Close a namespace", "namespaces",
-              {200: schemas.NamespaceView}, problems=(404, 409, *_STORE), text=_CLOSE_TEXT),
+              {200: schemas.NamespaceView}, problems=(404, 409, *_ENTRY), text=_CLOSE_TEXT),
     Operation("POST", "/api/namespaces/{name}/open", handlers.open_again, Scope.ADMIN, "Open a namespace",
-              "namespaces", {200: schemas.NamespaceView}, problems=(404, 409, *_STORE)),
+              "namespaces", {200: schemas.NamespaceView}, problems=(404, 409, *_ENTRY)),
     Operation("POST", "/api/namespaces/{name}/move", handlers.move, Scope.ADMIN, "Move a namespace to another store",
               "namespaces", {200: move_schemas.MovePlanView, 202: move_schemas.NamespaceDetails},
-              move_schemas.MoveRequest, problems=(404, 409, *_STORE), text=_MOVE_TEXT),
+              move_schemas.MoveRequest, problems=(404, 409, *_ENTRY), text=_MOVE_TEXT),
     Operation("DELETE", "/api/namespaces/{name}/move", handlers.abort_move, Scope.ADMIN, "Abort a move", "namespaces",
-              {202: move_schemas.NamespaceDetails}, query=_FORCE, problems=(404, 409, *_STORE), text=_ABORT_TEXT),
+              {202: move_schemas.NamespaceDetails}, query=_FORCE, problems=(404, 409, *_ENTRY), text=_ABORT_TEXT),
     Operation("GET", "/api/overview", handlers.overview, Scope.READ, "Get an overview of all namespaces", "namespaces",
               {200: schemas.Overview}, problems=(404, *_STORE), text=_OVERVIEW_TEXT),
     Operation("GET", "/api/stores", handlers.list_stores, Scope.READ, "List stores", "namespaces",

@@ -144,12 +144,14 @@ class StoreList(Answer):
 
 
 class OverviewEntry(Answer):
-    """A namespace with its present figures. All figures are null if its data cannot be read; `fault` tells why."""
+    """A namespace with its present figures. All figures are null if its data cannot be read."""
 
     name: NamespaceName
     title: str
     state: NamespaceState
-    store: StoreName
+    store: StoreName | None = Field(
+        description="Null: its entry in the registry cannot be read, and this master does not know it."
+    )
     leader: str | None = Field(description="ID of the master that leads. Null: none.")
     ready: Count | None
     running: Count | None
@@ -162,7 +164,9 @@ class OverviewEntry(Answer):
         description="Share of the quota of waiting jobs that is used: 1 means full. Null: there is no quota.",
     )
     failures: Count | None = Field(description="Attempts that failed in this hour and the one before.")
-    fault: str | None
+    fault: str | None = Field(
+        description="Why its data cannot be read; or what is wrong with its entry in the registry, and what to do."
+    )
     failed_move: str | None = Field(
         description="Why its newest move failed, for a week or until it is moved again. Null: it did not fail."
     )

@@ -76,7 +76,7 @@ def overview_view(seen: SeenNamespace) -> dict[str, Any]:
         "name": namespace.name,
         "title": namespace.title,
         "state": namespace.state,
-        "store": namespace.store,
+        "store": namespace.store or None,
         "leader": figures.leader_id if figures else None,
         "ready": figures.ready if figures else None,
         "running": figures.running if figures else None,

@@ -58,8 +58,8 @@ def list_namespaces(http: MasterSession) -> None:
         http.get("/api/overview")["namespaces"],
         ("NAME", "STATE", "STORE", "READY", "RUNNING", "WAITING", "OLDEST", "FAILURES", "TITLE"),
         lambda n: (
-            n["name"], (n["fault"] and "faulted") or n["state"], n["store"], _figure(n["ready"]), _figure(n["running"]),
-            _figure(n["waiting"]), _seconds(n["oldest_wait_s"]), _figure(n["failures"]),
+            n["name"], (n["fault"] and "faulted") or n["state"], n["store"] or "", _figure(n["ready"]),
+            _figure(n["running"]), _figure(n["waiting"]), _seconds(n["oldest_wait_s"]), _figure(n["failures"]),
             n["fault"] or n["failed_move"] or n["title"],
         ),
     )  # fmt: skip
@@ -219,7 +219,10 @@ def delete(
     confirm: ConfirmOption = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Delete it even if it has unfinished jobs, or if its store is away."),
+        typer.Option(
+            "--force",
+            help="Delete it even if it has unfinished jobs, its store is away, or its entry cannot be read.",
+        ),
     ] = False,
     if_match: IfMatchOption = None,
 ) -> None:

@@ -121,7 +121,7 @@ class ProviderLogins:
         return led_to.place + _page_of(led_to.page)
 
     def led_to(self, cookie: str | None) -> LedTo:
-        """Return what the browser's cookie says of the login."""
+        """Return the namespace, the page and the session that the browser's cookie names."""
         kept = _COOKIE.fullmatch(cookie or "")
         found = _LED_TO.fullmatch(_decoded(kept[2]) if kept else "")
         return LedTo(found[2] or "", found[3], found[1] or "") if found else LedTo("", "", "")

@@ -32,6 +32,8 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.cluster import slot_of
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.namespaces.frozen import held_data
+from jqmaster.store.namespaces.moves import MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 # Maximum number of repeats, each because somebody else changed the namespace meanwhile.
@@ -47,6 +49,7 @@ class NamespaceEditor:
         registry: NamespaceRegistry,
         masters: MasterStore,
         places: Places,
+        moves: MoveStore,
         *,
         shard: str,
         pace: LiveValue[Pace],
@@ -56,6 +59,7 @@ class NamespaceEditor:
         self._registry = registry
         self._masters = masters
         self._places = places
+        self._moves = moves
         self._default = default_namespace(shard)
         self._pace = pace
         self._max_namespaces = max_namespaces
@@ -71,7 +75,9 @@ class NamespaceEditor:
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
         """Create or change a namespace; return whether it is new. A request that changes nothing writes nothing. A new
-        one is open. If the request names a tag, it takes over the data of that tag.
+        one is open. If the request names a tag, it takes over the data of that tag. If a move has frozen these, and its
+        record or the entry of their namespace is lost, the new one is marked as being moved: its move goes on, or can
+        be aborted.
 
         Raise InvalidError; PreconditionFailedError; ConflictError if there are too many, if another has the tag, if
         there are data that the request does not ask for, or if a master does not know namespaces;
@@ -88,7 +94,7 @@ class NamespaceEditor:
             if new == present:
                 return False
             if present is None:
-                await self._check_new(new, takes_over=fields["tag"] is not None)
+                new = await self._checked(new, takes_over=fields["tag"] is not None)
             if await self._write(present, new, who, "namespace.put"):
                 return present is None
         raise _too_busy(name)
@@ -114,7 +120,8 @@ class NamespaceEditor:
             try:
                 present = await self._present(name)
             except DamagedError:
-                if not is_forced or name == DEFAULT:
+                # The default namespace itself stays. It loses its title and its quotas.
+                if not is_forced:
                     raise
                 if await self._store.remove_damaged(name, _deletion(who, name)):
                     await self._follow()
@@ -150,8 +157,9 @@ class NamespaceEditor:
             return self._default
         return replace(self._default, title=stored.title, quotas=stored.quotas, version=stored.version)
 
-    async def _check_new(self, new: Namespace, *, takes_over: bool) -> None:
-        """Raise an error if a new namespace cannot be served in its store."""
+    async def _checked(self, new: Namespace, *, takes_over: bool) -> Namespace:
+        """Return a new namespace with the state in which it begins. Raise an error if it cannot be served in its
+        store."""
         if new.store not in self._places.names:
             raise refusal(
                 ("store",),
@@ -162,9 +170,13 @@ class NamespaceEditor:
         if shard.client.is_on_cluster:
             self._check_slot(new)
         if await generation.is_frozen(shard):
+            held = await held_data(shard)
+            if takes_over and held.frozen_by and not await self._moves.keeps(new.store, new.tag):
+                return replace(new, state="moving")
             raise ConflictError(
                 f"store {new.store} has the frozen data of a namespace with the tag {new.tag} that was moved; they are "
-                "removed a day after the move: wait for that, or give another tag",
+                "removed a day after the move: wait for that, give another tag, or name the store that has the data "
+                "now",
                 code="namespace_has_data",
                 errors=[FieldError(("tag",), f"is the tag of data that are frozen in store {new.store}")],
             )
@@ -176,6 +188,7 @@ class NamespaceEditor:
                 "or another one to begin without data",
                 code="namespace_has_data",
             )
+        return new
 
     def _check_slot(self, new: Namespace) -> None:
         """Raise ConflictError if a namespace on the same Cluster has the slot of a new one, because the Cluster could

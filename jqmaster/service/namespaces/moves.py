@@ -26,7 +26,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.copying import measured, moved_keys
-from jqmaster.store.namespaces.moves import MoveStore
+from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 # The shortest lease from the announcement on, because the stop may take longer than estimated.
@@ -69,8 +69,12 @@ class MoveService:
         self._rescue = MoveRescue(moves, places)
 
     async def of(self, name: str) -> Move | None:
-        """Return the newest move of a namespace; None: there was none."""
-        return await self._moves.get(name)
+        """Return the newest move of a namespace; None: there was none. Raise DamagedError, which tells the remedy, if
+        its record cannot be read, or if the namespace is marked as being moved and no move is under way."""
+        move = await self._moves.get(name)
+        if await self._moves.lost([name]):
+            raise DamagedError(unrecorded(name))
+        return move
 
     async def plan(self, name: str, target: str) -> MovePlan:
         """Check whether a namespace can be moved to a store, and measure it. Change nothing. Raise NotFoundError;
@@ -142,16 +146,18 @@ class MoveService:
         """
         present = await self._present(name)
         try:
-            await self._moves.get(name)
+            move = await self._moves.get(name)
         except DamagedError as exc:
             if not is_forced:
                 raise ConflictError(exc.detail, code="move_record_damaged") from exc
             await self._rescue.run(present, who)
             return
         entry = encode_entry(who=who, action="namespace.abort_move", target=name, before=None, after=None)
-        if await self._moves.abort(name, who, entry):
-            return
-        if not present.is_moving and not (is_forced and await self._rescue.is_needed(present)):
+        if present.is_moving:
+            if await self._moves.abort(name, who, entry):
+                return
+        # No master takes a move whose namespace is not marked, as after it was deleted by force and created again.
+        elif not (move and move.is_under_way) and not (is_forced and await self._rescue.is_needed(present)):
             raise ConflictError(f"namespace {name} is not being moved", code="not_moving")
         await self._rescue.run(present, who)
 

@@ -12,6 +12,7 @@ from jqmaster.domain.operations.tally import TOTAL
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.registry import NamespaceRegistry
+from jqmaster.service.namespaces.troubles import unmended
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.jobs.records import RecordStore
@@ -42,8 +43,9 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
-    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `failed_move`: why
-    its newest move failed, for a week; empty: it did not."""
+    """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `fault` also tells
+    of an entry in the registry that an operator must repair (see `unmended`); if the entry cannot be read, store and tag may be empty.
+    `failed_move`: why its newest move failed, for a week; empty: it did not."""
 
     namespace: Namespace
     figures: NamespaceFigures | None
@@ -85,10 +87,28 @@ class NamespaceOverview:
                         away[place] = fault
                 return SeenNamespace(namespace, None, fault)
 
-        all_seen, failed = await asyncio.gather(
-            asyncio.gather(*map(seen, self._registry.current.values())), self._failed_moves()
+        all_seen, failed, faults = await asyncio.gather(
+            asyncio.gather(*map(seen, self._registry.current.values())),
+            self._failed_moves(),
+            self._unmended(),
         )
-        return [replace(one, failed_move=failed.get(one.namespace.name, "")) for one in all_seen]
+        unread = [Namespace(name, "", "", "faulted") for name in faults if name not in self._registry.current]
+        default, *others = [*all_seen, *(SeenNamespace(one, None) for one in unread)]
+        others.sort(key=lambda one: one.namespace.name)
+        return [
+            replace(
+                one,
+                fault=faults.get(name := one.namespace.name, one.fault),
+                failed_move=failed.get(name, ""),
+            )
+            for one in (default, *others)
+        ]
+
+    async def _unmended(self) -> dict[str, str]:
+        try:
+            return await unmended(self._registry, self._moves)
+        except JqmasterError:
+            return {}  # the store of the registry is away, which the fault of its namespace tells
 
     async def _failed_moves(self) -> dict[str, str]:
         names = [name for name, one in self._registry.current.items() if not one.is_default]

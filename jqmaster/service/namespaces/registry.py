@@ -67,6 +67,12 @@ class NamespaceRegistry:
         namespace = self.current.get(name)
         return (namespace.quotas if namespace else NO_QUOTAS).or_else(self._defaults.current)
 
+    @property
+    def damaged(self) -> frozenset[str]:
+        """Return the names whose entries cannot be read. One that was read before is still among the current ones, as
+        it was."""
+        return self._known.damaged
+
     def doubt(self, name: str) -> str | None:
         """Return why it is unknown whether a namespace of this name exists, which is not among the current ones;
         None: it does not exist."""

@@ -13,7 +13,8 @@ from jqmaster.service.namespaces.places import Places
 from jqmaster.service.namespaces.registry import NamespaceRegistry
 from jqmaster.service.operations.remembered import Remembered
 from jqmaster.store.leadership.leadership import LeadershipStore
-from jqmaster.store.namespaces.moves import MoveStore
+from jqmaster.store.namespaces.documents import unreadable_entry
+from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 
 # How long an answer lives. Each look costs a call for each store and each open namespace.
 LIVES_S: Final = 5.0
@@ -55,7 +56,9 @@ class InstallationTroubles:
         }
         failed = await self._moves.failed(list(namespaces), within_ms=FAILED_SHOWN_MS)
         moves = {name: f"{name}: {one.reason}" for name, one in failed.items()}
-        return Troubles(stores, await self._unserved(namespaces, set(stores)), moves)
+        unserved = await self._unserved(namespaces, set(stores))
+        damaged = await unmended(self._registry, self._moves)
+        return Troubles(stores, unserved | damaged, moves)
 
     async def _unserved(self, namespaces: Mapping[str, Namespace], away: set[str]) -> dict[str, str]:
         here, turns = self._faults(), asyncio.Semaphore(_MAX_ASKED)
@@ -77,6 +80,16 @@ class InstallationTroubles:
         asked = [one for one in namespaces.values() if one.store not in away]
         told = zip(asked, await asyncio.gather(*map(fault, asked)), strict=True)
         return {one.name: f"{one.name}: {reason}" for one, reason in told if reason}
+
+
+async def unmended(registry: NamespaceRegistry, moves: MoveStore) -> dict[str, str]:
+    """Return the faults of entries in the registry that an operator must repair, with the remedy, by namespace: entries
+    that cannot be read, and those that are marked as being moved although no move is under way. Raise what the store of
+    the registry raises."""
+    current = registry.current
+    lost = await moves.lost([name for name, one in current.items() if one.is_moving])
+    damaged = {name: unreadable_entry(name, current.get(name)) for name in sorted(registry.damaged)}
+    return {name: unrecorded(name) for name in lost} | damaged
 
 
 def _told(faults: Mapping[str, str], store: str, namespaces: Mapping[str, Namespace]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.namespaces.namespace import STATES, Namespace
+from jqmaster.domain.namespaces.namespace import DEFAULT, STATES, Namespace
 from jqmaster.domain.namespaces.quotas import QUOTAS, Quotas, quotas_set
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
@@ -28,10 +28,23 @@ def decode_namespace(name: str, raw: bytes) -> Namespace:
         fields: Mapping[str, Any] = msgpack.unpackb(document)
         return namespace_of(name, {**fields, "tag": tag.decode(), "version": int(version)})
     except _UNREADABLE as exc:
-        raise DamagedError(
-            f"namespace {name[:64]}: its entry in the registry cannot be read; delete it with force, and create it "
-            "again with its tag"
-        ) from exc
+        raise DamagedError(unreadable_entry(name)) from exc
+
+
+def unreadable_entry(name: str, known: Namespace | None = None) -> str:
+    """Return the text for people about an entry that cannot be read, with the remedy. `known`: the namespace as it was
+    read last."""
+    remedy = f"delete it with force (`jqmaster namespaces delete {name[:64]} --force`)"
+    if name == DEFAULT:
+        return (
+            f"namespace {name}: its title and quotas in the registry cannot be read; {remedy}, which removes "
+            "nothing else"
+        )
+    tag, store = (known.tag, known.store) if known else ("TAG", "STORE")
+    return (
+        f"namespace {name[:64]}: its entry in the registry cannot be read; {remedy}, and create it again with its tag "
+        f"(`jqmaster namespaces create {name[:64]} --tag {tag} --store {store}`)"
+    )
 
 
 def stored_version(namespace: Namespace | None) -> str:

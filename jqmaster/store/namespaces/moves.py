@@ -22,7 +22,7 @@ from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.namespaces.documents import encode_namespace, stored_version
+from jqmaster.store.namespaces.documents import decode_namespace, encode_namespace, stored_version
 
 # Another master replaces a mover that is silent for this long.
 HOLD_MS: Final = 10_000
@@ -87,6 +87,28 @@ class MoveStore:
         """Return the namespaces that are being moved."""
         found = await self._shard.client.command("ZRANGE", self._keys.moves, 0, -1)
         return [name.decode("utf-8", "replace") for name in found]
+
+    async def lost(self, names: Sequence[str]) -> list[str]:
+        """Return which of these namespaces are marked as being moved although no move of them is under way."""
+        if not names:
+            return []
+        k = self._keys
+        # A move begins and ends together with a change of the entry. So none did if the entry has not changed.
+        before, under_way, after = await self._shard.client.pipeline(
+            [("HMGET", k.namespaces, *names), ("ZRANGE", k.moves, 0, -1), ("HMGET", k.namespaces, *names)]
+        )
+        moved = set(under_way)
+        return [
+            name
+            for name, raw, again in zip(names, before, after, strict=True)
+            if raw is not None and raw == again and name.encode() not in moved and _is_moving(name, raw)
+        ]
+
+    async def keeps(self, store: str, tag: str) -> bool:
+        """Return whether a copy with this tag is kept in a store, to be removed later."""
+        found = await self._shard.client.command("ZRANGE", self._keys.left_copies, 0, -1)
+        copies = map(_left_copy, found)
+        return any(left is not None and (left.store, left.tag) == (store, tag) for left in copies)
 
     async def begin(
         self, present: Namespace, announced: Namespace, move_id: str, terms: MoveTerms, audit_entry: bytes
@@ -223,6 +245,14 @@ def _left_copy(member: bytes) -> LeftCopy | None:
         return None
 
 
+def _is_moving(name: str, raw: bytes) -> bool:
+    """Return whether a stored entry says so. One that cannot be read says nothing."""
+    try:
+        return decode_namespace(name, raw).is_moving
+    except DamagedError:
+        return False
+
+
 def _move_from(name: str, flat: Sequence[bytes] | None) -> Move | None:
     """Return the move of a stored record; None: there is none. `flat` None: the key is of another type."""
     if flat is None:
@@ -257,6 +287,15 @@ def _move_of(name: str, fields: Mapping[str, bytes]) -> Move:
         )
     except _UNREADABLE as exc:
         raise DamagedError(unreadable(name)) from exc
+
+
+def unrecorded(name: str) -> str:
+    """Return the text for people about a namespace that is marked as being moved although no move is under way, with
+    the remedy."""
+    return (
+        f"namespace {name[:64]} is marked as being moved, and no move is under way; `jqmaster namespaces abort-move "
+        f"{name[:64]}` (`DELETE …/move`) finds the store that has the data, and ends that"
+    )
 
 
 def unreadable(name: str) -> str:

@@ -15840,7 +15840,14 @@ function One6({ name, go: go3, session: session2 }) {
             <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
           <//>
         </div>`;
-    return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+    return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+      <h1><${Text} value=${name} max=${60} /></h1>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${!found.problem && html`<${Loading} />`}
+      ${found.problem?.code === "damaged" && may(session2, "admin") && html`<div class="row actions">
+          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
+        </div>`}
+      ${dialog === "delete" && html`<${Deletion2} name=${name} go=${go3} isDamaged onClose=${() => setDialog("")} />`}`;
   }
   const fault2 = entry2 ? faultOf(entry2) : "";
   const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
@@ -15930,9 +15937,9 @@ function Now({ one }) {
     <dt>${t("namespaces.failures")}</dt><dd><${Num} value=${one.failures} /></dd>
     <dt>${t("namespaces.leader")}</dt><dd>${one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`}</dd></dl></section>`;
 }
-function Deletion2({ name, go: go3, onClose }) {
+function Deletion2({ name, go: go3, onClose, isDamaged = false }) {
   const [typed, setTyped] = E2("");
-  const [isForced, setForced] = E2(false);
+  const [isForced, setForced] = E2(isDamaged);
   const remove = async () => {
     await call("DELETE", pathOfNamespace(name), { query: { confirm: typed.trim(), force: isForced } });
     toast(t("namespaces.deleted", { name: visible(name) }));

@@ -1499,7 +1499,7 @@ var en_namespaces_default = {
   "namespaces.move.aborting": "The move is being aborted",
   "namespaces.move.end": "End the move",
   "namespaces.move.end.title": "End the move of the namespace {name}?",
-  "namespaces.move.end.text": "The record of the move cannot be read. All stores are searched for the data, and the namespace is closed in the store that has them. Open it after that.",
+  "namespaces.move.end.text": "The record of the move is lost or cannot be read. All stores are searched for the data, and the namespace is closed in the store that has them. Open it after that.",
   "namespaces.move.end.done": "The move of the namespace {name} was ended",
   "namespaces.move.step.announced": "announced",
   "namespaces.move.step.closing": "masters stop serving it",
@@ -1518,7 +1518,7 @@ var en_namespaces_default = {
   "namespaces.delete.title": "Delete the namespace {name}?",
   "namespaces.delete.text": "It is removed from the list. Its data stay in their store: a new namespace with the same tag takes them over.",
   "namespaces.delete.type": "Type {name} to delete it",
-  "namespaces.delete.force": "Also with unfinished jobs, or while its store does not answer",
+  "namespaces.delete.force": "Also with unfinished jobs, while its store does not answer, or if its entry cannot be read",
   "namespaces.deleted": "Namespace {name} deleted",
   "namespaces.of_installation": "Users belong to the installation. A namespace has tokens of its own, which open nothing else."
 };

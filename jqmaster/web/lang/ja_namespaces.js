@@ -89,7 +89,7 @@ export default {
   "namespaces.move.end": "移動を終了",
   "namespaces.move.end.title": "名前空間 {name} の移動を終了しますか?",
   "namespaces.move.end.text":
-    "移動の記録を読み取れません。すべてのストアからデータを探し、データのあるストアで名前空間を閉じます。その後、利用を再開してください。",
+    "移動の記録が失われたか、読み取れません。すべてのストアからデータを探し、データのあるストアで名前空間を閉じます。その後、利用を再開してください。",
   "namespaces.move.end.done": "名前空間 {name} の移動を終了しました",
   "namespaces.move.step.announced": "予告済み",
   "namespaces.move.step.closing": "マスターが停止中",
@@ -110,7 +110,8 @@ export default {
   "namespaces.delete.text":
     "一覧から削除されます。データはストアに残り、同じタグの新しい名前空間が引き継ぎます。",
   "namespaces.delete.type": "削除するには {name} と入力してください",
-  "namespaces.delete.force": "未完了のジョブがあっても、またはストアが応答しなくても削除する",
+  "namespaces.delete.force":
+    "未完了のジョブがあっても、ストアが応答しなくても、登録内容を読み取れなくても削除する",
   "namespaces.deleted": "名前空間 {name} を削除しました",
   "namespaces.of_installation":
     "ユーザーはシステム全体に属します。名前空間には、その中でだけ使える独自のトークンがあります。",

@@ -86,6 +86,7 @@ class EditorWorld:
             self.registry,
             self.masters,
             places,
+            self.moves,
             shard=shard,
             pace=LiveValue(Pace(5.0)),
             max_namespaces=lambda: 3,
@@ -250,7 +251,7 @@ async def test_an_entry_that_cannot_be_read_is_deleted_by_force_and_created_agai
     mine = tag()
     for damaged in (b"damaged", b"0000000000000001 x"):
         await admin_of(one.world.shard.client).hset(one.world.shard.keys.namespaces, "shop", damaged)
-        with pytest.raises(DamagedError, match="delete it with force, and create it again with its tag"):
+        with pytest.raises(DamagedError, match=r"delete it with force .*, and create it again with its tag"):
             await one.editor.delete("shop", who=ME)
         await one.editor.delete("shop", who=ME, is_forced=True)
         with pytest.raises(NotFoundError):
@@ -342,3 +343,31 @@ async def test_a_tag_whose_data_are_frozen_since_a_move_is_refused(one: EditorWo
         assert "removed a day after the move" in error.value.detail
     await frozen.remove()
     assert await one.put("shop", tag=tag)
+
+
+async def test_frozen_data_that_no_move_will_remove_are_taken_over_as_being_moved(one: EditorWorld) -> None:
+    mine = tag()
+    shard = await one.places.shard_of(Namespace("shop", mine))
+    await generation.mark(shard, "m" * 32)
+    frozen = FrozenData(shard, "id-1", 1)
+    await frozen.freeze()
+    await one.world.redis.zadd(one.world.shard.keys.left_copies, {f"default {mine} id-1 1": 1})
+    with pytest.raises(ConflictError, match="name the store that has the data now"):
+        await one.put("shop", tag=mine)
+    await one.world.redis.delete(one.world.shard.keys.left_copies)
+    assert await one.put("shop", tag=mine)
+    assert (await one.editor.get("shop")).state == "moving"
+    assert await one.moves.lost(["shop"]) == ["shop"]
+
+
+async def test_the_entry_of_the_default_namespace_that_cannot_be_read_is_removed_by_force(
+    one: EditorWorld,
+) -> None:
+    await one.put("default", title="Ours")
+    await admin_of(one.world.shard.client).hset(one.world.shard.keys.namespaces, "default", b"damaged")
+    with pytest.raises(DamagedError, match="its title and quotas in the registry cannot be read"):
+        await one.editor.delete("default", who=ME)
+    await one.editor.delete("default", who=ME, is_forced=True)
+    assert (await one.editor.get("default")).title == ""
+    await one.put("default", title="Ours again")
+    assert (await one.editor.get("default")).title == "Ours again"

@@ -170,3 +170,14 @@ async def test_a_namespace_whose_record_of_a_move_is_gone_is_closed_by_an_abort(
     with pytest.raises(ConflictError) as error:
         await one.service.abort("shop", "eve")
     assert error.value.code == "not_moving"
+
+
+async def test_a_move_of_a_namespace_that_is_not_marked_as_being_moved_is_ended(one: MoveWorld) -> None:
+    await one.begin()
+    await one.take()
+    present = await one.entry()
+    # As after the namespace was deleted by force and created again.
+    assert await one.namespaces.put(present, replace(present, stop_ms=0), b"", max_namespaces=9)
+    await one.service.abort("shop", "eve")
+    assert (await one.moves.under_way(), (await one.entry()).state) == ([], "open")
+    assert await one.served_at() == ["default"]

@@ -1,6 +1,7 @@
 """The records of moves: one transition of each script, and what each refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from jqmaster.domain.namespaces.move import LEFT_FOR_MS, LeftCopy, MoveProgress,
 from jqmaster.domain.namespaces.namespace import Namespace
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.namespaces.documents import unreadable_entry
 from jqmaster.store.namespaces.moves import HOLD_MS, FailedMove, LostMoveError, MoveEnd, MoveStore
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 from jqmaster.store.operations.settings import SettingsStore
@@ -211,3 +213,49 @@ async def test_a_failed_move_is_told_until_the_next_one_or_for_a_while(world: St
     damaged = (await moves.failed(["mail", "shop"], within_ms=10_000))["mail"]
     assert "the record of the move of namespace mail cannot be read" in damaged.reason
     await world.redis.delete(world.shard.keys.move("mail"))
+
+
+async def test_a_namespace_that_is_marked_as_being_moved_without_a_move_is_found(world: StoreWorld) -> None:
+    moves, _ = await begun(world)
+    registry = NamespaceStore(world.shard)
+    for name, state in (("mail", "moving"), ("post", "open")):
+        assert await registry.put(None, Namespace(name, name, state=state), b"", max_namespaces=9)  # type: ignore[arg-type]
+    await world.redis.hset(world.shard.keys.namespaces, "odd", "damaged")
+    names = ["shop", "mail", "post", "odd", "nobody"]
+    assert await moves.lost(names) == ["mail"]
+    assert await moves.lost([]) == []
+    await world.redis.zrem(world.shard.keys.moves, "shop")
+    assert await moves.lost(names) == ["shop", "mail"]
+
+
+async def test_a_namespace_whose_move_begins_or_ends_meanwhile_is_not_found(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves, present = await begun(world)
+    await world.redis.zrem(world.shard.keys.moves, "shop")
+    pipeline = type(world.shard.client).pipeline
+
+    async def with_a_change(client: Any, commands: Any, **more: Any) -> Any:
+        _, *rest = await pipeline(client, commands, **more)
+        return [[b"another version"], *rest]
+
+    monkeypatch.setattr(type(world.shard.client), "pipeline", with_a_change)
+    assert await moves.lost([present.name]) == []
+
+
+async def test_a_copy_that_is_kept_is_known_by_its_store_and_tag(world: StoreWorld) -> None:
+    moves, present = await begun(world)
+    assert await moves.drop(present, present, b"", left=(LEFT, 1_000))
+    await world.redis.zadd(world.shard.keys.left_copies, {"damaged": 1})
+    kept = [
+        await moves.keeps(store, tag)
+        for store, tag in (("default", "shop"), ("b", "shop"), ("default", "mail"))
+    ]
+    assert kept == [True, False, False]
+
+
+def test_an_entry_that_cannot_be_read_is_told_with_the_remedy() -> None:
+    assert "namespaces create shop --tag TAG --store STORE" in unreadable_entry("shop")
+    known = Namespace("shop", "till", "b")
+    assert "namespaces create shop --tag till --store b" in unreadable_entry("shop", known)
+    assert "its title and quotas" in unreadable_entry("default")

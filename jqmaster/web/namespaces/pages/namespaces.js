@@ -209,7 +209,18 @@ function One({ name, go, session }) {
             <p><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
           <//>
         </div>`;
-    return html`<h1>${t("nav.namespaces")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+    return html`<p class="crumbs"><a href=${href("namespaces")}>${t("nav.namespaces")}</a></p>
+      <h1><${Text} value=${name} max=${60} /></h1>
+      <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+      ${!found.problem && html`<${Loading} />`}
+      ${
+        found.problem?.code === "damaged" &&
+        may(session, "admin") &&
+        html`<div class="row actions">
+          <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//>
+        </div>`
+      }
+      ${dialog === "delete" && html`<${Deletion} name=${name} go=${go} isDamaged onClose=${() => setDialog("")} />`}`;
   }
   const fault = entry ? faultOf(entry) : "";
   const isAtRest = one.state !== "moving" && !one.move_fault && !(one.move && one.move.ended_at === null);
@@ -346,10 +357,13 @@ function Now({ one }) {
     <dt>${t("namespaces.leader")}</dt><dd>${one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`}</dd></dl></section>`;
 }
 
-/** @param {{name: string, go: Go, onClose: () => void}} props Asks for the name once more. */
-function Deletion({ name, go, onClose }) {
+/**
+ * Asks for the name once more.
+ * @param {{name: string, go: Go, onClose: () => void, isDamaged?: boolean}} props
+ */
+function Deletion({ name, go, onClose, isDamaged = false }) {
   const [typed, setTyped] = useState("");
-  const [isForced, setForced] = useState(false);
+  const [isForced, setForced] = useState(isDamaged);
   const remove = async () => {
     await call("DELETE", pathOfNamespace(name), { query: { confirm: typed.trim(), force: isForced } });
     toast(t("namespaces.deleted", { name: visible(name) }));
