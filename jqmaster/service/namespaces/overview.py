@@ -44,8 +44,8 @@ class NamespaceFigures:
 @dataclass(frozen=True, slots=True)
 class SeenNamespace:
     """A namespace with its figures. `figures` None: its data cannot be read, for the reason `fault`. `fault` also tells
-    of an entry in the registry that an operator must repair (see `unmended`); if the entry cannot be read, store and tag may be empty.
-    `failed_move`: why its newest move failed, for a week; empty: it did not."""
+    of an entry in the registry that an operator must repair (see `unmended`). Store and tag are empty if that entry
+    cannot be read. `failed_move`: why its newest move failed, for a week; empty: it did not."""
 
     namespace: Namespace
     figures: NamespaceFigures | None
