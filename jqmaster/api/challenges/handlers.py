@@ -102,7 +102,7 @@ async def list_challenges(call: Call) -> Reply:
         200,
         {
             "challenges": [views.challenge_view(one, call.content) for one in page.challenges],
-            "next_cursor": None if page.next_place is None else "{}.{}".format(*page.next_place),
+            "next_cursor": None if page.next_position is None else "{}.{}".format(*page.next_position),
         },
     )
 

@@ -28,7 +28,7 @@ from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import FieldError, InvalidError, NotFoundError
 from jqmaster.service.definitions.documents import draft_of
 from jqmaster.service.definitions.reader import DefinitionFilter, coming
-from jqmaster.store.definitions.definitions import RunPlace
+from jqmaster.store.definitions.definitions import RunPosition
 
 MAX_PAGE: Final = 500
 MAX_LISTED_RUNS: Final = 100
@@ -166,7 +166,7 @@ async def runs(call: Call) -> Reply:
         raise query_error("cursor", "the next_cursor of the previous page")
     page = await call.services.definitions.runs(
         call.path["name"],
-        None if cursor is None else RunPlace(*map(int, cursor.split("."))),
+        None if cursor is None else RunPosition(*map(int, cursor.split("."))),
         limit,
         None if outcome is None else RunOutcome(outcome),
     )

@@ -20,7 +20,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, invalid
 from jqmaster.store.events.documents import StoredEvent
-from jqmaster.store.events.events import EventPlace
+from jqmaster.store.events.events import EventPosition
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_PAGE: Final = 500
@@ -61,13 +61,13 @@ async def list_events(call: Call) -> Reply:
     cursor = query.get("cursor")
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise query_error("cursor", "the next_cursor of the previous page")
-    place = None if cursor is None else EventPlace(*map(int, cursor.split(".")))
-    page = await call.services.events.page(place, limit, _filter(query))
+    position = None if cursor is None else EventPosition(*map(int, cursor.split(".")))
+    page = await call.services.events.page(position, limit, _filter(query))
     return Reply(
         200,
         {
             "events": [views.event_view(event, call.content) for event in page.events],
-            "next_cursor": None if page.next_place is None else "{}.{}".format(*page.next_place),
+            "next_cursor": None if page.next_position is None else "{}.{}".format(*page.next_position),
         },
     )
 

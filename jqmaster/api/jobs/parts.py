@@ -22,7 +22,7 @@ from jqmaster.api.services import Services
 from jqmaster.clock import wait_for_event
 from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.content.readable import readable
-from jqmaster.domain.jobs.parts import Part, PartPage, PartPlace
+from jqmaster.domain.jobs.parts import Part, PartPage, PartPosition
 from jqmaster.domain.logs.page import NO_LOG, LinesPage, LogFilter
 from jqmaster.errors import FieldError, TooLargeError, invalid
 from jqmaster.service.jobs.parts import LEAST_PAUSE_S
@@ -58,7 +58,7 @@ async def save(call: Call) -> Reply:
 
 async def page(call: Call) -> Reply:
     query = call.query("after", "wait")
-    after, wait_s = _place(query.get("after", "0-0")), wait_of(query)
+    after, wait_s = _position(query.get("after", "0-0")), wait_of(query)
     job_id = call.path["job_id"]
     if not await call.services.reach.has_job(call.principal, job_id):
         raise unknown_job(job_id)
@@ -84,7 +84,7 @@ async def stream(call: Call) -> Reply | StreamedAnswer:
     last_id = call.fields.get(b"last-event-id", b"").decode("latin-1")
     if last_id == END:
         return Reply(204)
-    after = _StreamPlace.of(last_id or query.get("after", "0-0"))
+    after = _StreamPosition.of(last_id or query.get("after", "0-0"))
     logs = query.get("logs", "true")
     if logs not in ("true", "false"):
         raise query_error("logs", "true or false")
@@ -93,48 +93,48 @@ async def stream(call: Call) -> Reply | StreamedAnswer:
 
 
 @dataclass(slots=True)
-class _StreamPlace:
+class _StreamPosition:
     """The position of a client: the parts that it has, and the number of its last log line."""
 
-    parts: PartPlace
+    parts: PartPosition
     line: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the place that an event ID names. The ID is the place of the parts, or that place, `.` and a line
-        number."""
+        """Return the position that an event ID names. The ID is the position of the parts, followed by `.` and a line
+        number if lines were read, too."""
         parts, _, line = text.partition(".")
         if line and not (line.isascii() and line.isdigit() and len(line) < 16):
             parts = ""
-        return cls(_place(parts), int(line or 0))
+        return cls(_position(parts), int(line or 0))
 
     def __str__(self) -> str:
         return f"{self.parts}.{self.line}" if self.line else str(self.parts)
 
 
-async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> AsyncGenerator[bytes]:
+async def _events(call: Call, position: _StreamPosition, lines: LogFilter | None) -> AsyncGenerator[bytes]:
     """Yield events as bytes until the job is over, the caller is no longer admitted, or the master stops."""
     services, job_id = call.services, call.path["job_id"]
     with services.feed.place(call.who):
         content = JobContent(call.content, (await services.jobs.view(job_id)).job)
         yield f"retry: {RETRY_MS}\n\n".encode()
-        told = place.parts.attempt
+        told = position.parts.attempt
         while not services.feed.is_ending:
-            found, log = await _news(services, job_id, place, lines)
+            found, log = await _news(services, job_id, position, lines)
             events = []
             if found.attempt > told:
                 told = found.attempt
-                place.parts = max(place.parts, PartPlace(told, 0))
-                events.append(_event("attempt", str(place), {"attempt": told}))
+                position.parts = max(position.parts, PartPosition(told, 0))
+                events.append(_event("attempt", str(position), {"attempt": told}))
             for part in found.parts:
-                place.parts = part.place
-                events.append(_event("part", str(place), _view(part, _shown(part, content))))
-            place.parts = found.end(place.parts)
+                position.parts = part.position
+                events.append(_event("part", str(position), _view(part, _shown(part, content))))
+            position.parts = found.end(position.parts)
             for entry in log.entries if log else ():
-                place.line = entry.seq
-                events.append(_event("log", str(place), entry_view(entry, content)))
+                position.line = entry.seq
+                events.append(_event("log", str(position), entry_view(entry, content)))
             if log:
-                place.line = log.next
+                position.line = log.next
             is_last = found.is_last and _is_complete(log)
             if is_last:
                 events.append(_event("end", END, {"state": str(found.state), "attempt": found.attempt}))
@@ -145,23 +145,23 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
 
 
 async def _news(
-    services: Services, job_id: str, place: _StreamPlace, lines: LogFilter | None
+    services: Services, job_id: str, position: _StreamPosition, lines: LogFilter | None
 ) -> tuple[PartPage, LinesPage | None]:
-    """Return the parts and log lines after a place as soon as there are any, or as soon as the job is over. Return
+    """Return the parts and log lines after a position as soon as there are any, or as soon as the job is over. Return
     after CHECK_EVERY_S at the latest."""
     if lines is None:
-        return await services.job_parts.page(job_id, place.parts, wait_s=CHECK_EVERY_S), None
+        return await services.job_parts.page(job_id, position.parts, wait_s=CHECK_EVERY_S), None
     ends_at_s = time.monotonic() + CHECK_EVERY_S
     with services.job_parts.listening(job_id) as news:
         while True:
             news.clear()
-            found = await services.job_parts.page(job_id, place.parts, wait_s=0, watch=True)
-            log = await services.job_logs.page(job_id, place.line, limit=MAX_LINES, wanted=lines, wait_s=0)
+            found = await services.job_parts.page(job_id, position.parts, wait_s=0, watch=True)
+            log = await services.job_logs.page(job_id, position.line, limit=MAX_LINES, wanted=lines, wait_s=0)
             left_s = ends_at_s - time.monotonic()
-            is_news = found.parts or log.entries or found.attempt > place.parts.attempt
+            is_news = found.parts or log.entries or found.attempt > position.parts.attempt
             if is_news or left_s <= 0 or (found.is_last and _is_complete(log)):
                 return found, log
-            place.line = log.next
+            position.line = log.next
             # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
             await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
             await asyncio.sleep(LEAST_PAUSE_S)
@@ -178,7 +178,7 @@ def _shown(part: Part, content: JobContent) -> RawMsgpack | None:
 
 
 def _view(part: Part, value: RawMsgpack | None) -> dict[str, Any]:
-    return {"attempt": part.place.attempt, "number": part.place.number, "value": value}
+    return {"attempt": part.position.attempt, "number": part.position.number, "value": value}
 
 
 def _event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
@@ -197,8 +197,8 @@ def _values(data: bytes) -> list[bytes]:
     return values
 
 
-def _place(text: str) -> PartPlace:
-    place = PartPlace.parse(text)
-    if place is None:
+def _position(text: str) -> PartPosition:
+    position = PartPosition.parse(text)
+    if position is None:
         raise query_error("after", "an ID of the stream, or `next` of an answer")
-    return place
+    return position

@@ -9,7 +9,7 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 _CURSOR: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
 
 
-class PartPlace(NamedTuple):
+class PartPosition(NamedTuple):
     """A position in the partial results of a job: after the part with this number of this attempt; 0: before the first
     part."""
 
@@ -26,13 +26,13 @@ class PartPlace(NamedTuple):
         return f"{self.attempt}-{self.number}"
 
 
-BEGINNING: Final = PartPlace(0, 0)
+BEGINNING: Final = PartPosition(0, 0)
 
 
 class Part(NamedTuple):
     """One partial result: its position, and the value as the worker sent it (MessagePack)."""
 
-    place: PartPlace
+    position: PartPosition
     value: bytes
 
 
@@ -59,8 +59,8 @@ class PartPage:
         """Return whether no part will follow."""
         return self.state in FINISHED and not self.is_full
 
-    def end(self, after: PartPlace) -> PartPlace:
+    def end(self, after: PartPosition) -> PartPosition:
         """Return the position after this page, which began at `after`."""
         if self.parts:
-            return self.parts[-1].place
-        return max(after, PartPlace(self.attempt, 0))
+            return self.parts[-1].position
+        return max(after, PartPosition(self.attempt, 0))

@@ -29,10 +29,10 @@ class ShownChallenge:
 
 @dataclass(frozen=True, slots=True)
 class ChallengePage:
-    """A page, the newest challenge first. `next_place`: None if there are no more."""
+    """A page, the newest challenge first. `next_position`: None if there are no more."""
 
     challenges: Sequence[ShownChallenge]
-    next_place: Place | None
+    next_position: Place | None
 
 
 class ChallengeReader:

@@ -14,7 +14,7 @@ from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.skips import SKIPS_OF_A_FAULT, is_skipping, skips_in_a_row
 from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.definitions.firing import unknown_definition
-from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
+from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPosition
 
 # Maximum number of definitions that a filtered page reads, so that rare matches do not make requests slow.
 MAX_LOOKED_AT: Final = 2_000
@@ -84,7 +84,7 @@ class ShownRuns:
     """A page of run records, newest first. `next_at` None: there are no older ones."""
 
     runs: list[ShownRun]
-    next_at: RunPlace | None
+    next_at: RunPosition | None
 
 
 class DefinitionReader:
@@ -151,13 +151,13 @@ class DefinitionReader:
         return DefinitionSkips(shown, skips, unfinished)
 
     async def runs(
-        self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
+        self, name: str, position: RunPosition | None, limit: int, outcome: RunOutcome | None
     ) -> ShownRuns:
         """Return run records, newest first. Raise NotFoundError."""
         (known,) = await self._store.get([name])
         if known is None:
             raise unknown_definition(name)
-        page = await self._store.runs(name, place, limit, outcome)
+        page = await self._store.runs(name, position, limit, outcome)
         return ShownRuns(await self._with_states(page.runs), page.next_at)
 
     async def _matching(

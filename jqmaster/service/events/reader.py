@@ -6,7 +6,7 @@ from typing import Final
 from jqmaster.service.events.intake import unknown_event
 from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.events.documents import StoredEvent
-from jqmaster.store.events.events import EventPage, EventPlace, EventStore
+from jqmaster.store.events.events import EventPage, EventPosition, EventStore
 
 # Maximum number of events that one page of a filtered list reads, and how many are read at once.
 MAX_LOOKED_AT: Final = 2_000
@@ -29,11 +29,11 @@ class EventReader:
         return event
 
     async def page(
-        self, place: EventPlace | None, limit: int, is_meant: Callable[[StoredEvent], bool]
+        self, position: EventPosition | None, limit: int, is_meant: Callable[[StoredEvent], bool]
     ) -> EventPage:
         """Return the selected events after a position, newest first. A page may be short or empty without being the
         last."""
-        at = place or EventPlace(MAX_INSTANT_MS, 0)
+        at = position or EventPosition(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
         looked_at = bytes_read = 0
         # Without a filter, the first read is enough. If a filter selects little, longer reads cost less.
@@ -49,6 +49,6 @@ class EventReader:
                     found.append(event)
                     if len(found) == limit:
                         return EventPage(found, at)
-            if page.next_place is None:
+            if page.next_position is None:
                 return EventPage(found, None)
         return EventPage(found, at)

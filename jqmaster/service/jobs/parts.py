@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock, wait_for_event
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.jobs.parts import PartLimits, PartPage, PartPlace
+from jqmaster.domain.jobs.parts import PartLimits, PartPage, PartPosition
 from jqmaster.errors import ConflictError, TooLargeError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
@@ -55,7 +55,7 @@ class PartService:
         with self._waiters.listening(job_id) as news:
             yield news
 
-    async def page(self, job_id: str, after: PartPlace, *, wait_s: float, watch: bool = False) -> PartPage:
+    async def page(self, job_id: str, after: PartPosition, *, wait_s: float, watch: bool = False) -> PartPage:
         """Return the parts after a position as soon as there are any, or the job is over or in another attempt. After
         `wait_s`, return an empty page. `watch`: make the store announce the job's end even if this call does not
         wait. Raise NotFoundError."""

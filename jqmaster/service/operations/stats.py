@@ -226,15 +226,15 @@ class StatsService:
         """Return a page of the counted names with their sums over the span. `q` is looked for in the name.
         Raise InvalidError for a cursor that no page of this order gave."""
         rows = [row for row in await self._rows[span].get() if q in row["name"]]
-        rows.sort(key=lambda row: _place(row, sort))
+        rows.sort(key=lambda row: _position(row, sort))
         if cursor is not None:
             after = _decode_cursor(cursor, sort)
-            rows = [row for row in rows if _place(row, sort) > after]
+            rows = [row for row in rows if _position(row, sort) > after]
         page = rows[:limit]
         more = len(rows) > limit
         return {
             "names": page,
-            "next_cursor": _encode_cursor(sort, _place(page[-1], sort)) if more else None,
+            "next_cursor": _encode_cursor(sort, _position(page[-1], sort)) if more else None,
             "span": span,
         }
 
@@ -424,19 +424,19 @@ def _ignored(ignore: Ignore, changed: str | None) -> dict[str, Any]:
     }
 
 
-_Place = tuple[Any, str]
+_Position = tuple[Any, str]
 
 
-def _place(row: Mapping[str, Any], sort: NameOrder) -> _Place:
+def _position(row: Mapping[str, Any], sort: NameOrder) -> _Position:
     """Return the sort key of a row: the largest number first, then the name."""
     return (0 if sort == "name" else -row[sort], row["name"])
 
 
-def _encode_cursor(order: str, place: _Place) -> str:
-    return base64.urlsafe_b64encode(msgpack.packb([order, *place])).decode()
+def _encode_cursor(order: str, position: _Position) -> str:
+    return base64.urlsafe_b64encode(msgpack.packb([order, *position])).decode()
 
 
-def _decode_cursor(cursor: str, order: str) -> _Place:
+def _decode_cursor(cursor: str, order: str) -> _Position:
     try:
         given, number, text = msgpack.unpackb(
             base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)

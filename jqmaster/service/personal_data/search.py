@@ -16,7 +16,7 @@ from jqmaster.domain.logs.lines import RANK, LogLevel
 from jqmaster.domain.personal_data.identifiers import Identifiers, is_sealed
 from jqmaster.errors import InvalidError
 from jqmaster.service.jobs.failures import FailureReader
-from jqmaster.store.events.events import EventPlace, EventStore
+from jqmaster.store.events.events import EventPosition, EventStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.personal_data.holdings import HoldingStore, JobHoldings
@@ -147,7 +147,7 @@ class PersonalDataSearch:
 
     async def _events_step(self, search: "_Search", at: _SearchPosition) -> _SearchPosition | None:
         received_ms = int(at.cursor) or _NEWEST
-        page = await self._events.page(EventPlace(received_ms, at.done), _EVENTS_PER_READ)
+        page = await self._events.page(EventPosition(received_ms, at.done), _EVENTS_PER_READ)
         for stored in page.events:
             event = stored.event
             payload = search.access.redactor.encoded("argument", event.payload)
@@ -157,7 +157,7 @@ class PersonalDataSearch:
             if paths:
                 search.found("event", event.id, event.event_type, paths)
         search.part.searched["events"] += len(page.events)
-        place = page.next_place
+        place = page.next_position
         return None if place is None else _SearchPosition(at.place, str(place.received_at_ms), place.passed)
 
     async def _failure_groups(self, search: "_Search", at: _SearchPosition) -> _SearchPosition | None:

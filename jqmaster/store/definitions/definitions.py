@@ -176,10 +176,10 @@ class RunPage:
     """A page of run records, newest first. `next_at` None: there are no older ones."""
 
     runs: list[RunRecord]
-    next_at: "RunPlace | None"
+    next_at: "RunPosition | None"
 
 
-class RunPlace(NamedTuple):
+class RunPosition(NamedTuple):
     """A position among run records, newest first: after the first `passed` records with this `due_at_ms`."""
 
     due_at_ms: int
@@ -314,10 +314,10 @@ class DefinitionStore:
         return data[0], became
 
     async def runs(
-        self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
+        self, name: str, position: RunPosition | None, limit: int, outcome: RunOutcome | None
     ) -> RunPage:
         """Return the newest run records after a position, only those with `outcome` if it is given."""
-        key, at = self._keys.runs(name), place or RunPlace(MAX_INSTANT_MS, 0)
+        key, at = self._keys.runs(name), position or RunPosition(MAX_INSTANT_MS, 0)
         found: list[RunRecord] = []
         for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
             page = await self._client.command(
@@ -325,7 +325,7 @@ class DefinitionStore:
             )
             for raw in page:
                 run = decode_run(name, raw)
-                at = RunPlace(run.due_at_ms, at.passed + 1 if run.due_at_ms == at.due_at_ms else 1)
+                at = RunPosition(run.due_at_ms, at.passed + 1 if run.due_at_ms == at.due_at_ms else 1)
                 if outcome in (None, run.outcome):
                     found.append(run)
                     if len(found) == limit:

@@ -83,23 +83,23 @@ class ReceivedEvent:
     started: Sequence[Started]
 
 
-class EventPlace(NamedTuple):
+class EventPosition(NamedTuple):
     """A position among events, newest first: after the first `passed` events with this `received_at_ms`."""
 
     received_at_ms: int
     passed: int
 
-    def behind(self, received_at_ms: int) -> "EventPlace":
+    def behind(self, received_at_ms: int) -> "EventPosition":
         """Return the position behind the next event, which was received at `received_at_ms`."""
-        return EventPlace(received_at_ms, self.passed + 1 if received_at_ms == self.received_at_ms else 1)
+        return EventPosition(received_at_ms, self.passed + 1 if received_at_ms == self.received_at_ms else 1)
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events, newest first. `next_place`: None if there are no older ones."""
+    """Events, newest first. `next_position`: None if there are no older ones."""
 
     events: list[StoredEvent]
-    next_place: EventPlace | None
+    next_position: EventPosition | None
 
 
 class StaleDefinitions(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -192,9 +192,9 @@ class EventStore:
             self._shard.leader.wake(SlotsFreed(worker_id.decode(), 1))
         return received
 
-    async def page(self, place: EventPlace | None, limit: int) -> EventPage:
+    async def page(self, position: EventPosition | None, limit: int) -> EventPage:
         """Return events after a position, newest first."""
-        k, at = self._keys, place or EventPlace(MAX_INSTANT_MS, 0)
+        k, at = self._keys, position or EventPosition(MAX_INSTANT_MS, 0)
         ids = await self._client.command(
             "ZRANGE", k.events, at.received_at_ms, "-inf", "BYSCORE", "REV", "LIMIT", at.passed, limit
         )

@@ -52,7 +52,7 @@ class SelectionCount:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """The end of a page: its index, and the last member."""
 
     index: str
@@ -125,15 +125,15 @@ class Inspector:
         Raise InvalidError for a cursor that this method has not returned.
         """
         indexes = await self._indexes(wanted, states)
-        place = _decode_cursor(cursor, self._keys.tag) if cursor else None
-        if place and wanted.batch is not None:
-            if place.index not in indexes:
+        position = _decode_cursor(cursor, self._keys.tag) if cursor else None
+        if position and wanted.batch is not None:
+            if position.index not in indexes:
                 raise _foreign_cursor()
-        elif place:
-            # If the index vanished because its last job left, continue at its place in the order of indexes.
-            at = self._rank(place.index, states)
+        elif position:
+            # If the index vanished because its last job left, continue at its position in the order of indexes.
+            at = self._rank(position.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
-        walk = _Walk(self._shard, indexes, place, wanted.ended_between_ms())
+        walk = _Walk(self._shard, indexes, position, wanted.ended_between_ms())
         # If the filter selects little, read longer and longer steps.
         step = SHORTEST_STEP
         found: list[Job] = []
@@ -142,16 +142,16 @@ class Inspector:
             if walk.lane_calls > MAX_LANE_CALLS:
                 return Found(found, _encode_cursor(walk.end, self._keys.tag), looked_at)
             count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
-            places, records = await walk.read(count)
-            selected = await self._selection.of(wanted, [one.job_id for one in places], records)
+            positions, records = await walk.read(count)
+            selected = await self._selection.of(wanted, [one.job_id for one in positions], records)
             if wanted.batch is not None:
                 selected = {n: job for n, job in selected.items() if job.state in states}
-            for n, place_of in enumerate(places):
+            for n, position_of in enumerate(positions):
                 looked_at += 1
                 if job := selected.get(n):
                     found.append(job)
                 if len(found) == limit or looked_at >= MAX_LOOKED_AT:
-                    return Found(found, _encode_cursor(place_of, self._keys.tag), looked_at)
+                    return Found(found, _encode_cursor(position_of, self._keys.tag), looked_at)
             step = min(2 * step, MAX_PER_CALL)
         return Found(found, None, looked_at)
 
@@ -240,7 +240,7 @@ class _Walk:
         self,
         shard: Shard,
         indexes: Sequence[str],
-        place: _Place | None,
+        position: _Position | None,
         ended_between_ms: tuple[int | None, int | None],
     ) -> None:
         self._client = shard.client
@@ -248,7 +248,7 @@ class _Walk:
         self._indexes = indexes
         self._at = 0
         # The caller left out the indexes before that of the position.
-        self._after = place if place and place.index in indexes[:1] else None
+        self._after = position if position and position.index in indexes[:1] else None
         self._finished = {shard.keys.finished(state) for state in FINISHED}
         self._ended_between_ms = ended_between_ms
         self.lane_calls = 0
@@ -258,11 +258,11 @@ class _Walk:
         return self._at >= len(self._indexes)
 
     @property
-    def end(self) -> _Place:
+    def end(self) -> _Position:
         """Return the position after everything that was read."""
-        return self._after or _Place(self._indexes[max(self._at - 1, 0)], *_BEHIND_ALL)
+        return self._after or _Position(self._indexes[max(self._at - 1, 0)], *_BEHIND_ALL)
 
-    async def read(self, count: int) -> tuple[list[_Place], list[bytes]]:
+    async def read(self, count: int) -> tuple[list[_Position], list[bytes]]:
         """Return the next members, at most `count`, and the beginnings of their records. There may be none
         before the end."""
         prefix = self._keys.ready_prefix
@@ -270,20 +270,20 @@ class _Walk:
         lanes = list(itertools.takewhile(lambda index: index.startswith(prefix), some))
         return await (self._read_lanes(lanes, count) if lanes else self._read_index(count))
 
-    async def _read_lanes(self, lanes: Sequence[str], count: int) -> tuple[list[_Place], list[bytes]]:
+    async def _read_lanes(self, lanes: Sequence[str], count: int) -> tuple[list[_Position], list[bytes]]:
         _, (flat, were_read) = await self._client.run(
             "page_lanes", lanes, (count, HEAD_READ, self._keys.job_prefix)
         )
-        places = [
-            _Place(lanes[number - 1], float(score), job_id.decode())
+        positions = [
+            _Position(lanes[number - 1], float(score), job_id.decode())
             for number, job_id, score in zip(flat[::4], flat[1::4], flat[2::4], strict=True)
         ]
         self.lane_calls += 1
         self._at += were_read
-        self._after = places[-1] if were_read < len(lanes) else None
-        return places, flat[3::4]
+        self._after = positions[-1] if were_read < len(lanes) else None
+        return positions, flat[3::4]
 
-    async def _read_index(self, count: int) -> tuple[list[_Place], list[bytes]]:
+    async def _read_index(self, count: int) -> tuple[list[_Position], list[bytes]]:
         index, after = self._indexes[self._at], self._after
         least, most = self._ended_between_ms if index in self._finished else (None, None)
         _, (flat,) = await self._client.run(
@@ -300,22 +300,22 @@ class _Walk:
                 0,
             ),
         )
-        places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
-        if len(places) < count:
+        positions = [_Position(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
+        if len(positions) < count:
             self._at, self._after = self._at + 1, None
         else:
-            self._after = places[-1]
-        return places, flat[2::3]
+            self._after = positions[-1]
+        return positions, flat[2::3]
 
 
-def _encode_cursor(place: _Place, tag: str) -> str:
-    name = place.index.removeprefix(tag).encode()
+def _encode_cursor(position: _Position, tag: str) -> str:
+    name = position.index.removeprefix(tag).encode()
     return base64.urlsafe_b64encode(
-        _POSITION.pack(len(name), place.score, place.job_id.encode()) + name
+        _POSITION.pack(len(name), position.score, position.job_id.encode()) + name
     ).decode()
 
 
-def _decode_cursor(cursor: str, tag: str) -> _Place:
+def _decode_cursor(cursor: str, tag: str) -> _Position:
     try:
         raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
         length, score, job_id = _POSITION.unpack_from(raw)
@@ -329,7 +329,7 @@ def _decode_cursor(cursor: str, tag: str) -> _Place:
             raise ValueError
     except (ValueError, struct.error) as exc:
         raise _foreign_cursor() from exc
-    return _Place(tag + index, score, job_id.decode())
+    return _Position(tag + index, score, job_id.decode())
 
 
 def _foreign_cursor() -> InvalidError:

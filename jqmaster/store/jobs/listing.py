@@ -36,7 +36,7 @@ _POSITION: Final = struct.Struct(">BBq36s")
 _MARK: Final = 255
 
 
-class ListPlace(NamedTuple):
+class ListPosition(NamedTuple):
     """The position of a job: its instant in store milliseconds, and its ID among jobs of the same instant."""
 
     ms: int
@@ -58,8 +58,8 @@ class Page:
 
 
 # Places before and behind those of all jobs.
-_FIRST: Final = ListPlace(-1, "00000000-0000-1000-8000-000000000000")
-_LAST: Final = ListPlace(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
+_FIRST: Final = ListPosition(-1, "00000000-0000-1000-8000-000000000000")
+_LAST: Final = ListPosition(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
 
 
 class JobLists:
@@ -99,27 +99,27 @@ class JobLists:
             merged = _Merged(sources, is_backward)
             while True:
                 count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
-                places = await merged.next(count)
-                fresh = [place for place in places if place.job_id not in seen]
-                seen.update(place.job_id for place in fresh)
+                positions = await merged.next(count)
+                fresh = [position for position in positions if position.job_id not in seen]
+                seen.update(position.job_id for position in fresh)
                 selected = await self._selected(wanted, fresh)
                 is_partial = is_partial or any(source.is_partial for source in sources)
-                for n, place in enumerate(fresh):
+                for n, position in enumerate(fresh):
                     looked_at += 1
                     if job := selected.get(n):
                         found.append(job)
                     if len(found) == limit or looked_at >= MAX_LOOKED_AT:
-                        return Page(found, _encode_cursor(number, place), looked_at, is_partial)
-                if len(places) < count:
+                        return Page(found, _encode_cursor(number, position), looked_at, is_partial)
+                if len(positions) < count:
                     break
                 if is_late():
-                    return Page(found, _encode_cursor(number, places[-1]), looked_at, is_partial)
+                    return Page(found, _encode_cursor(number, positions[-1]), looked_at, is_partial)
                 # If the filter selects little, a few long reads are cheaper than many short ones.
                 step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
 
     async def _sources(
-        self, states: Sequence[JobState], wanted: JobFilter, after: ListPlace | None, is_backward: bool
+        self, states: Sequence[JobState], wanted: JobFilter, after: ListPosition | None, is_backward: bool
     ) -> list["_Source"]:
         if wanted.batch is None:
             return [await self._source(state, wanted, after, is_backward) for state in states]
@@ -127,7 +127,7 @@ class JobLists:
         return [members] if states else []
 
     async def _source(
-        self, state: JobState, wanted: JobFilter, after: ListPlace | None, is_backward: bool
+        self, state: JobState, wanted: JobFilter, after: ListPosition | None, is_backward: bool
     ) -> "_Source":
         if state is JobState.READY:
             lanes = await ready_lanes(self._shard, wanted.name)
@@ -137,39 +137,39 @@ class JobLists:
         between_ms = wanted.ended_between_ms() if state in FINISHED else (None, None)
         return _Indexed(self._shard, after, is_backward, self._keys.index(state), between_ms)
 
-    async def _selected(self, wanted: JobFilter, places: Sequence[ListPlace]) -> dict[int, Job]:
-        if not places:
+    async def _selected(self, wanted: JobFilter, positions: Sequence[ListPosition]) -> dict[int, Job]:
+        if not positions:
             return {}
         records = await self._client.pipeline(
-            [("GETRANGE", self._keys.job(place.job_id), 0, HEAD_READ - 1) for place in places],
+            [("GETRANGE", self._keys.job(position.job_id), 0, HEAD_READ - 1) for position in positions],
             skip_damaged=True,
         )
         return await self._selection.of(
-            wanted, [place.job_id for place in places], [record or b"" for record in records]
+            wanted, [position.job_id for position in positions], [record or b"" for record in records]
         )
 
 
 class _Source:
     """The jobs of one state in order. `next` reads further jobs; fewer than requested means the end."""
 
-    def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool) -> None:
+    def __init__(self, shard: Shard, after: ListPosition | None, is_backward: bool) -> None:
         self.client = shard.client
         self.keys = shard.keys
         self.after = after
         self.is_backward = is_backward
         self.is_partial = False
 
-    async def next(self, count: int) -> list[ListPlace]:
-        places = await self.read(count)
-        if places:
-            self.after = places[-1]
-        return places
+    async def next(self, count: int) -> list[ListPosition]:
+        positions = await self.read(count)
+        if positions:
+            self.after = positions[-1]
+        return positions
 
-    async def read(self, count: int) -> list[ListPlace]:
+    async def read(self, count: int) -> list[ListPosition]:
         raise NotImplementedError
 
-    def first(self, places: Sequence[ListPlace], count: int) -> list[ListPlace]:
-        return sorted(places, reverse=self.is_backward)[:count]
+    def first(self, positions: Sequence[ListPosition], count: int) -> list[ListPosition]:
+        return sorted(positions, reverse=self.is_backward)[:count]
 
 
 class _Indexed(_Source):
@@ -178,7 +178,7 @@ class _Indexed(_Source):
     def __init__(
         self,
         shard: Shard,
-        after: ListPlace | None,
+        after: ListPosition | None,
         is_backward: bool,
         index: str,
         between_ms: tuple[int | None, int | None],
@@ -187,24 +187,24 @@ class _Indexed(_Source):
         self._index = index
         self._between = ["" if ms is None else ms for ms in between_ms]
 
-    async def read(self, count: int) -> list[ListPlace]:
+    async def read(self, count: int) -> list[ListPosition]:
         after = ("", "") if self.after is None else (repr(float(self.after.ms)), self.after.job_id)
         _, (flat,) = await self.client.run(
             "page",
             (self._index,),
             (*after, count, 0, self.keys.job_prefix, *self._between, int(self.is_backward)),
         )
-        return [ListPlace(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
+        return [ListPosition(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
 
 
 class _Members(_Source):
     """The members of a batch in all states, by their creation, which follows from their IDs."""
 
-    def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool, index: str) -> None:
+    def __init__(self, shard: Shard, after: ListPosition | None, is_backward: bool, index: str) -> None:
         super().__init__(shard, after, is_backward)
         self._index = index
 
-    async def read(self, count: int) -> list[ListPlace]:
+    async def read(self, count: int) -> list[ListPosition]:
         # All members have the score 0.
         after = ("", "") if self.after is None else ("0", self.after.job_id)
         _, (flat,) = await self.client.run(
@@ -212,13 +212,13 @@ class _Members(_Source):
             (self._index,),
             (*after, count, 0, self.keys.job_prefix, "", "", int(self.is_backward)),
         )
-        return [_place_of(raw.decode()) for raw in flat[::3]]
+        return [_position_of(raw.decode()) for raw in flat[::3]]
 
 
 class _Running(_Source):
-    async def read(self, count: int) -> list[ListPlace]:
+    async def read(self, count: int) -> list[ListPosition]:
         after = ("", "") if self.after is None else self.after
-        found: list[ListPlace] = []
+        found: list[ListPosition] = []
         from_rank, were_read = 0, RUNNING_PER_CALL
         while were_read == RUNNING_PER_CALL:
             _, (flat, were_read) = await self.client.run(
@@ -226,7 +226,7 @@ class _Running(_Source):
                 (self.keys.running,),
                 (*after, count, from_rank, RUNNING_PER_CALL, self.keys.job_prefix, int(self.is_backward)),
             )
-            found += [ListPlace(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
+            found += [ListPosition(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
             from_rank += RUNNING_PER_CALL
         # A job whose lease is renewed between two calls may be in both results.
         return self.first(list(dict.fromkeys(found)), count)
@@ -236,13 +236,13 @@ class _Ready(_Source):
     """Ready jobs by their creation, which follows from their IDs."""
 
     def __init__(
-        self, shard: Shard, after: ListPlace | None, is_backward: bool, lanes: Sequence[str]
+        self, shard: Shard, after: ListPosition | None, is_backward: bool, lanes: Sequence[str]
     ) -> None:
         super().__init__(shard, after, is_backward)
         self._lanes = lanes
 
-    async def read(self, count: int) -> list[ListPlace]:
-        found: list[ListPlace] = []
+    async def read(self, count: int) -> list[ListPosition]:
+        found: list[ListPosition] = []
         lane, rank, calls = 0, 0, 0
         while lane < len(self._lanes):
             if calls == MAX_LANE_CALLS:
@@ -254,7 +254,7 @@ class _Ready(_Source):
                 (_id_before(self.after), count, rank, int(self.is_backward)),
             )
             calls += 1
-            found = self.first([*found, *(_place_of(raw.decode()) for raw in ids)], count)
+            found = self.first([*found, *(_position_of(raw.decode()) for raw in ids)], count)
             lane += next_lane - 1 if next_lane else MAX_PER_CALL
         return found
 
@@ -265,12 +265,12 @@ class _Merged:
     def __init__(self, sources: Sequence[_Source], is_backward: bool) -> None:
         self._sources = sources
         self._is_backward = is_backward
-        self._buffers: list[list[ListPlace]] = [[] for _ in sources]
+        self._buffers: list[list[ListPosition]] = [[] for _ in sources]
         self._ended = [False for _ in sources]
 
-    async def next(self, count: int) -> list[ListPlace]:
+    async def next(self, count: int) -> list[ListPosition]:
         """Return the next `count` positions; fewer means the end."""
-        found: list[ListPlace] = []
+        found: list[ListPosition] = []
         while len(found) < count:
             for n, source in enumerate(self._sources):
                 if not self._buffers[n] and not self._ended[n]:
@@ -282,17 +282,21 @@ class _Merged:
             found += taken
         return found
 
-    def _taken(self, count: int) -> list[ListPlace]:
+    def _taken(self, count: int) -> list[ListPosition]:
         """Take the positions that certainly come first. Stop at the end of any buffer whose source has more."""
         ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
-        merged = sorted((place for buffer in self._buffers for place in buffer), reverse=self._is_backward)
+        merged = sorted(
+            (position for buffer in self._buffers for position in buffer), reverse=self._is_backward
+        )
         if ends and self._is_backward:
-            merged = [place for place in merged if place >= max(ends)]
+            merged = [position for position in merged if position >= max(ends)]
         elif ends:
-            merged = [place for place in merged if place <= min(ends)]
+            merged = [position for position in merged if position <= min(ends)]
         taken = merged[:count]
         gone = set(taken)
-        self._buffers = [[place for place in buffer if place not in gone] for buffer in self._buffers]
+        self._buffers = [
+            [position for position in buffer if position not in gone] for buffer in self._buffers
+        ]
         return taken
 
 
@@ -314,11 +318,11 @@ def _sections(wanted: JobFilter) -> list[list[JobState]]:
     return [[s for s in states if s not in _AHEAD], [s for s in states if s in _AHEAD]]
 
 
-def _place_of(job_id: str) -> ListPlace:
-    return ListPlace(int(job_id[:8] + job_id[9:13], 16), job_id)
+def _position_of(job_id: str) -> ListPosition:
+    return ListPosition(int(job_id[:8] + job_id[9:13], 16), job_id)
 
 
-def _id_before(after: ListPlace | None) -> str:
+def _id_before(after: ListPosition | None) -> str:
     """Return the ID that separates ready jobs before a position from those after it. The position may belong to a job
     of another state, whose ID does not contain this instant."""
     if after is None:
@@ -330,11 +334,13 @@ def _id_before(after: ListPlace | None) -> str:
     return beginning if after.job_id < beginning else beginning + "~"
 
 
-def _encode_cursor(section: int, place: ListPlace) -> str:
-    return base64.urlsafe_b64encode(_POSITION.pack(_MARK, section, place.ms, place.job_id.encode())).decode()
+def _encode_cursor(section: int, position: ListPosition) -> str:
+    return base64.urlsafe_b64encode(
+        _POSITION.pack(_MARK, section, position.ms, position.job_id.encode())
+    ).decode()
 
 
-def _decode_cursor(cursor: str) -> tuple[int, ListPlace]:
+def _decode_cursor(cursor: str) -> tuple[int, ListPosition]:
     try:
         raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
         mark, section, ms, job_id = _POSITION.unpack(raw)
@@ -342,4 +348,4 @@ def _decode_cursor(cursor: str) -> tuple[int, ListPlace]:
             raise ValueError
     except (ValueError, struct.error) as exc:
         raise InvalidError("cursor is not one that a page gave", code="invalid_cursor") from exc
-    return section, ListPlace(ms, job_id.decode())
+    return section, ListPosition(ms, job_id.decode())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from jqmaster.domain.jobs.parts import Part, PartLimits, PartPage, PartPlace
+from jqmaster.domain.jobs.parts import Part, PartLimits, PartPage, PartPosition
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
@@ -48,7 +48,7 @@ class PartStore:
             case _:  # pragma: no cover  the script declares these words
                 raise AssertionError(word)
 
-    async def read(self, job_id: str, after: PartPlace, *, watch: bool) -> PartPage | None:
+    async def read(self, job_id: str, after: PartPosition, *, watch: bool) -> PartPage | None:
         """Return parts of the present attempt after a position; None: there is no such job. `watch`: have the end of
         the job announced."""
         k = self._keys
@@ -61,7 +61,7 @@ class PartStore:
             return None
         state, attempt, flat = data
         parts = [
-            Part(PartPlace(*map(int, place.split(b"-"))), bytes(value))
-            for place, value in zip(flat[::2], flat[1::2], strict=True)
+            Part(PartPosition(*map(int, position.split(b"-"))), bytes(value))
+            for position, value in zip(flat[::2], flat[1::2], strict=True)
         ]
         return PartPage(codec.state_of(state), attempt, parts, len(parts) == MAX_PARTS_PER_READ)

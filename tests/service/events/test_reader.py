@@ -8,7 +8,7 @@ from jqmaster.service.events import reader as events
 from jqmaster.service.events.reader import EventReader
 from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.events.documents import StoredEvent
-from jqmaster.store.events.events import EventPage, EventPlace, EventStore
+from jqmaster.store.events.events import EventPage, EventPosition, EventStore
 
 
 class CountingStore(EventStore):
@@ -20,7 +20,7 @@ class CountingStore(EventStore):
         self.reads = 0
         self.events_read = 0
 
-    async def page(self, place: EventPlace | None, limit: int) -> EventPage:
+    async def page(self, place: EventPosition | None, limit: int) -> EventPage:
         self.reads += 1
         last_ms = (
             self.count
@@ -30,7 +30,7 @@ class CountingStore(EventStore):
         instants = range(last_ms, max(0, last_ms - limit), -1)
         found = [StoredEvent(Event(new_id(), "a", self.payload), at_ms, ()) for at_ms in instants]
         self.events_read += len(found)
-        return EventPage(found, EventPlace(found[-1].received_at_ms, 1) if len(found) == limit else None)
+        return EventPage(found, EventPosition(found[-1].received_at_ms, 1) if len(found) == limit else None)
 
     @property
     def bytes_read(self) -> int:
@@ -41,14 +41,14 @@ async def test_a_search_that_finds_nothing_ends_at_a_number_of_bytes() -> None:
     store = CountingStore(2_000, 64 * 1024)
     page = await EventReader(store).page(None, 100, lambda event: False)
     assert page.events == []
-    assert page.next_place is not None
+    assert page.next_position is not None
     assert store.bytes_read <= events.MAX_BYTES_READ + events.PER_READ * len(store.payload)
 
 
 async def test_a_search_of_small_events_ends_at_their_number() -> None:
     store = CountingStore(5_000, 10)
     page = await EventReader(store).page(None, 100, lambda event: False)
-    assert page.next_place is not None
+    assert page.next_position is not None
     assert store.events_read == events.MAX_LOOKED_AT
 
 
@@ -66,7 +66,7 @@ async def test_all_events_are_found_page_by_page_whatever_their_size() -> None:
     while True:
         page = await reader.page(place, 500, lambda event: event.received_at_ms % 3 == 0)
         found += len(page.events)
-        place = page.next_place
+        place = page.next_position
         if place is None:
             break
     assert found == 100

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.jobs.parts import BEGINNING, PartPlace
+from jqmaster.domain.jobs.parts import BEGINNING, PartPosition
 from jqmaster.errors import ConflictError, NotFoundError, TooLargeError
 from jqmaster.service.jobs import parts as module
 from jqmaster.service.jobs.parts import PartService
@@ -30,7 +30,7 @@ async def test_a_long_poll_returns_with_the_next_part_and_with_the_end(
     parts = parts_of(served)
     worker, job = await running_kept(served.world)
     async with served.listening(), asyncio.timeout(30):
-        here = PartPlace(1, 0)
+        here = PartPosition(1, 0)
         poll = asyncio.create_task(parts.page(job.job_id, here, wait_s=60))
         await asyncio.sleep(0)
         await parts.save(worker, job.job_id, job.token, first=1, values=[b"\x01"])
@@ -45,7 +45,7 @@ async def test_a_long_poll_returns_with_the_next_part_and_with_the_end(
 
 async def test_a_poll_that_waits_in_vain_gets_an_empty_page(served: Served) -> None:
     _, job = await running_kept(served.world)
-    page = await parts_of(served).page(job.job_id, PartPlace(1, 0), wait_s=0.05)
+    page = await parts_of(served).page(job.job_id, PartPosition(1, 0), wait_s=0.05)
     assert (page.parts, page.is_last) == ([], False)
 
 
@@ -53,7 +53,7 @@ async def test_a_new_attempt_is_told_before_it_has_parts(served: Served) -> None
     worker, job = await running_kept(served.world)
     await served.world.fail(worker, job, HANDED_BACK)
     await served.world.claim(worker, job.record.name)
-    page = await asyncio.wait_for(parts_of(served).page(job.job_id, PartPlace(1, 7), wait_s=60), 15)
+    page = await asyncio.wait_for(parts_of(served).page(job.job_id, PartPosition(1, 7), wait_s=60), 15)
     assert (page.attempt, page.parts) == (2, [])
 
 

@@ -26,7 +26,7 @@ from jqmaster.store.definitions.definitions import (
     FiringOutcome,
     InstantVerdict,
     KnownDefinition,
-    RunPlace,
+    RunPosition,
 )
 from tests.support.constraints import ConstrainedWorld
 from tests.support.definitions import MINUTE_MS, Definitions
@@ -328,7 +328,7 @@ async def test_runs_are_read_in_pages_and_by_outcome(world: StoreWorld, definiti
     page = await definitions.store.runs("nightly", None, 3, RunOutcome.MISSED)
     assert [(r.due_at_ms - START_MS) // MINUTE_MS for r in page.runs] == [494, 493, 492]
     page = await definitions.store.runs(
-        "nightly", RunPlace(START_MS + 2 * MINUTE_MS, 1), 3, RunOutcome.MISSED
+        "nightly", RunPosition(START_MS + 2 * MINUTE_MS, 1), 3, RunOutcome.MISSED
     )
     assert (len(page.runs), page.next_at) == (1, None)
     (newest,) = await definitions.store.newest_runs(["nightly"], 2)

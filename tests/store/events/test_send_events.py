@@ -253,8 +253,8 @@ async def test_the_newest_events_are_listed_with_what_they_started(world: StoreW
         ids.append((await events.send(payload=n, occurred_at_ms=n, subject=f"s{n}")).event_id)
     page = await events.store.page(None, 2)
     assert [one.event.id for one in page.events] == ids[:2:-1]
-    rest = await events.store.page(page.next_place, 2)
-    assert ([one.event.id for one in rest.events], rest.next_place) == ([ids[2]], None)
+    rest = await events.store.page(page.next_position, 2)
+    assert ([one.event.id for one in rest.events], rest.next_position) == ([ids[2]], None)
     newest = page.events[0]
     assert newest.event == Event(ids[4], "order.paid", b"\x04", "", "", "s4", 4, "")
     assert newest.received_at_ms == world.now_ms

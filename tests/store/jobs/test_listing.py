@@ -197,7 +197,7 @@ async def test_a_forged_instant_gives_a_page(world: StoreWorld, ms: int) -> None
     for state in JobState:
         await job_in(world, state, name=f"n-{state}")
     for section in (0, 1, 7):
-        cursor = listing._encode_cursor(section, listing.ListPlace(ms, new_id()))
+        cursor = listing._encode_cursor(section, listing.ListPosition(ms, new_id()))
         for is_backward in (False, True):
             await world.lists.page(JobFilter(), limit=5, cursor=cursor, is_backward=is_backward)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.jobs.parts import BEGINNING, PartPlace
+from jqmaster.domain.jobs.parts import BEGINNING, PartPosition
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.store.jobs.test_settle import HANDED_BACK
 from tests.support.store import RESULT_TTL_MS, StoreWorld
@@ -18,10 +18,10 @@ async def _claimed(world: StoreWorld, worker: str) -> ClaimedJob:
     return job
 
 
-async def _values(world: StoreWorld, job_id: str, after: PartPlace = BEGINNING) -> list[tuple[str, bytes]]:
+async def _values(world: StoreWorld, job_id: str, after: PartPosition = BEGINNING) -> list[tuple[str, bytes]]:
     page = await world.parts.read(job_id, after, watch=False)
     assert page is not None
-    return [(str(part.place), part.value) for part in page.parts]
+    return [(str(part.position), part.value) for part in page.parts]
 
 
 async def test_parts_are_kept_in_order_and_read_from_any_place(world: StoreWorld) -> None:
@@ -29,11 +29,11 @@ async def test_parts_are_kept_in_order_and_read_from_any_place(world: StoreWorld
     assert await world.parts.save(worker, job.job_id, job.token, 1, [b"a", b"b"]) == "ok"
     assert await world.parts.save(worker, job.job_id, job.token, 3, [b"c"]) == "ok"
     assert await _values(world, job.job_id) == [("1-1", b"a"), ("1-2", b"b"), ("1-3", b"c")]
-    assert await _values(world, job.job_id, PartPlace(1, 2)) == [("1-3", b"c")]
-    page = await world.parts.read(job.job_id, PartPlace(1, 3), watch=True)
+    assert await _values(world, job.job_id, PartPosition(1, 2)) == [("1-3", b"c")]
+    page = await world.parts.read(job.job_id, PartPosition(1, 3), watch=True)
     assert page is not None
     assert (page.state, page.attempt, page.parts, page.is_last) == (JobState.RUNNING, 1, [], False)
-    assert page.end(PartPlace(1, 3)) == PartPlace(1, 3)
+    assert page.end(PartPosition(1, 3)) == PartPosition(1, 3)
     key = world.shard.keys.parts(job.job_id)
     assert 0 < await world.redis.pttl(key) <= RESULT_TTL_MS
 
@@ -74,9 +74,9 @@ async def test_the_next_attempt_begins_anew_and_drops_the_parts_of_the_one_befor
     other = await world.worker()
     again = await _claimed(world, other)
     # Parts of a finished attempt are not taken for parts of the present one.
-    page = await world.parts.read(job.job_id, PartPlace(1, 4), watch=False)
+    page = await world.parts.read(job.job_id, PartPosition(1, 4), watch=False)
     assert page is not None
-    assert (page.attempt, page.parts, page.end(PartPlace(1, 4))) == (2, [], PartPlace(2, 0))
+    assert (page.attempt, page.parts, page.end(PartPosition(1, 4))) == (2, [], PartPosition(2, 0))
     assert await world.parts.save(other, again.job_id, again.token, 1, [b"z"]) == "ok"
     assert await _values(world, job.job_id) == [("2-1", b"z")]
     assert await world.redis.xlen(world.shard.keys.parts(job.job_id)) == 1
