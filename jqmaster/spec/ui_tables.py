@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from jqmaster.domain.constraints.limit_kinds import KINDS
-from jqmaster.domain.jobs.job import OUTCOMES, STATES, StateMark
+from jqmaster.domain.jobs.job import OUTCOMES, STATES, StateIcon
 from jqmaster.domain.notices.conditions import CONDITIONS
 
 _WEB: Final = Path(__file__).parents[1] / "web"
@@ -101,13 +101,13 @@ def _state_colours() -> str:
         "}",
         f':root[data-theme="dark"] {{ {dark} }}',
         "",
-        *(f".state-{state} i {{ {_mark(state, facts.look)} }}" for state, facts in STATES.items()),
+        *(f".state-{state} i {{ {_icon(state, facts.look)} }}" for state, facts in STATES.items()),
         *(f".seg-{state} {{ background: var(--{state}); }}" for state in STATES),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _mark(state: str, look: StateMark) -> str:
+def _icon(state: str, look: StateIcon) -> str:
     return _SHAPES[look.shape].format(color=f"var(--{state})")
 
 

@@ -15,7 +15,7 @@ from jqmaster.app import Master
 from jqmaster.cli.console.examples import EXAMPLES
 from jqmaster.cli.console.help_pages import CommandWithExamples, GroupWithExamples
 from jqmaster.cli.root import COMMANDS, app
-from jqmaster.domain.operations.timeline import TimelineEntry, TimelineKind, TimelineMarks
+from jqmaster.domain.operations.timeline import KnownState, TimelineEntry, TimelineKind
 from tests.support import real_time
 from tests.support.master import PATIENT, Api, forget, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at
@@ -180,7 +180,7 @@ class World:
         store, leadership = shard.services.timeline_store, shard.leader.leadership
         assert leadership
         lost = TimelineEntry(TimelineKind.WORKER_LOST, 1_800_000_000_000, "w1", label="node-1:7")
-        await store.note(leadership.epoch, await store.marks() or TimelineMarks(), [lost])
+        await store.note(leadership.epoch, await store.known() or KnownState(), [lost])
         return (await store.entries())[-1].id
 
     async def master_id(self) -> str:

@@ -147,6 +147,12 @@ HOMONYMS: tuple[Homonym, ...] = (
         "share (of turns)",
     ),
     Homonym(
+        ("mark", "marks"),
+        "a mark on the time axis of a chart",
+        (r"operations/timeline(?:_schemas)?\.py$",),
+        "icon (of a state), watermark (up to which something was checked), known state, generation (of data)",
+    ),
+    Homonym(
         ("outbox",),
         "the table of jobs in an application's own database",
         (r"/outbox/", r"outbox\.py$", r"django/models\.py$"),

@@ -11,10 +11,10 @@ from playwright.async_api import Browser, Page, expect
 
 from jqmaster.app import Master
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LeaderCause,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from tests.api.operations.test_masters import follower_of
 from tests.support import real_time
@@ -46,8 +46,8 @@ class Timeline:
         at_ms = now_ms - round(1000 * ago_s)
         if "lasted_s" in fields:
             fields["since_ms"] = at_ms - 1000 * fields.pop("lasted_s")
-        marks = await wait_until(store.marks, what="the leader has begun the timeline")
-        assert isinstance(marks, TimelineMarks)
+        marks = await wait_until(store.known, what="the leader has begun the timeline")
+        assert isinstance(marks, KnownState)
         await store.note(leadership.epoch, marks, [TimelineEntry(kind, at_ms, subject, **fields)])
         return (await store.entries())[-1].id
 
@@ -138,7 +138,7 @@ async def test_a_stall_a_killed_worker_a_demoted_leader_and_a_pause_are_told_by_
             Screens(browser, first.server.url).open("#/overview") as overview,
             Screens(browser, first.server.url).open("#/incidents") as incidents,
         ):
-            await wait_until(first.shard.services.timeline_store.marks, what="the timeline has begun")
+            await wait_until(first.shard.services.timeline_store.known, what="the timeline has begun")
             await expect(overview.locator(".all-well")).to_be_visible()
             await stall(store, overview, incidents)
             await lose_a_worker(api, [first, second], overview, incidents)

@@ -50,7 +50,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StateMark:
+class StateIcon:
     """The mark of a state in the web UI. `shape` is one of those that `jqmaster/spec/ui_tables.py` can draw."""
 
     shape: str
@@ -76,7 +76,7 @@ class StateFacts:
     position: int
     actions: tuple[ActionKind, ...]
     label: str
-    look: StateMark
+    look: StateIcon
     is_timed: bool = False
 
 
@@ -88,7 +88,7 @@ _AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
 # `store/lua/lib/layout.lua` and the web UI as `web/core/states.js` and `web/ui/states.css`: `make docs` writes them.
 STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.READY: StateFacts(
-        2, Phase.WAITING, None, 3, _CHANGE, "Ready", StateMark("disc", "#1b5bc4", "#86b4ff")
+        2, Phase.WAITING, None, 3, _CHANGE, "Ready", StateIcon("disc", "#1b5bc4", "#86b4ff")
     ),
     JobState.RUNNING: StateFacts(
         4,
@@ -97,7 +97,7 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         1,
         (ActionKind.CANCEL,),
         "Running",
-        StateMark("disc", "#00778f", "#4cc3d9"),
+        StateIcon("disc", "#00778f", "#4cc3d9"),
     ),
     JobState.AWAITING_CALLBACK: StateFacts(
         5,
@@ -106,7 +106,7 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         2,
         (ActionKind.CANCEL,),
         "Awaiting callback",
-        StateMark("ring", "#00778f", "#4cc3d9"),
+        StateIcon("ring", "#00778f", "#4cc3d9"),
     ),
     JobState.RETRYING: StateFacts(
         3,
@@ -115,7 +115,7 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         4,
         _START_OR_CHANGE,
         "Retrying",
-        StateMark("triangle", "#b06c00", "#eab04f"),
+        StateIcon("triangle", "#b06c00", "#eab04f"),
         is_timed=True,
     ),
     JobState.SCHEDULED: StateFacts(
@@ -125,7 +125,7 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         5,
         _START_OR_CHANGE,
         "Scheduled",
-        StateMark("ring", "#5d6b98", "#98a6d4"),
+        StateIcon("ring", "#5d6b98", "#98a6d4"),
         is_timed=True,
     ),
     JobState.AWAITING_JOBS: StateFacts(
@@ -135,22 +135,22 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         6,
         _CHANGE,
         "Awaiting jobs",
-        StateMark("ring", "#7a4fb5", "#b794f0"),
+        StateIcon("ring", "#7a4fb5", "#b794f0"),
     ),
     JobState.FAILED: StateFacts(
-        7, Phase.FINISHED, "failed", 7, _AGAIN, "Failed", StateMark("square", "#c8372d", "#f2685d")
+        7, Phase.FINISHED, "failed", 7, _AGAIN, "Failed", StateIcon("square", "#c8372d", "#f2685d")
     ),
     JobState.SUCCEEDED: StateFacts(
-        6, Phase.FINISHED, "succeeded", 8, _AGAIN, "Succeeded", StateMark("disc", "#2b8a54", "#56b981")
+        6, Phase.FINISHED, "succeeded", 8, _AGAIN, "Succeeded", StateIcon("disc", "#2b8a54", "#56b981")
     ),
     JobState.DISCARDED: StateFacts(
-        10, Phase.FINISHED, "discarded", 9, _AGAIN, "Discarded", StateMark("ring", "#6b9a3e", "#9cc46b")
+        10, Phase.FINISHED, "discarded", 9, _AGAIN, "Discarded", StateIcon("ring", "#6b9a3e", "#9cc46b")
     ),
     JobState.CANCELED: StateFacts(
-        8, Phase.FINISHED, "canceled", 10, _AGAIN, "Canceled", StateMark("dash", "#7a8594", "#97a3b4")
+        8, Phase.FINISHED, "canceled", 10, _AGAIN, "Canceled", StateIcon("dash", "#7a8594", "#97a3b4")
     ),
     JobState.SKIPPED: StateFacts(
-        9, Phase.FINISHED, "skipped", 11, _AGAIN, "Skipped", StateMark("dash", "#9a8f7c", "#b8ac97")
+        9, Phase.FINISHED, "skipped", 11, _AGAIN, "Skipped", StateIcon("dash", "#9a8f7c", "#b8ac97")
     ),
 }
 

@@ -106,7 +106,7 @@ class QueueSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineMarks:
+class KnownState:
     """The state that the newest entries tell. `leader`: ID and readable name. `away_until_ms`: the end of the last
     outage. `old_since_ms`: when the old backlog began that is not over; 0: there is none."""
 
@@ -118,7 +118,7 @@ class TimelineMarks:
     old_name: str = ""
 
     @classmethod
-    def first(cls, seen: QueueSeen) -> "TimelineMarks":
+    def first(cls, seen: QueueSeen) -> "KnownState":
         """Return the marks of a timeline that begins now. Present versions and lost workers get no entries."""
         return cls(
             leader=seen.leader,
@@ -127,16 +127,16 @@ class TimelineMarks:
             away_until_ms=seen.now_ms,
         )
 
-    def compare(self, seen: QueueSeen) -> tuple["TimelineMarks", list[TimelineEntry]]:
+    def compare(self, seen: QueueSeen) -> tuple["KnownState", list[TimelineEntry]]:
         """Return the marks after this look, and the new entries, the oldest first."""
-        marks, entries = self, list[TimelineEntry]()
+        known, entries = self, list[TimelineEntry]()
         for part in (_outages, _leader, _workers, _new_versions, _backlog):
-            marks, found = part(marks, seen)
+            known, found = part(known, seen)
             entries += found
-        return marks, sorted(entries, key=lambda entry: entry.began_ms)
+        return known, sorted(entries, key=lambda entry: entry.began_ms)
 
 
-_Step = tuple[TimelineMarks, list[TimelineEntry]]
+_Step = tuple[KnownState, list[TimelineEntry]]
 
 
 def place_of(worker: Worker) -> str:
@@ -144,32 +144,32 @@ def place_of(worker: Worker) -> str:
     return f"{worker.spec.node_id or worker.id}:{worker.spec.pid}"
 
 
-def _outages(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+def _outages(known: KnownState, seen: QueueSeen) -> _Step:
     # Several masters see the same outage, and each of them may lead after it.
-    new = [one for one in seen.outages if one.since_ms > marks.away_until_ms]
+    new = [one for one in seen.outages if one.since_ms > known.away_until_ms]
     entries = [
         TimelineEntry(TimelineKind.STORE_AWAY, one.until_ms, "store", since_ms=one.since_ms) for one in new
     ]
-    until_ms = max([marks.away_until_ms, *(one.until_ms for one in new)])
-    return replace(marks, away_until_ms=until_ms), entries
+    until_ms = max([known.away_until_ms, *(one.until_ms for one in new)])
+    return replace(known, away_until_ms=until_ms), entries
 
 
-def _leader(marks: TimelineMarks, seen: QueueSeen) -> _Step:
-    if seen.leader[0] == marks.leader[0]:
-        return marks, []
+def _leader(known: KnownState, seen: QueueSeen) -> _Step:
+    if seen.leader[0] == known.leader[0]:
+        return known, []
     leader_id, label = seen.leader
     entry = TimelineEntry(
-        TimelineKind.LEADER_CHANGED, seen.now_ms, leader_id, label=label, before=marks.leader[1], by=seen.by,
+        TimelineKind.LEADER_CHANGED, seen.now_ms, leader_id, label=label, before=known.leader[1], by=seen.by,
         cause=seen.cause,
     )  # fmt: skip
-    return replace(marks, leader=seen.leader), [entry]
+    return replace(known, leader=seen.leader), [entry]
 
 
-def _workers(marks: TimelineMarks, seen: QueueSeen) -> _Step:
-    lost, entries = dict(marks.lost), list[TimelineEntry]()
+def _workers(known: KnownState, seen: QueueSeen) -> _Step:
+    lost, entries = dict(known.lost), list[TimelineEntry]()
     present = {worker.id: worker for worker in seen.workers}
     silent = {worker.id for worker in _lost(seen.workers)}
-    for worker_id, before in marks.lost.items():
+    for worker_id, before in known.lost.items():
         worker = present.get(worker_id)
         is_empty = worker is None or worker.busy == 0
         if before.jobs and is_empty:
@@ -183,7 +183,7 @@ def _workers(marks: TimelineMarks, seen: QueueSeen) -> _Step:
                     _of_worker(TimelineKind.WORKER_BACK, worker_id, replace(before, jobs=0), seen.now_ms)
                 )
             del lost[worker_id]
-    for worker_id in sorted(silent - marks.lost.keys()):
+    for worker_id in sorted(silent - known.lost.keys()):
         if len(lost) >= MAX_LOST:
             break
         worker = present[worker_id]
@@ -191,13 +191,13 @@ def _workers(marks: TimelineMarks, seen: QueueSeen) -> _Step:
         entries.append(
             _of_worker(TimelineKind.WORKER_LOST, worker_id, one, seen.now_ms, since_ms=worker.silent_since_ms)
         )
-    return replace(marks, lost=lost), entries
+    return replace(known, lost=lost), entries
 
 
-def _new_versions(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+def _new_versions(known: KnownState, seen: QueueSeen) -> _Step:
     versions = _versions(seen.workers)
     entries = []
-    for version in sorted(versions - marks.versions):
+    for version in sorted(versions - known.versions):
         first = min(
             (w for w in seen.workers if w.spec.version == version and not w.spec.is_built_in),
             key=lambda w: w.registered_at_ms,
@@ -206,22 +206,22 @@ def _new_versions(marks: TimelineMarks, seen: QueueSeen) -> _Step:
         more = f", +{len(names) - _NAMES_SHOWN}" if len(names) > _NAMES_SHOWN else ""
         label = ", ".join(names[:_NAMES_SHOWN]) + more
         entries.append(TimelineEntry(TimelineKind.VERSION_NEW, first.registered_at_ms, version, label=label))
-    return replace(marks, versions=versions), entries
+    return replace(known, versions=versions), entries
 
 
-def _backlog(marks: TimelineMarks, seen: QueueSeen) -> _Step:
+def _backlog(known: KnownState, seen: QueueSeen) -> _Step:
     found = seen.backlog
     wait_ms = seen.now_ms - found.since_ms if found else 0
-    if not marks.old_since_ms and found and wait_ms >= OLD_WAIT_MS:
+    if not known.old_since_ms and found and wait_ms >= OLD_WAIT_MS:
         entry = TimelineEntry(
             TimelineKind.BACKLOG_OLD, seen.now_ms, found.name, label=found.job_id, count=found.ready,
             since_ms=found.since_ms,
         )  # fmt: skip
-        return replace(marks, old_since_ms=found.since_ms, old_name=found.name), [entry]
-    if marks.old_since_ms and wait_ms < YOUNG_WAIT_MS:
-        entry = TimelineEntry(TimelineKind.BACKLOG_OVER, seen.now_ms, marks.old_name)
-        return replace(marks, old_since_ms=0, old_name=""), [entry]
-    return marks, []
+        return replace(known, old_since_ms=found.since_ms, old_name=found.name), [entry]
+    if known.old_since_ms and wait_ms < YOUNG_WAIT_MS:
+        entry = TimelineEntry(TimelineKind.BACKLOG_OVER, seen.now_ms, known.old_name)
+        return replace(known, old_since_ms=0, old_name=""), [entry]
+    return known, []
 
 
 def _versions(workers: Sequence[Worker]) -> frozenset[str]:

@@ -5,11 +5,11 @@ from typing import Final
 
 from jqmaster.clock import Clock, SharedRests
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LeaderCause,
     OldBacklog,
     QueueSeen,
     StoreOutage,
-    TimelineMarks,
 )
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.runtime.periodic_loop import LeaderLoop
@@ -54,7 +54,7 @@ class TimelineKeeper(LeaderLoop):
         self._backlog = backlog
         self._end_of_lead = end_of_lead
         self._seen: tuple[Sequence[Worker], int, float] | None = None
-        self._marks: TimelineMarks | None = None
+        self._known: KnownState | None = None
         # The workers and the backlog at the last round.
         self._compared: tuple[object, object] = (None, None)
         # The end of the last outage that was written, by the monotonic clock: the store's clock may step.
@@ -69,20 +69,20 @@ class TimelineKeeper(LeaderLoop):
             return POLL_S
         workers, now_ms, now_s = self._seen
         leader = (self._leadership.master_id, self._label)
-        marks = self._marks or await self._timeline.marks()
+        known = self._known or await self._timeline.known()
         cause, by = LeaderCause.ENDED, ""
-        if marks and marks.leader[0] != leader[0]:
-            cause, by = await self._end_of_lead(marks.leader[0])
+        if known and known.leader[0] != leader[0]:
+            cause, by = await self._end_of_lead(known.leader[0])
         sample, away = self._backlog(), self._new_outages()
         outages = [
             StoreOutage(now_ms - round(1000 * (now_s - since_s)), now_ms - round(1000 * (now_s - until_s)))
             for since_s, until_s in away
         ]
         seen = QueueSeen(now_ms, leader, workers, outages, _old_backlog(sample), cause, by)
-        new, entries = marks.compare(seen) if marks else (TimelineMarks.first(seen), [])
-        if entries or new != marks:
+        new, entries = known.compare(seen) if known else (KnownState.first(seen), [])
+        if entries or new != known:
             await self._timeline.note(self._leadership.epoch, new, entries)
-        self._marks, self._compared = new, (self._seen, sample)
+        self._known, self._compared = new, (self._seen, sample)
         self._told_until_s = max([self._told_until_s, *(until_s for _, until_s in away)])
         return POLL_S
 

@@ -30,7 +30,7 @@ POLL_S: Final = 2.0
 
 
 class NoticeEvaluation:
-    """Evaluates notices. One step of the store writes the counts, the messages to send, and the marks up to which
+    """Evaluates notices. One step of the store writes the counts, the messages to send, and the watermarks up to which
     conditions were checked. So each finding counts exactly once, even if a process dies in between. Messages are then
     sent at least once, each under its own ID.
 
@@ -67,13 +67,13 @@ class NoticeEvaluation:
         """Do one round as the leader of `epoch`, and return the seconds until the next one. Raise StaleEpochError."""
         read = await self._store.all()
         notices = self._notices(read)
-        if not notices and not read.marks.marks:
+        if not notices and not read.watermarks.by_condition:
             return POLL_S
         self._apart.only(
             {f"{what} {key}" for key in notices for what in ("notice", "messages of")}
             | {f"condition {notice.when}" for notice, _ in notices.values()}
         )
-        has_more, marks = False, dict(read.marks.marks)
+        has_more, watermarks = False, dict(read.watermarks.by_condition)
         seen: dict[When, list[MatchableFinding]] = {}
         for when in {notice.when for notice, _ in notices.values()}:
             try:
@@ -85,7 +85,7 @@ class NoticeEvaluation:
                         seen[when] = found
             except JqmasterError as exc:
                 logger.warning("cannot look for %s: %s", when, exc.detail)
-        self._forget_marks(read, {notice.when for notice, _ in notices.values()})
+        self._forget_watermarks(read, {notice.when for notice, _ in notices.values()})
         changed: dict[str, StoredState] = {}
         judged: dict[str, tuple[Notice, StoredState]] = {}
         for key, (notice, stored) in notices.items():
@@ -95,9 +95,9 @@ class NoticeEvaluation:
                 if encode_state("", stored) != before:
                     changed[key] = stored
                 judged[key] = (notice, stored)
-        has_moved = read.marks.marks != marks
+        has_moved = read.watermarks.by_condition != watermarks
         if (changed or has_moved) and not await self._store.put_states(
-            changed, read.marks if has_moved else None, epoch=epoch
+            changed, read.watermarks if has_moved else None, epoch=epoch
         ):
             # Somebody changed a notice meanwhile. The next round counts what this one did not.
             return 0.0
@@ -117,16 +117,16 @@ class NoticeEvaluation:
         now_s = self._clock.monotonic_s()
         if now_s < self._looked_at_s.get(when, -1e9) + CONDITIONS[when].every_s:
             return None, True
-        look = await self._momentary.look(when, read.marks.marks.get(when), read.now_ms)
+        look = await self._momentary.look(when, read.watermarks.by_condition.get(when), read.now_ms)
         self._looked_at_s[when] = now_s
-        read.marks.marks[str(when)] = look.mark
+        read.watermarks.by_condition[str(when)] = look.watermark
         return look.seen, not look.has_more
 
     @staticmethod
-    def _forget_marks(read: AllNotices, wanted: set[When]) -> None:
-        """Forget the marks of conditions that no notice wants, so that a later notice starts afresh."""
-        for name in [name for name in read.marks.marks if name not in wanted]:
-            del read.marks.marks[name]
+    def _forget_watermarks(read: AllNotices, wanted: set[When]) -> None:
+        """Forget the watermarks of conditions that no notice wants, so that a later notice starts afresh."""
+        for name in [name for name in read.watermarks.by_condition if name not in wanted]:
+            del read.watermarks.by_condition[name]
 
     @staticmethod
     def _take(

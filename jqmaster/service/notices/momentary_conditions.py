@@ -1,4 +1,4 @@
-"""Conditions with single occurrences. Each check starts at the mark where the last one ended."""
+"""Conditions with single occurrences. Each check starts at the watermark where the last one ended."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 
 # The stored position up to which a condition was checked; None: it never was.
-Mark = Any
+Watermark = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class HappeningsPage:
     """The occurrences of one check. `has_more`: the next check continues at once."""
 
     seen: list[MatchableFinding]
-    mark: Mark
+    watermark: Watermark
     has_more: bool = False
 
 
 class MomentaryConditions:
-    """The first check of a condition reports nothing: it only sets the mark to the present. `access`: the content of
-    errors that everybody may see. Methods raise what the stores raise."""
+    """The first check of a condition reports nothing: it only sets the watermark to the present. `access`: the content
+    of errors that everybody may see. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class MomentaryConditions:
         self._workers = workers
         self._leadership = leadership
         self._access = access
-        self._looks: Mapping[When, Callable[[Mark, int], Awaitable[HappeningsPage]]] = {
+        self._looks: Mapping[When, Callable[[Watermark, int], Awaitable[HappeningsPage]]] = {
             When.JOB_FAILED: self._failed_jobs,
             When.CHALLENGE_WAITING: self._waiting_challenges,
             When.CHALLENGE_EXPIRED: self._expired_challenges,
@@ -80,27 +80,27 @@ class MomentaryConditions:
             When.LEADER_CHANGED: self._changed_leader,
         }
 
-    async def look(self, when: When, mark: Mark, now_ms: int) -> HappeningsPage:
-        """Return the occurrences since `mark`."""
-        return await self._looks[when](mark, now_ms)
+    async def look(self, when: When, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        """Return the occurrences since `watermark`."""
+        return await self._looks[when](watermark, now_ms)
 
-    async def _failed_jobs(self, mark: Mark, now_ms: int) -> HappeningsPage:
-        return await self._failures(mark, now_ms, lambda _: True)
+    async def _failed_jobs(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        return await self._failures(watermark, now_ms, lambda _: True)
 
-    async def _expired_challenges(self, mark: Mark, now_ms: int) -> HappeningsPage:
-        return await self._failures(mark, now_ms, lambda one: one.job.cause is Cause.CALLBACK_TIMEOUT)
+    async def _expired_challenges(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        return await self._failures(watermark, now_ms, lambda one: one.job.cause is Cause.CALLBACK_TIMEOUT)
 
-    async def _waiting_challenges(self, mark: Mark, now_ms: int) -> HappeningsPage:
-        if not isinstance(mark, int):
+    async def _waiting_challenges(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        if not isinstance(watermark, int):
             return HappeningsPage([], now_ms - 1)
-        began, seen, found_any = mark, list[MatchableFinding](), False
+        began, seen, found_any = watermark, list[MatchableFinding](), False
         while True:
-            job_ids, mark = await self._waiting.after(mark, now_ms)
+            job_ids, watermark = await self._waiting.after(watermark, now_ms)
             found_any = found_any or bool(job_ids)
             seen += [self._waits(one) for one in await self._waiting.read(job_ids)]
-            if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                is_still = not found_any and mark >= began
-                return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+            if watermark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
+                is_still = not found_any and watermark >= began
+                return HappeningsPage(seen, began if is_still else watermark, has_more=watermark < now_ms - 1)
 
     def _waits(self, one: WaitingChallenge) -> MatchableFinding:
         job, challenge = one.job, one.challenge
@@ -109,14 +109,14 @@ class MomentaryConditions:
         return MatchableFinding(IncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
 
     async def _failures(
-        self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]
+        self, watermark: Watermark, now_ms: int, is_meant: Callable[[FailedJob], bool]
     ) -> HappeningsPage:
-        if not isinstance(mark, int):
+        if not isinstance(watermark, int):
             return HappeningsPage([], now_ms - 1)
         seen: list[MatchableFinding] = []
-        began, found_any = mark, False
+        began, found_any = watermark, False
         while True:
-            job_ids, mark = await self._failed.after(mark, now_ms)
+            job_ids, watermark = await self._failed.after(watermark, now_ms)
             found_any = found_any or bool(job_ids)
             seen += [
                 self._failure(one)
@@ -124,10 +124,10 @@ class MomentaryConditions:
                 # Skip the masters' own jobs: messages about failed messages would never end.
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
-            if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # A mark without news is not written.
-                is_still = not found_any and mark >= began
-                return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+            if watermark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
+                # A watermark without news is not written.
+                is_still = not found_any and watermark >= began
+                return HappeningsPage(seen, began if is_still else watermark, has_more=watermark < now_ms - 1)
 
     def _failure(self, one: FailedJob) -> MatchableFinding:
         job = one.job
@@ -148,20 +148,20 @@ class MomentaryConditions:
         access = self._access.current
         return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
-    async def _new_groups(self, mark: Mark, now_ms: int) -> HappeningsPage:
-        if not isinstance(mark, int):
+    async def _new_groups(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        if not isinstance(watermark, int):
             return HappeningsPage([], now_ms)
         found = [
             (max(group.first_seen_ms, group.regressed_ms), group)
             for group in await self._history.failure_groups()
-            if max(group.first_seen_ms, group.regressed_ms) > mark
+            if max(group.first_seen_ms, group.regressed_ms) > watermark
             and not group.is_ignored(now_ms)
             and not group.name.startswith(RESERVED_PREFIX)
         ]
-        newest_ms = max((at_ms for at_ms, _ in found), default=mark)
+        newest_ms = max((at_ms for at_ms, _ in found), default=watermark)
         return HappeningsPage(await self._of_groups(found), newest_ms)
 
-    async def _reopened_groups(self, mark: Mark, now_ms: int) -> HappeningsPage:
+    async def _reopened_groups(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
         reopened = {
             (group.id, group.resolution.at_ms): group
             for group in await self._history.failure_groups()
@@ -172,9 +172,9 @@ class MomentaryConditions:
         }
         # A group that is resolved again, and comes back again, counts again.
         now_reopened = sorted(map(list, reopened))
-        if not isinstance(mark, list):
+        if not isinstance(watermark, list):
             return HappeningsPage([], now_reopened)
-        told = {tuple(one) for one in mark}
+        told = {tuple(one) for one in watermark}
         new = [(group.last_seen_ms, group) for key, group in reopened.items() if key not in told]
         return HappeningsPage(await self._of_groups(new), now_reopened)
 
@@ -191,14 +191,14 @@ class MomentaryConditions:
             seen.append(MatchableFinding(finding, fields_of(job) if job else of_name(group.name)))
         return seen
 
-    async def _missed_instants(self, mark: Mark, now_ms: int) -> HappeningsPage:
-        if not isinstance(mark, int):
+    async def _missed_instants(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
+        if not isinstance(watermark, int):
             return HappeningsPage([], now_ms)
-        seen, newest_ms = [], mark
+        seen, newest_ms = [], watermark
         for names in pages(await self._definitions.names(), MAX_PER_CALL):
             for runs in await self._definitions.newest_runs(names, _RUNS_PER_LOOK):
                 for run in runs:
-                    if run.recorded_at_ms <= mark:
+                    if run.recorded_at_ms <= watermark:
                         continue
                     newest_ms = max(newest_ms, run.recorded_at_ms)
                     if run.outcome is RunOutcome.MISSED:
@@ -207,7 +207,7 @@ class MomentaryConditions:
                         seen.append(MatchableFinding(finding, of_name(run.definition)))
         return HappeningsPage(seen, newest_ms)
 
-    async def _lost_workers(self, mark: Mark, now_ms: int) -> HappeningsPage:
+    async def _lost_workers(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
         workers, _ = await self._workers.all_with_time()
         lost = {
             worker.id: worker
@@ -217,10 +217,10 @@ class MomentaryConditions:
         }
         # Keep only workers that are still lost, so that one that comes back and is lost again counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
-        if not isinstance(mark, list):
+        if not isinstance(watermark, list):
             return HappeningsPage([], now_lost)
         seen = []
-        for worker_id in set(now_lost) - set(mark):
+        for worker_id in set(now_lost) - set(watermark):
             worker = lost[worker_id]
             line = (
                 f"worker {worker_id} on {worker.spec.node_id}, silent since {iso_ms(worker.silent_since_ms)}"
@@ -228,9 +228,9 @@ class MomentaryConditions:
             seen.append(MatchableFinding(IncidentItem("", line, now_ms), of_name("")))
         return HappeningsPage(seen, now_lost)
 
-    async def _changed_leader(self, mark: Mark, now_ms: int) -> HappeningsPage:
+    async def _changed_leader(self, watermark: Watermark, now_ms: int) -> HappeningsPage:
         number = await self._leadership.newest_number()
-        if not isinstance(mark, int) or mark == number:
+        if not isinstance(watermark, int) or watermark == number:
             return HappeningsPage([], number)
         return HappeningsPage(
             [MatchableFinding(IncidentItem("", f"another leadership began: {number}", now_ms), of_name(""))],

@@ -49,12 +49,12 @@ class StoredState:
 
 
 @dataclass(slots=True)
-class StoredMarks:
+class StoredWatermarks:
     """The time up to which each condition has been checked, by its name, and the edition under which these were
     read."""
 
     edition: str = ""
-    marks: dict[str, Any] = field(default_factory=dict)
+    by_condition: dict[str, Any] = field(default_factory=dict)
 
 
 def new_etag() -> str:
@@ -146,18 +146,18 @@ def decode_state(name: str, raw: bytes) -> StoredState:
         raise DamagedError(f"notice {name}: its memory cannot be read") from exc
 
 
-def encode_marks(edition: str, marks: Mapping[str, Any]) -> bytes:
+def encode_watermarks(edition: str, watermarks: Mapping[str, Any]) -> bytes:
     """Encode up to when conditions have been checked, under a new edition."""
-    return edition.encode() + codec.pack(dict(marks))
+    return edition.encode() + codec.pack(dict(watermarks))
 
 
-def decode_marks(raw: bytes) -> StoredMarks:
-    """Decode up to when conditions have been checked. A condition whose mark cannot be read starts again."""
+def decode_watermarks(raw: bytes) -> StoredWatermarks:
+    """Decode up to when conditions have been checked. A condition whose watermark cannot be read starts again."""
     edition = raw[:ETAG_LENGTH].decode(errors="replace")
     try:
-        return StoredMarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))
+        return StoredWatermarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))
     except _UNREADABLE:
-        return StoredMarks(edition)
+        return StoredWatermarks(edition)
 
 
 def _incident(members: list[Any]) -> Incident:

@@ -11,22 +11,22 @@ from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.documents import (
-    StoredMarks,
     StoredNotice,
     StoredState,
-    decode_marks,
+    StoredWatermarks,
     decode_notice,
     decode_state,
-    encode_marks,
+    decode_watermarks,
     encode_notice,
     encode_state,
+    encode_watermarks,
     new_etag,
 )
 
 logger = logging.getLogger(__name__)
 
 # The colon marks a state that belongs to no notice of people.
-MARKS: Final = ":marks"
+WATERMARKS: Final = ":marks"
 DEFAULT_STATE: Final = ":default"
 
 
@@ -39,7 +39,7 @@ class AllNotices:
     notices: Mapping[str, StoredNotice]
     states: Mapping[str, StoredState]
     default: StoredState
-    marks: StoredMarks
+    watermarks: StoredWatermarks
 
 
 class NoticeStore:
@@ -69,13 +69,13 @@ class NoticeStore:
             except DamagedError as exc:
                 logger.error("%s; it tells nothing", exc.detail)
         self._decoded = {name: self._decoded[name] for name in notices}
-        marks = raw_states.get(MARKS)
+        watermarks = raw_states.get(WATERMARKS)
         return AllNotices(
             now_ms,
             dict(sorted(notices.items())),
             {name: _state(name, raw_states.get(name)) for name in notices},
             _state(DEFAULT_STATE, raw_states.get(DEFAULT_STATE)),
-            decode_marks(marks) if marks else StoredMarks(),
+            decode_watermarks(watermarks) if watermarks else StoredWatermarks(),
         )
 
     async def get(self, name: str) -> tuple[StoredNotice | None, StoredState]:
@@ -106,26 +106,34 @@ class NoticeStore:
         return word == "ok"
 
     async def put_states(
-        self, states: Mapping[str, StoredState], marks: StoredMarks | None = None, *, epoch: str = ""
+        self,
+        states: Mapping[str, StoredState],
+        watermarks: StoredWatermarks | None = None,
+        *,
+        epoch: str = "",
     ) -> bool:
-        """Replace the states of these notices, and the marks, in one step, each with a new edition. `epoch` empty: the
-        caller is not the leader. Return False if one of them was changed, or its notice deleted, since it was read.
+        """Replace the states of these notices, and the watermarks, in one step, each with a new edition. `epoch` empty:
+        the caller is not the leader. Return False if one of them was changed, or its notice deleted, since it was read.
         Raise StaleEpochError."""
         args: list[Arg] = [epoch]
         editions = {name: new_etag() for name in states}
         for name, stored in states.items():
             args += (name, stored.edition, encode_state(editions[name], stored))
-        marks_edition = new_etag()
-        if marks is not None:
-            args += (MARKS, marks.edition, encode_marks(marks_edition, marks.marks))
+        watermarks_edition = new_etag()
+        if watermarks is not None:
+            args += (
+                WATERMARKS,
+                watermarks.edition,
+                encode_watermarks(watermarks_edition, watermarks.by_condition),
+            )
         k = self._keys
         word, _ = await self._client.run("put_notice_states", (k.epoch, k.notices, k.notice_states), args)
         if word != "ok":
             return False
         for name, stored in states.items():
             stored.edition = editions[name]
-        if marks is not None:
-            marks.edition = marks_edition
+        if watermarks is not None:
+            watermarks.edition = watermarks_edition
         return True
 
     def _notice(self, name: str, raw: bytes) -> StoredNotice:

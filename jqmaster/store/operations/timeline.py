@@ -9,10 +9,10 @@ import msgpack
 
 from jqmaster.domain.operations.incidents import position_of
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LostWorker,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
@@ -39,21 +39,21 @@ class TimelineStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def marks(self) -> TimelineMarks | None:
+    async def known(self) -> KnownState | None:
         """Return the marks; None: nothing was written yet, or they cannot be read."""
         packed = await self._client.command("GET", self._keys.timeline_marks)
-        return _marks(packed) if packed else None
+        return _known(packed) if packed else None
 
-    async def note(self, epoch: str, marks: TimelineMarks, entries: Sequence[TimelineEntry]) -> None:
+    async def note(self, epoch: str, known: KnownState, entries: Sequence[TimelineEntry]) -> None:
         """Add entries, and replace the marks, in one step. Raise StaleEpochError."""
         k = self._keys
         packed = codec.pack(
             {
-                "leader": list(marks.leader),
-                "versions": sorted(marks.versions),
-                "lost": {worker_id: [one.label, one.jobs] for worker_id, one in marks.lost.items()},
-                "away_until_ms": marks.away_until_ms,
-                "old": [marks.old_since_ms, marks.old_name],
+                "leader": list(known.leader),
+                "versions": sorted(known.versions),
+                "lost": {worker_id: [one.label, one.jobs] for worker_id, one in known.lost.items()},
+                "away_until_ms": known.away_until_ms,
+                "old": [known.old_since_ms, known.old_name],
             }
         )
         await self._client.run(
@@ -118,13 +118,13 @@ def _decode(position: str, flat: Sequence[bytes]) -> TimelineEntry | None:
         return None
 
 
-def _marks(packed: bytes) -> TimelineMarks | None:
+def _known(packed: bytes) -> KnownState | None:
     try:
         document = msgpack.unpackb(packed)
         leader_id, label = document["leader"]
         old_since_ms, old_name = document["old"]
         lost = {str(one): LostWorker(str(name), int(jobs)) for one, (name, jobs) in document["lost"].items()}
-        return TimelineMarks(
+        return KnownState(
             (str(leader_id), str(label)),
             frozenset(map(str, document["versions"])),
             lost,

@@ -38,7 +38,7 @@ async def over(api: Api) -> dict[str, Any] | None:
 
 async def watched(master: Master) -> None:
     """Return once the leader keeps the timeline. Nothing that happened before gets an entry."""
-    await wait_until(master.shard.services.timeline_store.marks, what="the leader has begun the timeline")
+    await wait_until(master.shard.services.timeline_store.known, what="the leader has begun the timeline")
 
 
 async def test_a_lost_worker_is_an_incident_with_its_jobs_until_they_are_taken_back(
@@ -155,7 +155,7 @@ async def test_readers_see_that_a_leader_was_demoted_and_not_by_whom(store_serve
         timeline, leadership = master.shard.services.timeline, master.shard.leader.leadership
         assert leadership
         store = master.shard.services.timeline_store
-        known = await store.marks()
+        known = await store.known()
         assert known
         at_ms = await master.shard.services.store_time_ms()
         entries = [

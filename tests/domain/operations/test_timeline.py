@@ -5,6 +5,7 @@ from typing import Any
 
 from jqmaster.domain.operations.timeline import (
     OLD_WAIT_MS,
+    KnownState,
     LeaderCause,
     LostWorker,
     OldBacklog,
@@ -12,7 +13,6 @@ from jqmaster.domain.operations.timeline import (
     StoreOutage,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 
@@ -42,13 +42,13 @@ def said(entries: list[TimelineEntry]) -> list[tuple[str, str, int]]:
 
 def test_what_is_there_when_the_timeline_begins_is_no_entry() -> None:
     present = seen(worker("a"), lost("b", busy=2), outages=(StoreOutage(NOW_MS - 9_000, NOW_MS - 1_000),))
-    marks = TimelineMarks.first(present)
+    marks = KnownState.first(present)
     assert marks.compare(present) == (marks, [])
     assert marks.lost == {"b": LostWorker("node-b:7", 2)}
 
 
 def test_a_lost_worker_is_told_once_then_its_jobs_then_its_return() -> None:
-    marks = TimelineMarks.first(seen(worker("a", busy=3), worker("b")))
+    marks = KnownState.first(seen(worker("a", busy=3), worker("b")))
     marks, entries = marks.compare(seen(lost("a", busy=3), worker("b")))
     assert said(entries) == [("worker_lost", "a", 3)]
     assert (entries[0].began_ms, entries[0].label) == (NOW_MS - 9_000, "node-a:7")
@@ -62,25 +62,25 @@ def test_a_lost_worker_is_told_once_then_its_jobs_then_its_return() -> None:
 
 
 def test_a_lost_worker_that_is_forgotten_ends_with_its_jobs() -> None:
-    marks, _ = TimelineMarks.first(seen()).compare(seen(lost("a", busy=1)))
+    marks, _ = KnownState.first(seen()).compare(seen(lost("a", busy=1)))
     marks, entries = marks.compare(seen())
     assert said(entries) == [("jobs_returned", "a", 1)]
     assert marks.lost == {}
 
 
 def test_a_lost_worker_that_an_operator_detaches_did_not_come_back() -> None:
-    marks, _ = TimelineMarks.first(seen()).compare(seen(lost("a")))
+    marks, _ = KnownState.first(seen()).compare(seen(lost("a")))
     marks, entries = marks.compare(seen(worker("a", detached_by="operator")))
     assert (entries, marks.lost) == ([], {})
 
 
 def test_workers_of_masters_are_neither_lost_nor_deploys() -> None:
     built_in = replace(lost("a", version="9"), spec=lost("a", version="9", names=("jq.mail",)).spec)
-    assert TimelineMarks.first(seen()).compare(seen(built_in))[1] == []
+    assert KnownState.first(seen()).compare(seen(built_in))[1] == []
 
 
 def test_each_version_is_one_deploy_and_a_rollback_another() -> None:
-    marks = TimelineMarks.first(seen(worker("a", version="1")))
+    marks = KnownState.first(seen(worker("a", version="1")))
     both = seen(
         worker("a", version="1"),
         worker("c", version="2", registered_at_ms=NOW_MS + 5),
@@ -98,7 +98,7 @@ def test_each_version_is_one_deploy_and_a_rollback_another() -> None:
 
 
 def test_a_change_of_leader_names_both_and_its_cause() -> None:
-    marks = TimelineMarks.first(seen())
+    marks = KnownState.first(seen())
     after = seen(leader=("m2", "rack-2:200"), cause=LeaderCause.DEMOTED, by="user:ada")
     marks, (entry,) = marks.compare(after)
     assert (entry.kind, entry.subject, entry.label) == (TimelineKind.LEADER_CHANGED, "m2", "rack-2:200")
@@ -107,7 +107,7 @@ def test_a_change_of_leader_names_both_and_its_cause() -> None:
 
 
 def test_an_outage_that_several_masters_saw_is_told_once() -> None:
-    marks = TimelineMarks.first(seen())
+    marks = KnownState.first(seen())
     outage = StoreOutage(NOW_MS + 1_000, NOW_MS + 21_000)
     marks, (entry,) = marks.compare(seen(now_ms=NOW_MS + 22_000, outages=(outage,)))
     assert (entry.kind, entry.began_ms, entry.at_ms) == (
@@ -120,7 +120,7 @@ def test_an_outage_that_several_masters_saw_is_told_once() -> None:
 
 
 def test_a_backlog_that_is_old_is_told_at_a_minute_and_is_over_below_half_of_it() -> None:
-    marks = TimelineMarks.first(seen())
+    marks = KnownState.first(seen())
 
     def waits(ms: int) -> QueueSeen:
         return seen(backlog=OldBacklog("work", "job-1", 40, NOW_MS - ms))

@@ -58,9 +58,9 @@ def keeping(world: StoreWorld) -> Keeping:
 
 async def test_nothing_is_written_before_the_workers_are_known_and_without_news(keeping: Keeping) -> None:
     await keeping.keeper._round()
-    assert await keeping.store.marks() is None
+    assert await keeping.store.known() is None
     await keeping.look()
-    assert await keeping.store.marks()
+    assert await keeping.store.known()
     async with keeping.world.unchanged():
         await keeping.look()
 

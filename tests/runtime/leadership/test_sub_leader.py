@@ -290,7 +290,7 @@ async def test_a_free_lock_is_taken_in_order(watching: Watching) -> None:
 async def test_a_refused_election_counts_no_longer_once_the_store_takes_a_heartbeat(
     watching: Watching,
 ) -> None:
-    """Who is not the first in order does not stand again for as long as another master leads."""
+    """A master that is not the first in order stands again only once nobody leads."""
     watching.candidate.refusal = "the store refuses: LOADING"
     watching.sub_leader.take(await watching.beat("me"), watching.clock.monotonic_s())
     assert watching.candidate.refusal == ""

@@ -6,10 +6,10 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.content.content import full_access
 from jqmaster.domain.operations.tally import TOTAL, Tally
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LeaderCause,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from jqmaster.errors import NotFoundError
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
@@ -36,7 +36,7 @@ class Told:
 
     async def add(self, kind: TimelineKind, subject: str, **fields: object) -> TimelineEntry:
         entry = TimelineEntry(kind, self.world.now_ms, subject, **fields)  # type: ignore[arg-type]
-        await self.store.note(self.world.epoch, TimelineMarks(), [entry])
+        await self.store.note(self.world.epoch, KnownState(), [entry])
         return (await self.store.entries())[-1]
 
     async def change(self, action: str, target: str, before: object = None, after: object = None) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from jqmaster.domain.operations.incidents import incidents_of
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LostWorker,
     QueueSeen,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from jqmaster.errors import ConflictError, ForbiddenError
 from jqmaster.store.backup import copying, loading
@@ -261,7 +261,7 @@ async def test_a_restored_timeline_ends_what_was_not_over(
     lone_server: StoreServer, source: StoreWorld, other: Shard
 ) -> None:
     lost = {"w1": LostWorker("node-1:7", 3)}
-    marks = TimelineMarks(("m1", "rack-1:7"), lost=lost, old_since_ms=17, old_name="mail")
+    marks = KnownState(("m1", "rack-1:7"), lost=lost, old_since_ms=17, old_name="mail")
     entries = [
         TimelineEntry(TimelineKind.WORKER_LOST, 20, "w1", label="node-1:7", count=3),
         TimelineEntry(TimelineKind.BACKLOG_OLD, 30, "mail", since_ms=17, label="job-1", count=40),
@@ -274,7 +274,7 @@ async def test_a_restored_timeline_ends_what_was_not_over(
     (incident,) = incidents_of(await restored.entries())
     assert incident.ended_ms is None
     # No worker has registered, and no job that may start waits.
-    known = await restored.marks()
+    known = await restored.known()
     assert known
     _, more = known.compare(QueueSeen(60_000, ("m2", "rack-2:7")))
     (incident,) = incidents_of([*await restored.entries(), *(replace(one, id="9-9") for one in more)])

@@ -16,7 +16,7 @@ from jqmaster.domain.notices.notice import (
 from jqmaster.errors import ConflictError, DamagedError, StaleEpochError
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.notices import notices
-from jqmaster.store.notices.documents import StoredMarks, StoredNotice, StoredState, new_etag
+from jqmaster.store.notices.documents import StoredNotice, StoredState, StoredWatermarks, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 from tests.support.store import StoreWorld
 
@@ -92,10 +92,10 @@ async def test_the_memory_is_replaced_whole_and_goes_with_its_notice(
     first = stored()
     await store.put("n", None, first, AUDITED)
     kept = StoredState(of="n job_failed", state=memory())
-    marks = StoredMarks(marks={"job_failed": 7})
-    assert await store.put_states({"n": kept}, marks, epoch=world.epoch)
+    watermarks = StoredWatermarks(by_condition={"job_failed": 7})
+    assert await store.put_states({"n": kept}, watermarks, epoch=world.epoch)
     read = await store.all()
-    assert (read.states, read.marks, read.now_ms) == ({"n": kept}, marks, world.now_ms)
+    assert (read.states, read.watermarks, read.now_ms) == ({"n": kept}, watermarks, world.now_ms)
     assert await store.get("n") == (first, kept)
     default = StoredState(state=memory())
     assert await store.put_states({notices.DEFAULT_STATE: default})
@@ -111,10 +111,10 @@ async def test_a_memory_that_changed_since_it_was_read_or_of_a_former_leader_is_
     await store.put("n", None, stored(), AUDITED)
     _, read = await store.get("n")
     assert await store.put_states({"n": StoredState()})
-    assert not await store.put_states({"n": read}, StoredMarks())
+    assert not await store.put_states({"n": read}, StoredWatermarks())
     with pytest.raises(StaleEpochError):
-        await store.put_states({}, StoredMarks(), epoch="0")
-    assert (await store.all()).marks == StoredMarks()
+        await store.put_states({}, StoredWatermarks(), epoch="0")
+    assert (await store.all()).watermarks == StoredWatermarks()
 
 
 async def test_what_cannot_be_read_is_left_out_or_begun_anew(world: StoreWorld, store: NoticeStore) -> None:
@@ -123,11 +123,11 @@ async def test_what_cannot_be_read_is_left_out_or_begun_anew(world: StoreWorld, 
     k = world.shard.keys
     await world.redis.hset(k.notices, "damaged", b"0123456789abcdef\xc1")
     await world.redis.hset(k.notice_states, "n", b"0123456789abcdef\xc1")
-    await world.redis.hset(k.notice_states, notices.MARKS, b"fedcba9876543210\xc1")
+    await world.redis.hset(k.notice_states, notices.WATERMARKS, b"fedcba9876543210\xc1")
     read = await store.all()
     assert set(read.notices) == {"n"}
     assert read.states == {"n": StoredState("0123456789abcdef")}
-    assert read.marks == StoredMarks("fedcba9876543210")
+    assert read.watermarks == StoredWatermarks("fedcba9876543210")
     with pytest.raises(DamagedError, match="notice damaged: its document cannot be read"):
         await store.get("damaged")
-    assert await store.put_states({"n": read.states["n"]}, read.marks)
+    assert await store.put_states({"n": read.states["n"]}, read.watermarks)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.operations.timeline import (
+    KnownState,
     LeaderCause,
     LostWorker,
     TimelineEntry,
     TimelineKind,
-    TimelineMarks,
 )
 from jqmaster.errors import StaleEpochError
 from jqmaster.store import codec
@@ -18,7 +18,7 @@ from jqmaster.store.operations import timeline as timeline_store
 from jqmaster.store.operations.timeline import TimelineStore
 from tests.support.store import StoreWorld
 
-MARKS = TimelineMarks(
+MARKS = KnownState(
     ("m1", "rack-1:7"), frozenset({"1", "2"}), {"w1": LostWorker("node-1:7", 3)}, 17, 18, "mail"
 )
 LEADER = TimelineEntry(
@@ -31,10 +31,10 @@ ENTRY = encode_entry(who="ada", action="incident.acknowledge", target="1-0", bef
 
 async def test_entries_and_marks_are_read_as_they_were_written(world: StoreWorld) -> None:
     timeline = TimelineStore(world.shard)
-    assert (await timeline.marks(), await timeline.entries()) == (None, [])
+    assert (await timeline.known(), await timeline.entries()) == (None, [])
     await timeline.note(world.epoch, MARKS, [LEADER])
     await timeline.note(world.epoch, MARKS, [LOST])
-    assert await timeline.marks() == MARKS
+    assert await timeline.known() == MARKS
     entries = await timeline.entries()
     assert [replace(one, id="") for one in entries] == [LEADER, LOST]
     assert entries[0].id < entries[1].id
@@ -105,4 +105,4 @@ async def test_entries_of_a_newer_release_and_damaged_ones_are_left_out(world: S
 @pytest.mark.parametrize("damaged", [b"\xc1", b"\x01", codec.pack({"leader": ["m1", "x"]})])
 async def test_marks_that_cannot_be_read_begin_anew(world: StoreWorld, damaged: bytes) -> None:
     await world.redis.set(world.shard.keys.timeline_marks, damaged)
-    assert await TimelineStore(world.shard).marks() is None
+    assert await TimelineStore(world.shard).known() is None
