@@ -3,6 +3,7 @@
 import contextlib
 import enum
 import json
+import re
 import types
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -46,6 +47,15 @@ def test_every_setting_has_its_place() -> None:
         assert not (info.is_runtime and info.is_secret)
     assert {field for rule in RULES for field in rule.fields} <= RUNTIME
     json.dumps([info.default for info in CATALOG.values()])
+
+
+def test_names_of_settings_are_words_that_people_know() -> None:
+    labels = [info.label for info in CATALOG.values()]
+    assert len(set(labels)) == len(labels)
+    abbreviation = re.compile(
+        r"\b(?:max|min|url|ttl|id|tls|oidc|smtp|hsts|cafile|certfile|keyfile|dir|redis)\b", re.ASCII
+    )
+    assert [label for label in labels if abbreviation.search(label[0].lower() + label[1:])] == []
 
 
 def values_of(root: object) -> dict[str, Any]:

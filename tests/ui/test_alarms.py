@@ -115,6 +115,7 @@ async def test_a_failure_group_is_ignored_for_as_long_as_was_written(screens: Sc
     await api.until_state(await api.enqueue("ui.fail", message, max_retry=0), "failed")
     async with screens.open("#/failures") as page:
         card = page.locator(".group").filter(has_text=message)
+        await card.locator(".more-menu > summary").click()
         await card.get_by_role("button", name="Ignore").click()
         await page.get_by_role("dialog").get_by_label("For").fill("45m")
         await page.get_by_role("dialog").get_by_role("button", name="Ignore").click()

@@ -147,7 +147,7 @@ async def test_the_list_is_live_filters_and_tells_what_each_event_started(screen
         await expect(rows).to_contain_text("nothing")
         await sent(api, f"{kind}.paid", {"n": 2})
         await expect(rows).to_have_count(2)
-        await expect(rows.first).to_contain_text("fired")
+        await expect(rows.first).to_contain_text("started")
         await expect(rows.first).to_contain_text(name)
         # Rows do not move under the pointer.
         await rows.first.hover()

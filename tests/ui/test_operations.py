@@ -305,7 +305,7 @@ async def test_the_audit_log_tells_filters_and_limits_in_words(screens: Screens,
     assert status == 202
     async with screens.open(f"#/audit?target={mark}", timezone="UTC") as page:
         entry = page.locator(".entry")
-        await expect(entry).to_contain_text("15 starts per 1 min")
+        await expect(entry).to_contain_text("15 starts per minute")
         await expect(entry).to_contain_text("mx.example: 1 running at once")
         await expect(entry).not_to_contain_text("{")
         await accessible(page)

@@ -83,3 +83,18 @@ async def test_a_name_and_a_tag_are_paused_from_a_job_and_the_toast_takes_it_bac
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     assert not any(reason.startswith(name) for reason in await pauses(api))
+
+
+async def test_a_value_that_lets_no_job_start_says_why(screens: Screens) -> None:
+    async with screens.open() as page:
+        texts = await page.evaluate("""async () => {
+            const { closedBy } = await import("./constraints/values.js");
+            const limits = { paused: false, concurrency: 2, rate: { limit: 15, period_s: 60 } };
+            const key = { is_open: false, held_until: null, running: 0, starts_in_window: 0, limits };
+            return [
+                { ...key, running: 2 }, { ...key, starts_in_window: 15 },
+                { ...key, held_until: "2026-12-01T00:00:00Z" },
+                { ...key, limits: { ...limits, paused: true } }, { ...key, is_open: true, running: 2 }, key,
+            ].map(closedBy);
+        }""")
+    assert texts == ["2 of 2 slots taken", "15 of 15 starts used", "A worker asked to hold it", "", "", ""]

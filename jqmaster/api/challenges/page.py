@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from jqmaster.api.challenges.page_texts import LANGUAGES, TEXTS, rule_text
+from jqmaster.api.challenges.page_texts import LANGUAGES, TEXTS, length_text, rule_text
 from jqmaster.api.http.security_headers import NO_STORE, security_headers
 from jqmaster.domain.challenges.challenge import Challenge, ChallengeState
 from jqmaster.domain.challenges.challenge_form import (
@@ -96,11 +96,17 @@ SECURITY_HEADERS: Final = (
 @dataclass(frozen=True, slots=True)
 class Visitor:
     """The person who looks at the page. `csrf_token`: the CSRF token of the person's login, which the form must
-    contain; empty if the person is not logged in."""
+    contain; empty if the person is not logged in. `now_ms`: the time of the store; 0: the page tells no remaining
+    time."""
 
     language: str
     name: str = ""
     csrf_token: str = ""
+    now_ms: int = 0
+
+    @property
+    def shown_name(self) -> str:
+        return _shown(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +185,7 @@ def over_page(challenge: Challenge, form: Form, language: str) -> bytes:
 def plain_page(key: str, language: str, *, link: tuple[str, str] | None = None, name: str = "") -> bytes:
     """Return a page with a single message. `link`: the key of the link text, and the address."""
     texts = TEXTS[language]
-    text = escape(texts[f"{key}.text"].format(name=name))
+    text = escape(texts[f"{key}.text"].format(name=_shown(name)))
     go = f'<p><a class="button primary" href="{escape(link[1])}">{texts[link[0]]}</a></p>' if link else ""
     return _page(texts[key], f"<h1>{texts[key]}</h1><p>{text}</p>{go}", language)
 
@@ -221,12 +227,21 @@ def _page(title: str, body: str, language: str, *, head: str = "") -> bytes:
 def _facts(challenge: Challenge, visitor: Visitor) -> str:
     texts, lines = TEXTS[visitor.language], []
     if challenge.due_at_ms:
-        lines.append(texts["due"].format(time=_time(challenge.due_at_ms)))
+        left_ms = challenge.due_at_ms - visitor.now_ms if visitor.now_ms else 0
+        left = (
+            f" ({texts['left'].format(time=length_text(visitor.language, left_ms))})" if left_ms > 0 else ""
+        )
+        lines.append(texts["due"].format(time=_time(challenge.due_at_ms) + left))
     if challenge.expect > 1:
         lines.append(texts["answers"].format(received=challenge.received, expect=challenge.expect))
     if visitor.name:
-        lines.append(texts["by"].format(name=f"<strong>{escape(visitor.name)}</strong>"))
+        lines.append(texts["by"].format(name=f"<strong>{escape(visitor.shown_name)}</strong>"))
     return f'<p class="muted">{" ".join(lines)}</p>' if lines else ""
+
+
+def _shown(who: str) -> str:
+    """Return a person's name without the kind of login."""
+    return who.removeprefix("user:")
 
 
 def _time(ms: int) -> str:
@@ -243,7 +258,9 @@ def _answer(one: GivenAnswer, form: Form, language: str) -> str:
     choice = form.choice(one.choice)
     label = label_of(choice, language) if choice else one.choice
     text = TEXTS[language]["given.by" if one.by else "given"].format(
-        choice=f'<strong dir="auto">{escape(label)}</strong>', name=escape(one.by), time=_time(one.at_ms)
+        choice=f'<strong dir="auto">{escape(label)}</strong>',
+        name=escape(_shown(one.by)),
+        time=_time(one.at_ms),
     )
     return text + (f'<p class="text" dir="auto">{escape(one.comment)}</p>' if one.comment else "")
 

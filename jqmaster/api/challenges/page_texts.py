@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from jqmaster.domain.instant import about
+
 LANGUAGES: Final[Mapping[str, str]] = {"en": "English", "ja": "日本語"}
 
 _EN: Final = {
@@ -13,9 +15,10 @@ _EN: Final = {
     "optional": "optional",
     "required": "required",
     "comment.for": "required for: {choices}",
-    "no_value": "No value",
+    "no_value": "Choose…",
     "by": "You answer as {name}.",
     "due": "Answer by {time}.",
+    "left": "in {time}",
     "answers": "{received} of {expect} answers are there.",
     "errors": "Please correct your answer:",
     "error.required": "{field}: is required",
@@ -54,9 +57,10 @@ _JA: Final = {
     "optional": "任意",
     "required": "必須",
     "comment.for": "次の場合は必須: {choices}",
-    "no_value": "値なし",
+    "no_value": "選択してください",
     "by": "{name} として回答します。",
     "due": "回答期限: {time}",
+    "left": "あと {time}",
     "answers": "{expect} 件中 {received} 件の回答があります。",
     "errors": "回答を修正してください:",
     "error.required": "{field}: 必須です",
@@ -104,6 +108,18 @@ _RULES_JA: Final = (
     (r"must be at least (.+)", r"\1 以上にしてください"),
     (r"must be at most (.+)", r"\1 以下にしてください"),
 )
+
+
+_UNITS_JA: Final = {"s": "秒", "min": "分", "h": "時間", "days": "日"}
+
+
+def length_text(language: str, ms: int) -> str:
+    """Return a length of time in one unit, such as `23 h`."""
+    text = about(ms)
+    if language == "ja":
+        count, _, unit = text.partition(" ")
+        return f"{count} {_UNITS_JA[unit]}"
+    return text
 
 
 def language_of(accepted: str, asked: str | None) -> str:

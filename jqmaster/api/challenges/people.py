@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -60,7 +60,7 @@ async def show(call: Call) -> Reply:
         check_person(found, call.principal)
     except JqmasterError as error:
         return _refusal(call, error)
-    return _state_of(call, found)
+    return await _state_of(call, found)
 
 
 async def answer(call: Call, sent: Callback) -> Reply:
@@ -81,7 +81,8 @@ async def answer(call: Call, sent: Callback) -> Reply:
     except InvalidError as error:
         assert found.form is not None
         filled = RejectedInput(given.texts or {}, error.errors)
-        return _page(status_of(error)[0], page.form_page(found, found.form, _visitor(call, found), filled))
+        visitor = replace(_visitor(call, found), now_ms=await call.services.store_time_ms())
+        return _page(status_of(error)[0], page.form_page(found, found.form, visitor, filled))
     except (ConflictError, ChallengeOverError) as error:
         return await _too_late(call, error)
     except JqmasterError as error:
@@ -181,7 +182,7 @@ def _answer_of_form(challenge: Challenge, body: bytes) -> SubmittedAnswer:
 # --- pages
 
 
-def _state_of(
+async def _state_of(
     call: Call, challenge: Challenge, *, is_other: bool = False, status: int | None = None
 ) -> Reply:
     """Return the page for the challenge's current state."""
@@ -190,6 +191,7 @@ def _state_of(
     visitor = _visitor(call, challenge)
     is_by_visitor = bool(visitor.name) and any(one.by == visitor.name for one in challenge.answers)
     if challenge.is_open and not (challenge.audience is Audience.USERS and is_by_visitor):
+        visitor = replace(visitor, now_ms=await call.services.store_time_ms())
         return _page(status or 200, page.form_page(challenge, form, visitor))
     if challenge.is_open or challenge.received >= challenge.expect:
         is_own = not is_other and dict(_query(call)).get("done") == "1"
@@ -206,7 +208,7 @@ async def _too_late(call: Call, error: JqmasterError) -> Reply:
     except JqmasterError as gone:
         return _refusal(call, gone)
     is_other = isinstance(error, ConflictError)
-    return _state_of(call, found, is_other=is_other, status=status_of(error)[0])
+    return await _state_of(call, found, is_other=is_other, status=status_of(error)[0])
 
 
 def _refusal(call: Call, error: JqmasterError) -> Reply:

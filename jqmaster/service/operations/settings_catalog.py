@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from jqmaster.config import Settings, StoreSettings
 from jqmaster.domain.identity.access import Scope
+from jqmaster.service.operations.setting_labels import label_of
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
@@ -169,7 +170,7 @@ def _info(key: str, group: str, field: FieldInfo) -> SettingInfo:
     return SettingInfo(
         key=key,
         group=group,
-        label=key.removesuffix(suffix).replace("_", " ").capitalize(),
+        label=label_of(key, suffix),
         effect=field.description or "",
         type=kind,
         unit=unit,

@@ -1233,6 +1233,15 @@ function Copy({ text, label, kind = "" }) {
 function CopyMenu({ children }) {
   return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
 }
+function MoreMenu({ label, children }) {
+  const close2 = (event) => {
+    if (event.target instanceof Element && event.target.closest("button, a"))
+      event.target.closest("details")?.removeAttribute("open");
+  };
+  return html`<details class="menu more-menu">
+      <summary class="button small">${label}</summary><div class="menu-items" onClick=${close2}>${children}</div>
+    </details>`;
+}
 function copyByHand(text) {
   const area = document.createElement("textarea");
   area.value = text;
@@ -1332,7 +1341,7 @@ var PATHS = {
   incidents: "M2.500 8.500h2.500l2-5 3 9 2-4h1.500",
   targets: "M8 2.500a5.500 5.500 0 1 0 0 11a5.500 5.500 0 1 0 0-11M8 5.500a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M8 8h.1",
   enqueue: "M8 3v10M3 8h10",
-  audit: "M8 3.5V8l3 2M2.500 8a5.5 5.5 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
+  audit: "M4 2.500h8v11H4ZM6 5.500h4M6 8h4M6 10.500h2.500",
   settings: "M2.5 5h6M11.500 5h2M2.500 11h2M7.500 11h6M8.500 5a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0M4.500 11a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0",
   access: "M10.500 2.500a3 3 0 1 1-2.200 5L3 12.800V14h2.500v-1.500H7V11l1.800-1.800M11 5h.1",
   personal_data: "M8 3a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M3 13.500c.500-3 2.500-4 5-4s4.500 1 5 4",
@@ -2463,7 +2472,9 @@ function limitTexts(document2, unit = document2.weight?.unit) {
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
       ...typeof count2 === "number" && { count: count2 },
       ...unit && { unit },
-      ...typeof seconds === "number" && { duration: durationText(seconds * 1e3) },
+      ...typeof seconds === "number" && {
+        duration: tOr(`period.${seconds}`, durationText(seconds * 1e3))
+      },
       ...typeof instant === "string" && { at: instantText(Date.parse(instant), pref("times", "relative")) }
     });
   });
@@ -3318,11 +3329,11 @@ function RowActions({ one, onDone }) {
               type="button" class="icon-button row-action" aria-label=${resume} title=${resume}
               onClick=${() => resumeDefinition(name, onDone)}>
               <${Icon} name="resume" />
-            </button>`}${one.kind === "time" && html`<button
-            type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run}
-            onClick=${() => askAbout({ what: "run", name, onDone })}>
-            <${Icon} name="run" />
-          </button>`}
+            </button>`}${one.kind === "time" ? html`<button
+              type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run}
+              title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}>
+              <${Icon} name="run" />
+            </button>` : html`<span class="row-action"></span>`}
     </span>`;
 }
 function PauseDefinition({ name, onClose, onDone }) {
@@ -4090,7 +4101,7 @@ function Sparkline({ values: values2, label }) {
   const most = Math.max(1, ...values2);
   const width = values2.length * (WIDTH + GAP) - GAP;
   return html`<svg
-      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} preserveAspectRatio="xMaxYMax"
       viewBox=${`0 0 ${width} ${HEIGHT}`}>
       <title>${label}</title>${values2.map((value, at2) => {
     const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
@@ -4388,6 +4399,10 @@ async function withIgnored(answer, signal) {
   return { ...answer, names: await Promise.all(answer.names.map(marked)) };
 }
 var isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
+var ASKED = (
+  /** @type {const} */
+  ["values", "assign", "merge"]
+);
 function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
   const mayOperate = may(session2, "operate");
   const isCovered = group.message_hidden && !mayOperate;
@@ -4416,17 +4431,17 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
         </p>
         ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`}
         <p class="group-more muted">
+          <${Versions} group=${group} />
           ${group.raised_at && html`<code title=${visible(group.raised_at.code)}>
                 <${Text} value=${group.raised_at.file} max=${60} />
               </code> <${Text} value=${group.raised_at.function} max=${60} /> · `}
           ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
             at=${group.first_seen_at} />
-          <${Versions} group=${group} />
         </p>
         <${Ignored} group=${group} />
         <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
       </div>
-      <p class="group-acts">
+      <div class="group-acts">
         <a
           class="button small as-link" href=${href(
     "jobs",
@@ -4434,24 +4449,20 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
   )}>
           ${t("failures.jobs")}
         </a>
-        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
-              ${t("failures.values")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
               ${t("action.retry")}
             <//>
             ${isResolved(group) ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`}
-            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
-              ${t("failures.assign")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
-              ${t("failures.merge")}
-            <//>
-            ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
-            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
-              ${t("action.delete")}
+            <${MoreMenu} label=${t("failures.more")}>
+              ${ASKED.map(
+    (what) => html`<${Button} key=${what} opensDialog class="small" onClick=${() => onAsk(what, group)}>${t(`failures.${what}`)}<//>`
+  )}
+              ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`}
+              <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+                ${t("action.delete")}
+              <//>
             <//>`}
-      </p>
+      </div>
     </li>`;
 }
 function Decisions({ group }) {
@@ -4471,10 +4482,9 @@ function Trend({ group }) {
 function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
-  return html`<span> · ${t("failures.versions")} ${versions.map(
+  return html`<span>${t("failures.versions")} ${versions.map(
     (seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`
-  )}
-    </span>`;
+  )} · </span>`;
 }
 function Merged({ group, mayOperate, onChange }) {
   const merged = group.merged ?? [];
@@ -8683,7 +8693,9 @@ function Page2({ query, go: go3, session: session2 }) {
     ...(isWhole ? column.by : column.key === by) && { sort: column.key }
   }));
   if (mayOperate && state !== "running" && !isIn(state, "finished"))
-    shownColumns.push(pauseColumn((job) => html`<${PauseName} name=${job.name} />`));
+    shownColumns.push(
+      pauseColumn((job) => isIn(job.state, "finished") ? null : html`<${PauseName} name=${job.name} />`)
+    );
   const onSort = (key) => {
     if (key === by) change2({ sort: "", order: order === "newest" ? "oldest" : "newest" }, true);
     else change2({ sort: query["sort"] === key ? `-${key}` : key }, true);
@@ -9237,7 +9249,7 @@ function FormAnswer({ one, onClose, onDone }) {
       saveLabel=${t("challenges.answer")}>
       ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
       <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
-        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+        <option value="">${t("challenges.choose_value")}</option>${one.form.choices.map(
     (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
   )}
       <//>
@@ -9252,7 +9264,7 @@ function FormAnswer({ one, onClose, onDone }) {
     if (asked.enum)
       return html`<${FormField}
               key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
-              <option value="">${t("none")}</option>
+              <option value="">${t("challenges.choose_value")}</option>
               ${asked.enum.map(
         (value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`
       )}
@@ -9812,7 +9824,7 @@ function Timeline({ job }) {
                 </td>
                 <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
                 <td class="end">
-                  ${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}
+                  ${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : one.to === null ? html`<span class="num">${t("job.so_far", { duration: durationText(steadyMs(lasted[i2] ?? 0)) })}</span>` : html`<${Duration} ms=${lasted[i2]} />`}
                 </td>
               </tr>`
   )}
@@ -11876,7 +11888,7 @@ function Rows({ form, name, columns: columns3, isRule }) {
     of: isRule ? BLANK_RULE : "",
     ...Object.fromEntries(columns3.map((column) => [column.name, ""]))
   };
-  return html`<fieldset class="shares">
+  return html`<fieldset class="shares plain-fields">
       <legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
       ${rows.map((row, at2) => {
     const n = at2 + 1;
@@ -12059,7 +12071,12 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
         <${FormField}
           form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")}
           placeholder="argument.host" spellcheck=${false} />
-        ${FIGURES2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+        ${LIMIT_KINDS.filter((kind) => kind.figures.length > 0).map(
+    ({ name, figures }) => html`<div key=${name} class=${figures.length === 2 ? "pair" : "apart"}>
+                ${figures.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+              </div>`
+  )}
+        <${FigureField} form=${form} figure=${EXPIRES_AT} />
         <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}>
           <option value="enforce">${t("constraints.enforce")}</option>
           <option value="shadow">${t("constraints.shadow")}</option>
@@ -12201,6 +12218,7 @@ function Preview({ text, matchKey, conditions, limits: { weight, concurrency, ra
 }
 
 // constraints/values.js
+var SOON_MS = 1e3;
 function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = E2("");
   const [limiting2, setLimiting] = E2(
@@ -12240,6 +12258,10 @@ function KeyValues({ one, path, mayOperate, onDone }) {
                       <span class="muted">
                         ${limitTexts({ ...key.limits, max_backlog: null }, one.weight?.unit).join(" · ") || t("constraints.no_limit")}
                       </span>
+                      ${closedBy(key) && html`<span class="closed-by">
+                            ${closedBy(key)}
+                            ${key.next_opening && Date.parse(key.next_opening) > nowMs() + SOON_MS && html` · ${t("why.opens")} <${Time} at=${key.next_opening} isNext />`}
+                          </span>`}
                       ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
                     </div>
                     <div class="row">
@@ -12260,6 +12282,16 @@ function KeyValues({ one, path, mayOperate, onDone }) {
             </ul>`}
       ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}
     </section>`;
+}
+function closedBy({ is_open, held_until, running, starts_in_window, limits }) {
+  if (is_open || limits.paused) return "";
+  if (held_until) return t("constraints.closed.held");
+  const { concurrency, rate } = limits;
+  if (typeof concurrency === "number" && (running ?? 0) >= concurrency)
+    return t("constraints.closed.concurrency", { used: running ?? 0, limit: concurrency });
+  if (rate && (starts_in_window ?? 0) >= rate.limit)
+    return t("constraints.closed.rate", { used: starts_in_window ?? 0, limit: rate.limit });
+  return "";
 }
 var unitsText = (usage, unit) => [
   usage.running_units !== null && t("constraints.units.running", { units: number(usage.running_units), unit }),
@@ -13841,7 +13873,7 @@ var COLUMNS2 = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 7,
+    width: 8.5,
     phone: "side",
     render: (one) => !one.enabled ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>` : one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
   },
@@ -14486,7 +14518,7 @@ var COLUMNS4 = [
   },
   {
     key: "about",
-    label: "events.subject",
+    label: "events.source",
     priority: 3,
     render: (event) => {
       const text = visible([event.source, event.subject].filter(Boolean).join(" · "));
@@ -15011,7 +15043,10 @@ function One5({ id, session: session2 }) {
   };
   return html`${back}
     <div class="page-head job-head">
-      <h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1>
+      <h1>
+        <${Text} value=${worker.node_id || t("workers.one")} max=${60} />
+        ${worker.pid && html` <span class="muted num">${t("master.pid", { pid: String(worker.pid) })}</span>`}
+      </h1>
       <${WorkerState} worker=${worker} />
     </div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>
@@ -15318,6 +15353,7 @@ function Page12({ session: session2 }) {
     leastMs: 1e3,
     pollMs: POLL_MS6
   });
+  const stats = useResource((signal) => get("api/stats", {}, signal), [], { everyMs: 1e4 });
   const [leaving, setLeaving] = E2(
     /** @type {Master | null} */
     null
@@ -15400,6 +15436,7 @@ function Page12({ session: session2 }) {
     ] : []
   ]} />
           <p class="muted after">${t("masters.text")}</p>
+          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} /></div>`}
           ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
     ${leaving && html`<${Demote}
           master=${leaving}
@@ -15449,7 +15486,7 @@ function Leaders({ epoch }) {
     {
       key: "who",
       label: t("audit.who"),
-      render: (entry2) => html`<${Text} value=${entry2.who} max=${80} />`
+      render: (entry2) => html`<${Text} value=${whoText(entry2.who)} max=${80} />`
     }
   ]} />`)}</section>`;
 }
@@ -16371,7 +16408,7 @@ function Entries({ query, go: go3 }) {
                           class="entry-target" href=${href("audit", { ...wanted, target: entry2.target })}
                           title=${`${t("audit.only")}
 ${visible(entry2.target)}`}>
-                          ${visible(shortId(entry2.target))}
+                          ${visible(whoText(entry2.target))}
                         </a>
                       </span> <span class="muted">
                         ${t("audit.by")} <a

@@ -147,7 +147,7 @@ function FormAnswer({ one, onClose, onDone }) {
       saveLabel=${t("challenges.answer")}>
       ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4000} isBlock /></p>`}
       <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select">
-        <option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+        <option value="">${t("challenges.choose_value")}</option>${one.form.choices.map(
           (choice) =>
             html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`,
         )}
@@ -163,7 +163,7 @@ function FormAnswer({ one, onClose, onDone }) {
         if (asked.enum)
           return html`<${FormField}
               key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select">
-              <option value="">${t("none")}</option>
+              <option value="">${t("challenges.choose_value")}</option>
               ${asked.enum.map(
                 (value) =>
                   html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`,

@@ -124,7 +124,13 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
         <${FormField}
           form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")}
           placeholder="argument.host" spellcheck=${false} />
-        ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+        ${LIMIT_KINDS.filter((kind) => kind.figures.length > 0).map(
+          ({ name, figures }) =>
+            html`<div key=${name} class=${figures.length === 2 ? "pair" : "apart"}>
+                ${figures.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
+              </div>`,
+        )}
+        <${FigureField} form=${form} figure=${EXPIRES_AT} />
         <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}>
           <option value="enforce">${t("constraints.enforce")}</option>
           <option value="shadow">${t("constraints.shadow")}</option>

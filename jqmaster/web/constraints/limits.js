@@ -1,5 +1,5 @@
 /** Limits of a constraint, or of one value of its key, as forms and lists show them; the kinds come from the master. */
-import { number, t } from "../core/i18n.js";
+import { number, t, tOr } from "../core/i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { pref } from "../core/prefs.js";
 import { visible } from "../core/text.js";
@@ -107,7 +107,9 @@ export function limitTexts(document, unit = document.weight?.unit) {
     return t(unit && IN_UNITS.includes(name) ? `limit.${name}.units` : `limit.${name}`, {
       ...(typeof count === "number" && { count }),
       ...(unit && { unit }),
-      ...(typeof seconds === "number" && { duration: durationText(seconds * 1000) }),
+      ...(typeof seconds === "number" && {
+        duration: tOr(`period.${seconds}`, durationText(seconds * 1000)),
+      }),
       ...(typeof instant === "string" && { at: instantText(Date.parse(instant), pref("times", "relative")) }),
     });
   });

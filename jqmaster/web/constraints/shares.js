@@ -114,7 +114,7 @@ function Rows({ form, name, columns, isRule }) {
     of: isRule ? BLANK_RULE : "",
     ...Object.fromEntries(columns.map((column) => [column.name, ""])),
   };
-  return html`<fieldset class="shares">
+  return html`<fieldset class="shares plain-fields">
       <legend>${t(`constraints.form.${name}`)}</legend><p class="hint">${t(`constraints.${name}.hint`)}</p>
       ${rows.map((row, at) => {
         const n = at + 1;

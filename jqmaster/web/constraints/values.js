@@ -10,12 +10,15 @@ import { visible } from "../core/text.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
 import { FilterInput } from "../ui/filters.js";
-import { Badge, Text } from "../ui/formats.js";
+import { Badge, Text, Time, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["ConstraintDetail"]} Constraint */
 /** @typedef {import("../../answers").Schemas["KeyUsageView"]} KeyUsage */
 
 /** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
+
+/** An opening that is nearer is over before anybody has read it. */
+const SOON_MS = 1000;
 
 /**
  * @param {{one: Constraint, path: `api/constraints/${string}`, mayOperate: boolean, onDone: () => Promise<void>}} props `one`: the constraint, which has a key.
@@ -75,6 +78,17 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
                           t("constraints.no_limit")
                         }
                       </span>
+                      ${
+                        closedBy(key) &&
+                        html`<span class="closed-by">
+                            ${closedBy(key)}
+                            ${
+                              key.next_opening &&
+                              Date.parse(key.next_opening) > nowMs() + SOON_MS &&
+                              html` · ${t("why.opens")} <${Time} at=${key.next_opening} isNext />`
+                            }
+                          </span>`
+                      }
                       ${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}
                     </div>
                     <div class="row">
@@ -110,6 +124,18 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
         html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`
       }
     </section>`;
+}
+
+/** @param {KeyUsage} key @returns {string} Why it lets no job start now; empty: it does, or a pause says so. */
+export function closedBy({ is_open, held_until, running, starts_in_window, limits }) {
+  if (is_open || limits.paused) return "";
+  if (held_until) return t("constraints.closed.held");
+  const { concurrency, rate } = limits;
+  if (typeof concurrency === "number" && (running ?? 0) >= concurrency)
+    return t("constraints.closed.concurrency", { used: running ?? 0, limit: concurrency });
+  if (rate && (starts_in_window ?? 0) >= rate.limit)
+    return t("constraints.closed.rate", { used: starts_in_window ?? 0, limit: rate.limit });
+  return "";
 }
 
 /**

@@ -83,12 +83,13 @@ export function RowActions({ one, onDone }) {
               <${Icon} name="resume" />
             </button>`
       }${
-        one.kind === "time" &&
-        html`<button
-            type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run}
-            onClick=${() => askAbout({ what: "run", name, onDone })}>
-            <${Icon} name="run" />
-          </button>`
+        one.kind === "time"
+          ? html`<button
+              type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run}
+              title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}>
+              <${Icon} name="run" />
+            </button>`
+          : html`<span class="row-action"></span>`
       }
     </span>`;
 }

@@ -4,7 +4,7 @@ import { number, t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
-import { Button } from "../ui/controls.js";
+import { Button, MoreMenu } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
 import { Sparkline } from "../ui/sparkline.js";
@@ -45,6 +45,9 @@ export async function withIgnored(answer, signal) {
 
 /** @param {FailureGroup} group @returns {boolean} Whether it is resolved, and has not come back since. */
 const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopened_by === null;
+
+/** Acts that few people need at a time, which a menu has. */
+const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
  * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, onAct: (action: "retry" |
@@ -89,6 +92,7 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
             : html`<p class="group-message" title=${visible(message)}><${Text} value=${message} max=${300} /></p>`
         }
         <p class="group-more muted">
+          <${Versions} group=${group} />
           ${
             group.raised_at &&
             html`<code title=${visible(group.raised_at.code)}>
@@ -97,12 +101,11 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
           }
           ${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time}
             at=${group.first_seen_at} />
-          <${Versions} group=${group} />
         </p>
         <${Ignored} group=${group} />
         <${Merged} group=${group} mayOperate=${mayOperate} onChange=${onChange} />
       </div>
-      <p class="group-acts">
+      <div class="group-acts">
         <a
           class="button small as-link" href=${href(
             "jobs",
@@ -114,10 +117,7 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
         </a>
         ${
           mayOperate &&
-          html`<${Button} opensDialog class="small" onClick=${() => onAsk("values", group)}>
-              ${t("failures.values")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
+          html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>
               ${t("action.retry")}
             <//>
             ${
@@ -125,22 +125,22 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
                 ? html`<${Button} class="small" onClick=${() => undo("resolve", t("failures.reopened"))}>${t("failures.reopen")}<//>`
                 : html`<${Button} opensDialog class="small" onClick=${() => onAsk("resolve", group)}>${t("failures.resolve")}<//>`
             }
-            <${Button} opensDialog class="small" onClick=${() => onAsk("assign", group)}>
-              ${t("failures.assign")}
-            <//>
-            <${Button} opensDialog class="small" onClick=${() => onAsk("merge", group)}>
-              ${t("failures.merge")}
-            <//>
-            ${
-              isIgnored(group)
-                ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>`
-                : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`
-            }
-            <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
-              ${t("action.delete")}
+            <${MoreMenu} label=${t("failures.more")}>
+              ${ASKED.map(
+                (what) =>
+                  html`<${Button} key=${what} opensDialog class="small" onClick=${() => onAsk(what, group)}>${t(`failures.${what}`)}<//>`,
+              )}
+              ${
+                isIgnored(group)
+                  ? html`<${Button} class="small" onClick=${() => undo("ignore", t("failures.unignored"))}>${t("failures.unignore")}<//>`
+                  : html`<${Button} opensDialog class="small" onClick=${() => onAsk("ignore", group)}>${t("failures.ignore")}<//>`
+              }
+              <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>
+                ${t("action.delete")}
+              <//>
             <//>`
         }
-      </p>
+      </div>
     </li>`;
 }
 
@@ -178,11 +178,10 @@ function Trend({ group }) {
 function Versions({ group }) {
   const versions = group.versions ?? [];
   if (versions.length === 0) return null;
-  return html`<span> · ${t("failures.versions")} ${versions.map(
+  return html`<span>${t("failures.versions")} ${versions.map(
     (seen, at) =>
       html`${at > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`,
-  )}
-    </span>`;
+  )} · </span>`;
 }
 
 /** @param {{group: FailureGroup, mayOperate: boolean, onChange: () => unknown}} props The groups that count in it. */

@@ -103,7 +103,9 @@ export function Timeline({ job }) {
                   ${
                     one.to !== null && one.to === one.from && i === states.length - 1
                       ? ""
-                      : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i] ?? 0) : lasted[i]} />${one.to === null ? " …" : ""}`
+                      : one.to === null
+                        ? html`<span class="num">${t("job.so_far", { duration: durationText(steadyMs(lasted[i] ?? 0)) })}</span>`
+                        : html`<${Duration} ms=${lasted[i]} />`
                   }
                 </td>
               </tr>`,

@@ -27,7 +27,7 @@ export default {
   "calendars.year_after": "The year after",
   "calendars.renew": "Renew",
   "calendars.renew.text":
-    "The master asks the source again. The holidays stay as they are until then. Instants that are due already follow the present holidays.",
+    "The master asks the source again. The holidays stay as they are until then. Runs that are already due follow the present holidays.",
   "calendars.renewed": "Renewed {name}.",
   "calendars.saved": "Saved {name}.",
   "calendars.deleted": "Deleted {name}.",

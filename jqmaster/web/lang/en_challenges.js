@@ -18,6 +18,7 @@ export default {
   "challenges.by_link": "somebody with the link",
   "challenges.choice": "Choice",
   "challenges.choose": "Choose one",
+  "challenges.choose_value": "Choose…",
   "challenges.choice.approve": "Approve",
   "challenges.choice.reject": "Reject",
   "challenges.comment": "Comment",

@@ -100,7 +100,7 @@ export default {
   "masters.others": "1 other master is live.||{count} other masters are live.",
   "masters.demoted": "The leader was told to hand over. Another master will lead in a moment.",
   "masters.text":
-    "All masters serve the whole API. The leader dispatches the jobs, and the sub-leader watches it.",
+    "All masters serve the whole API. The leader dispatches the jobs, and a standby takes over if it fails.",
   "masters.history": "Leadership changes",
   "masters.history.none": "The most recent entries show no leadership changes.",
   "audit.at": "When",

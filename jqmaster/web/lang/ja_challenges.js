@@ -18,6 +18,7 @@ export default {
   "challenges.by_link": "リンクを持つ人",
   "challenges.choice": "選択",
   "challenges.choose": "選んでください",
+  "challenges.choose_value": "選択してください",
   "challenges.choice.approve": "承認する",
   "challenges.choice.reject": "却下する",
   "challenges.comment": "コメント",

@@ -97,7 +97,7 @@ export default {
   "masters.others": "他に {count} 台のマスターが稼働中です。",
   "masters.demoted": "リーダーに交代を指示しました。まもなく別のマスターがリーダーになります。",
   "masters.text":
-    "すべてのマスターが API 全体を提供します。リーダーがジョブを配信し、サブリーダーがリーダーを監視します。",
+    "すべてのマスターが API 全体を提供します。リーダーがジョブを配信し、待機系がリーダーを監視します。",
   "masters.history": "リーダーの交代",
   "masters.history.none": "最新の記録に、リーダーの交代はありません。",
   "audit.at": "日時",
@@ -222,7 +222,7 @@ export default {
   "access.remove.text": "ユーザーはログアウトされ、再びログインすることはできません。",
   "access.removed": "ユーザーを削除しました。",
   "act.master.demote": "リーダーの降格",
-  "act.master.take_over": "サブリーダーの引き継ぎ",
+  "act.master.take_over": "待機系の引き継ぎ",
   "act.constraint.put": "制約の作成・変更",
   "act.constraint.delete": "制約の削除",
   "act.agent.call": "エージェントのツール呼び出し",

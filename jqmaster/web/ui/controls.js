@@ -44,6 +44,17 @@ export function CopyMenu({ children }) {
   return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
 }
 
+/** @param {{label: string, children?: Node}} props Acts that few people need: a press on one closes the menu. */
+export function MoreMenu({ label, children }) {
+  const close = (/** @type {MouseEvent} */ event) => {
+    if (event.target instanceof Element && event.target.closest("button, a"))
+      event.target.closest("details")?.removeAttribute("open");
+  };
+  return html`<details class="menu more-menu">
+      <summary class="button small">${label}</summary><div class="menu-items" onClick=${close}>${children}</div>
+    </details>`;
+}
+
 /** @param {string} text For pages without a secure origin, where there is no clipboard API. */
 function copyByHand(text) {
   const area = document.createElement("textarea");

@@ -10,7 +10,7 @@ export function Sparkline({ values, label }) {
   const most = Math.max(1, ...values);
   const width = values.length * (WIDTH + GAP) - GAP;
   return html`<svg
-      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT}
+      class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} preserveAspectRatio="xMaxYMax"
       viewBox=${`0 0 ${width} ${HEIGHT}`}>
       <title>${label}</title>${values.map((value, at) => {
         const height = value > 0 ? Math.max(2, (value / most) * HEIGHT) : 1;

@@ -47,7 +47,10 @@ export function One({ id, session }) {
   };
   return html`${back}
     <div class="page-head job-head">
-      <h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1>
+      <h1>
+        <${Text} value=${worker.node_id || t("workers.one")} max=${60} />
+        ${worker.pid && html` <span class="muted num">${t("master.pid", { pid: String(worker.pid) })}</span>`}
+      </h1>
       <${WorkerState} worker=${worker} />
     </div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>

@@ -156,7 +156,7 @@ const COLUMNS = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 7,
+    width: 8.5,
     phone: "side",
     render: (one) =>
       !one.enabled

@@ -161,7 +161,7 @@ const COLUMNS = [
   },
   {
     key: "about",
-    label: "events.subject",
+    label: "events.source",
     priority: 3,
     render: (event) => {
       const text = visible([event.source, event.subject].filter(Boolean).join(" · "));

@@ -9,7 +9,7 @@ import { Button, Empty, ErrorBox, Loading, Pager } from "../../ui/controls.js";
 import { Time } from "../../ui/formats.js";
 import { FilterInput, FilterInstant } from "../../ui/filters.js";
 import { ChangedValue, Difference } from "../differences.js";
-import { isMap, shortId, whoText } from "../value_words.js";
+import { isMap, whoText } from "../value_words.js";
 
 /** @typedef {import("../../../answers").Schemas["AuditEntryView"]} Entry */
 /** @typedef {import("../../../answers").Schemas["AuditPage"]} AuditPage */
@@ -82,7 +82,7 @@ function Entries({ query, go }) {
                         </strong> <a
                           class="entry-target" href=${href("audit", { ...wanted, target: entry.target })}
                           title=${`${t("audit.only")}\n${visible(entry.target)}`}>
-                          ${visible(shortId(entry.target))}
+                          ${visible(whoText(entry.target))}
                         </a>
                       </span> <span class="muted">
                         ${t("audit.by")} <a

@@ -119,7 +119,10 @@ export function Page({ query, go, session }) {
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));
   if (mayOperate && state !== "running" && !isIn(state, "finished"))
-    shownColumns.push(pauseColumn((job) => html`<${PauseName} name=${job.name} />`));
+    // Nothing that is over waits for a pause.
+    shownColumns.push(
+      pauseColumn((job) => (isIn(job.state, "finished") ? null : html`<${PauseName} name=${job.name} />`)),
+    );
   const onSort = (/** @type {string} */ key) => {
     if (key === by) change({ sort: "", order: order === "newest" ? "oldest" : "newest" }, true);
     else change({ sort: query["sort"] === key ? `-${key}` : key }, true);

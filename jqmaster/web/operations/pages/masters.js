@@ -4,12 +4,14 @@ import { Problem, get, may, post } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
+import { Store } from "../cards.js";
 import { RunbookLink } from "../runbook_link.js";
 import { visible } from "../../core/text.js";
 import { Button, ErrorBox, Loading } from "../../ui/controls.js";
 import { Dialog, toast } from "../../ui/dialogs.js";
 import { Badge, Id, Text, Time } from "../../ui/formats.js";
 import { Table } from "../../ui/tables.js";
+import { whoText } from "../../identity/value_words.js";
 
 /** @typedef {import("../../../answers").Schemas["AuditEntryView"]} AuditEntry */
 /** @typedef {import("../../../answers").Schemas["MasterView"]} Master */
@@ -26,6 +28,7 @@ export function Page({ session }) {
     leastMs: 1000,
     pollMs: POLL_MS,
   });
+  const stats = useResource((signal) => get("api/stats", {}, signal), [], { everyMs: 10_000 });
   const [leaving, setLeaving] = useState(/** @type {Master | null} */ (null));
   const masters = data?.masters ?? [];
   const leader = masters.find((master) => master.role === "leader");
@@ -118,6 +121,7 @@ export function Page({ session }) {
                 : []),
             ]} />
           <p class="muted after">${t("masters.text")}</p>
+          ${stats.data && html`<div class="cards after"><${Store} store=${stats.data.store} /></div>`}
           ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
     }
     ${
@@ -178,7 +182,8 @@ function Leaders({ epoch }) {
             {
               key: "who",
               label: t("audit.who"),
-              render: (/** @type {AuditEntry} */ entry) => html`<${Text} value=${entry.who} max=${80} />`,
+              render: (/** @type {AuditEntry} */ entry) =>
+                html`<${Text} value=${whoText(entry.who)} max=${80} />`,
             },
           ]} />`)
     }</section>`;
