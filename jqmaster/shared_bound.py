@@ -7,7 +7,7 @@ from jqmaster.live_value import LiveValue
 
 # A namespace may hold up to this many times what it leaves free. So one busy namespace gets three quarters, and two get
 # three sevenths each, however many namespaces there are. A namespace that holds little always finds room.
-SHARE: Final = 3
+FREE_FACTOR: Final = 3
 
 
 class SharedBound:
@@ -47,7 +47,7 @@ class Portion:
         that holds nothing gets whatever is free."""
         free = max(1, int(self.shared.most.current * of)) - self.shared.taken - size
         return free >= 0 and (
-            not self.taken or self.taken + size <= SHARE * free or not self.shared.is_shared
+            not self.taken or self.taken + size <= FREE_FACTOR * free or not self.shared.is_shared
         )
 
     def take(self, size: int = 1) -> None:

@@ -10,7 +10,7 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
--- include lib/lanes/moves.lua
+-- include lib/lanes/lane_changes.lua
 -- include lib/jobs/followed.lua
 -- include lib/jobs/expiry.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
@@ -27,7 +27,7 @@ for _, id in ipairs(due) do
   local state = record.state_of(head)
   if is_waiting[state] then
     local lane, own = lanes.home_of(head)
-    moves.remove(id, state, lane, own)
+    lane_changes.remove(id, state, lane, own)
     lanes.count(lane, own, -1, -1)
     followed.moved(key, head, layout.STATE.skipped, now_ms)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)

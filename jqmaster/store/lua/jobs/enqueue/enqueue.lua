@@ -30,7 +30,7 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/lanes/homes.lua
--- include lib/lanes/moves.lua
+-- include lib/lanes/lane_changes.lua
 -- include lib/jobs/unique_requests.lua
 -- include lib/jobs/unique_pushes.lua
 -- include lib/batches/batches.lua
@@ -238,7 +238,7 @@ local function replace(holder)
   if followed.is_followed(head) and dependents.is_awaited(id) then flags = dependents.awaited_flags(flags) end
   local target = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
   local old_lane, old_own = lanes.home_of(head)
-  moves.leave(id, state, old_lane, old_own, target, kind.lane)
+  lane_changes.leave(id, state, old_lane, old_own, target, kind.lane)
   lanes.count(kind.lane, kind.own, 1, 1)
   if target == layout.STATE.ready then
     lanes.add(kind.lane, kind.priority, id)

@@ -9,7 +9,7 @@
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
--- include lib/lanes/moves.lua
+-- include lib/lanes/lane_changes.lua
 -- include lib/jobs/actions.lua
 -- include lib/jobs/uniqueness.lua
 -- include lib/jobs/followed.lua
@@ -34,7 +34,7 @@ if was_set_aside then
   if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lanes.remove(lane, id) end
 elseif is_waiting[state] then
   local lane, own = lanes.home_of(head)
-  moves.remove(id, state, lane, own)
+  lane_changes.remove(id, state, lane, own)
   lanes.count(lane, own, -1, -1)
 end
 for _, index in pairs(indexes) do redis.call('ZREM', tag .. index, id) end

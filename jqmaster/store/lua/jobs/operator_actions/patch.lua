@@ -11,7 +11,7 @@
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
--- include lib/lanes/moves.lua
+-- include lib/lanes/lane_changes.lua
 -- include lib/lanes/homes.lua
 -- include lib/jobs/actions.lua
 local job_key, rules_key = KEYS[1], KEYS[2]
@@ -43,7 +43,7 @@ record.set_state(job_key, target)
 record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
 local old_lane, old_own = lanes.home_of(head)
 local lane, own = homes.of(definitions, 1, tonumber(edition))
-moves.leave(id, state, old_lane, old_own, target, lane)
+lane_changes.leave(id, state, old_lane, old_own, target, lane)
 homes.write(job_key, head, lane, definitions[1].bytes, extras ~= '' and extras or nil)
 lanes.count(lane, own, 1, 1)
 if target == READY then

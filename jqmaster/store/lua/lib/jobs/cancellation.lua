@@ -3,7 +3,7 @@
 -- include lib/jobs/followed.lua
 -- include lib/jobs/history.lua
 -- include lib/lanes/lanes.lua
--- include lib/lanes/moves.lua
+-- include lib/lanes/lane_changes.lua
 -- include lib/challenges/challenges.lua
 -- Cancels jobs.
 local cancellation = lazily.made_by(function()
@@ -21,7 +21,7 @@ local cancellation = lazily.made_by(function()
       if is_awaiting then challenges.withdraw(id, head) end
       flags = flags - layout.FLAG.has_challenge
     end
-    moves.remove(id, state, lane, own)
+    lane_changes.remove(id, state, lane, own)
     if worker_id or is_awaiting then
       local history_key, ran_on = tag .. 'history:' .. id, record.uuid_text(record.worker_of(head))
       if worker_id then redis.call('SREM', tag .. 'claims:' .. worker_id, id) end

@@ -2,7 +2,7 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- Moves a waiting job to another lane or index, or removes it.
-local moves = lazily.made_by(function()
+local lane_changes = lazily.made_by(function()
   local tag = ARGV.tag
   local READY, RETRYING, index = layout.STATE.ready, layout.STATE.retrying, layout.index
 
