@@ -12,6 +12,9 @@ TICK_S: Final = 0.5
 _TICK_SLACK_S: Final = 0.02
 # How often loops that have nothing to do are asked whether they have.
 ASK_S: Final = 2 * TICK_S
+# Times of a `DueTime`.
+NOW_S: Final = float("-inf")
+NEVER_S: Final = float("inf")
 
 
 class Clock(Protocol):
@@ -60,22 +63,40 @@ async def wait_for_event(event: asyncio.Event, most_s: float) -> bool:
     return True
 
 
+class DueTime:
+    """The earliest time at which a loop that rests may have something to do, by the clock of its `SharedRests`."""
+
+    __slots__ = ("at_s",)
+
+    def __init__(self, at_s: float = NOW_S) -> None:
+        self.at_s = at_s
+
+
 class SharedRests:
     """Rests of loops that have nothing to do. One timer asks all of them every `ASK_S` whether they have, which costs
-    a process with many idle loops a function call for each instead of a wake-up.
+    a process with many idle loops a function call for each instead of a wake-up. A loop that has a `DueTime` is not
+    asked before that time. `now_s`: returns the time by `clock`.
     """
 
-    def __init__(self) -> None:
-        self._resting: dict[int, tuple[asyncio.Event, Callable[[], bool], int]] = {}
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.now_s = (clock or SystemClock()).monotonic_s
+        self._resting: dict[int, tuple[asyncio.Event, Callable[[], bool], int, DueTime]] = {}
         self._numbers = itertools.count()
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def wait(self, event: asyncio.Event, has_work: Callable[[], bool], *, every: int = 1) -> None:
+    async def wait(
+        self,
+        event: asyncio.Event,
+        has_work: Callable[[], bool],
+        *,
+        every: int = 1,
+        due: DueTime | None = None,
+    ) -> None:
         """Wait for an event, which is set at the latest `every` times `ASK_S` after `has_work` returns true, and clear
-        it."""
+        it. `due`: `has_work` is not called earlier; it may change at any time."""
         number = next(self._numbers)
-        self._resting[number] = event, has_work, every
+        self._resting[number] = event, has_work, every, due or DueTime()
         if self._timer is None:
             self._begin_tick()
         try:
@@ -94,7 +115,10 @@ class SharedRests:
     def _tick(self) -> None:
         self._begin_tick()
         self._ticks = tick = self._ticks + 1
-        for number, (event, has_work, every) in self._resting.items():
+        now_s = self.now_s()
+        for number, (event, has_work, every, due) in self._resting.items():
+            if due.at_s > now_s:
+                continue
             # Not all of them in the same tick.
             if every > 1 and (tick + number) % every:
                 continue

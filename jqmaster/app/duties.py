@@ -256,7 +256,7 @@ class LeaderDuties:
             services.timeline_store,
             shared.clock,
             label=f"{shared.settings.node_id or socket.gethostname()}:{os.getpid()}",
-            outages=lambda: tuple(services.health.outages),
+            outages=lambda: services.health.outages,
             backlog=lambda: self._sampler.newest,
             end_of_lead=services.timeline.end_of_lead,
             on_stale=self._leader.step_down,

@@ -97,7 +97,7 @@ class Master:
         if store:
             link = replace(link, leader=local_leader)
         self._link = link
-        self._rests = SharedRests()
+        self._rests = SharedRests(clock)
         self.live = LiveSettings(settings, SettingsStore(link), rests=self._rests)
         self._store = store
         self._url = store.url if store else _configured_url(settings)

@@ -3,7 +3,8 @@ from functools import partial
 
 import pytest
 
-from jqmaster.clock import TICK_S, SharedRests, until_tick_s
+from jqmaster.clock import TICK_S, DueTime, SharedRests, until_tick_s
+from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
 
 
@@ -68,6 +69,28 @@ async def test_a_loop_whose_question_fails_begins_its_round_and_keeps_no_other_f
     assert not other.done()
     other.cancel()
     await asyncio.wait([other])
+
+
+async def test_a_loop_is_not_asked_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jqmaster.clock.ASK_S", 3600.0)
+    clock = ManualClock()
+    rests, asked, due = SharedRests(clock), list[str](), DueTime(clock.now_s + 2)
+    event = asyncio.Event()
+
+    def has_work() -> bool:
+        asked.append("asked")
+        return True
+
+    rest = asyncio.ensure_future(rests.wait(event, has_work, due=due))
+    await asyncio.sleep(0)
+    rests._tick()
+    assert (asked, event.is_set()) == ([], False)
+    clock.now_s += 1
+    # A loop that becomes due earlier needs no message.
+    due.at_s = clock.now_s
+    rests._tick()
+    await rest
+    assert asked == ["asked"]
 
 
 async def test_who_may_wait_is_asked_less_often_and_not_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,6 +216,11 @@ class Tally:
             known.worker_ids[worker_id] = known.worker_ids.get(worker_id, 0) + 1
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether neither `take` nor `take_workers` has anything to return."""
+        return not (self._pending or self._failures or self._workers)
+
+    @property
     def has_counts(self) -> bool:
         """Return whether `take` has anything to return."""
         return bool(self._pending or self._failures)

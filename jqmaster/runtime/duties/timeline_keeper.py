@@ -46,7 +46,7 @@ class TimelineKeeper(LeaderLoop):
         super().__init__(
             "timeline", clock, complaint="cannot write the timeline", on_stale=on_stale, retry_s=POLL_S
         )
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
         self._leadership = leadership
         self._timeline = timeline
         self._label = label
@@ -95,11 +95,14 @@ class TimelineKeeper(LeaderLoop):
     def _has_news(self) -> bool:
         seen, sample = self._compared
         # Each look and sample is a new object.
-        return seen is not self._seen or sample is not self._backlog() or bool(self._new_outages())
+        if seen is not self._seen or sample is not self._backlog():
+            return True
+        # The last one ended last.
+        outages = self._outages()
+        return bool(outages) and outages[-1][1] > self._told_until_s
 
     def _new_outages(self) -> list[tuple[float, float]]:
-        outages = self._outages()
-        return [one for one in outages if one[1] > self._told_until_s] if outages else []
+        return [one for one in self._outages() if one[1] > self._told_until_s]
 
 
 def _old_backlog(sample: BacklogSample | None) -> OldBacklog | None:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jqmaster.clock import Clock
+from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import EntriesApart
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
@@ -15,12 +17,10 @@ from jqmaster.store.link.shared_trips import MOST_TOGETHER
 
 
 class RegisteredShard(Protocol):
-    """A shard in which this master has registered. `beat_s`: the seconds between two heartbeats."""
+    """A shard in which this master has registered. `pace`: tells the seconds between two heartbeats."""
 
     name: str
-
-    @property
-    def beat_s(self) -> float: ...
+    pace: LiveValue[Pace]
 
     def heartbeat(self) -> ScriptCall: ...
 
@@ -68,7 +68,9 @@ class Heartbeats(PeriodicLoop):
         return self._beat_s()
 
     def _beat_s(self) -> float:
-        return min((member.beat_s for member in self._members), default=0.0)
+        # Most shards share one pace.
+        paces = {member.pace for member in self._members}
+        return min((pace.current.beat_s for pace in paces), default=0.0)
 
     async def _round(self) -> float:
         for page in pages(list(self._members), MOST_TOGETHER):

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock, wait_for_event
+from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, wait_for_event
 from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
@@ -58,6 +58,8 @@ class Leader:
         self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
+        # When there is no leadership.
+        self.lead_over = DueTime()
         self.times_led = 0
         # Why the store refused the last election or renewal; empty if it did not.
         self.refusal = ""
@@ -188,6 +190,7 @@ class Leader:
             on_answer=self._take_refusal,
         )
         self.leadership = leadership
+        self.lead_over.at_s = NEVER_S
         try:
             async with running(self._make_duties(leadership)):
                 try:
@@ -196,13 +199,17 @@ class Leader:
                 finally:
                     # Do this before the duties stop, which may take a while, so that this master does not count as the
                     # leader any more.
-                    self.leadership = None
+                    self._end_lead()
                     self._renewals.release(lock)
         finally:
-            self.leadership = None
+            self._end_lead()
             with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
                 await asyncio.shield(self._store.resign(leadership))
         logger.warning("no longer leading, epoch %d", leadership.number)
+
+    def _end_lead(self) -> None:
+        self.leadership = None
+        self.lead_over.at_s = NOW_S
 
     def _take_refusal(self, refusal: str) -> None:
         self.refusal = refusal

@@ -44,7 +44,7 @@ class Membership:
         self._store = store
         self._clock = clock
         self._beats = beats
-        self._pace = pace
+        self.pace = pace
         self._describe = describe
         self._duty_faults = duty_faults
         self._on_answer = on_answer
@@ -66,10 +66,6 @@ class Membership:
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self._beats.leave(self)
                 await self._store.forget(self._record.id)
-
-    @property
-    def beat_s(self) -> float:
-        return self._pace.current.beat_s
 
     def heartbeat(self) -> ScriptCall:
         """Return the call that sends the next heartbeat."""
@@ -94,7 +90,7 @@ class Membership:
                 self._on_answer(await self._store.beat(self._record), sent_at_s)
             except JqmasterError as exc:
                 logger.warning("cannot say that this master lives: %s", exc.detail)
-                await sleep_to_tick(self._clock, self.beat_s)
+                await sleep_to_tick(self._clock, self.pace.current.beat_s)
             else:
                 self._beats.join(self)
                 return

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from jqmaster.clock import Clock, SharedRests
+from jqmaster.clock import NOW_S, Clock, DueTime, SharedRests
 from jqmaster.domain.operations.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
@@ -60,13 +60,15 @@ class SubLeader(PeriodicLoop):
         self._master_id = master_id
         self._pace = pace
         self._answers = answers
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
         self._order = order
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
         # When the last heartbeat with an answer was sent, and until when its answer shows that the leader lives.
         self._asked_s = clock.monotonic_s()
-        self._calm_until_s = self._look_due_s = float("-inf")
+        self._calm_until_s = self._look_due_s = NOW_S
+        # The earlier one of them.
+        self._next_look = DueTime()
         self._free_since_s: float | None = None
         self.is_standby = False
         self.has_seen_leader = False
@@ -79,7 +81,7 @@ class SubLeader(PeriodicLoop):
             return
         self._leader.note_write()
         if answer.leader is None:
-            self._calm_until_s = float("-inf")
+            self._calm_until_s = self._next_look.at_s = NOW_S
             return
         if answer.leader != self._known:
             now_s = self._clock.monotonic_s()
@@ -87,24 +89,28 @@ class SubLeader(PeriodicLoop):
             age_s = (answer.now_ms - answer.leader[1]) / 1000
             self._known, self._since_s = answer.leader, min(now_s, max(asked_s, now_s - age_s))
         self._calm_until_s = self._since_s + CALM_BEATS * self._pace.current.beat_s
+        self._next_look.at_s = min(self._calm_until_s, self._look_due_s)
 
     async def _round(self) -> float:
         await self._look()
         self._look_due_s = self._clock.monotonic_s() + CALM_LOOK_S
+        self._next_look.at_s = min(self._calm_until_s, self._look_due_s)
         return self._pace.current.look_s
 
     async def _pause(self, seconds: float) -> None:
         if self._leader.leadership:
-            await self._rests.wait(self._wake, lambda: self._leader.leadership is None)
+            await self._rests.wait(
+                self._wake, lambda: self._leader.leadership is None, due=self._leader.lead_over
+            )
         elif self._is_calm():
-            await self._rests.wait(self._wake, lambda: not self._is_calm())
+            await self._rests.wait(self._wake, lambda: not self._is_calm(), due=self._next_look)
         else:
             # No early checks: these would find that the leader has not been silent for long enough, and delay the next
             # one.
             await self._clock.sleep(seconds)
 
     def _is_calm(self) -> bool:
-        return self._clock.monotonic_s() < min(self._calm_until_s, self._look_due_s)
+        return self._clock.monotonic_s() < self._next_look.at_s
 
     def _retry_after_s(self) -> float:
         return self._pace.current.look_s

@@ -40,7 +40,7 @@ class HistoryKeeper(PeriodicLoop):
         self, tally: Tally, history: HistoryStore, clock: Clock, *, rests: SharedRests | None = None
     ) -> None:
         super().__init__("history_keeper", clock, complaint="cannot write counts", first_after_s=FLUSH_S)
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
         self._tally = tally
         self._history = history
         self._parts: deque[tuple[int, _Part]] = deque()
@@ -66,6 +66,8 @@ class HistoryKeeper(PeriodicLoop):
             await self._rests.wait(self._wake, self._has_counts)
 
     def _has_counts(self) -> bool:
+        if self._tally.is_empty and not self._parts:
+            return False
         return bool(
             self._parts
             or self._tally.has_counts

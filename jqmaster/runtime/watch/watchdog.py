@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
 # In which ticks of `SharedRests` to ask for a reason to watch: often enough to rebuild connections in time.
-ASKED_EVERY: Final = 2
+ASKED_EVERY: Final = 4
 # How long a mark from the answer to a heartbeat is valid.
 TOLD_LIVES_S: Final = 1.5
 # The time without progress after which all connections are replaced. A client that is silently dead after a reconnect
@@ -57,7 +57,7 @@ class Watchdog(PeriodicLoop):
         self._rebuild = rebuild
         self._fail = fail
         self._is_calm = is_calm
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
         self._rebuilt = False
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from jqmaster.clock import TICK_S, Clock, SharedRests, until_tick_s, wait_for_event
+from jqmaster.clock import TICK_S, Clock, DueTime, SharedRests, until_tick_s, wait_for_event
 from jqmaster.domain.identity.access import (
     ConfiguredTokens,
     Principal,
@@ -22,6 +22,8 @@ from jqmaster.store.identity.credentials import CredentialStore, Directory, Stor
 from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
+# A copy of this age is read again at the next tick.
+OLD_S: Final = POLL_S - TICK_S
 # An older copy may lack a revocation, so it is not used.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
@@ -58,7 +60,9 @@ class IdentityDirectory:
         self._read_at_s, self._read_at_ms = float("-inf"), 0
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
+        # When the copy is so old that the store must be asked.
+        self._old = DueTime()
         self._loops = BackgroundLoops("identity", is_vital=True)
 
     async def start(self) -> None:
@@ -87,6 +91,7 @@ class IdentityDirectory:
             self._woken.set()
         elif read_at_s > self._read_at_s:
             self._read_at_s, self._read_at_ms = read_at_s, now_ms
+            self._old.at_s = read_at_s + OLD_S
 
     async def reload(self) -> None:
         """Read the changes of tokens and users."""
@@ -100,6 +105,7 @@ class IdentityDirectory:
             now_ms = directory.now_ms
         # Take the time before the read, because the copy lacks later changes.
         self._read_at_s, self._read_at_ms = asked_at_s, now_ms
+        self._old.at_s = asked_at_s + OLD_S
 
     async def reload_after_change(self) -> None:
         """Read a change that was just made here, if the store answers."""
@@ -160,14 +166,14 @@ class IdentityDirectory:
     async def _follow(self) -> None:
         while True:
             # Wait while the answers to this master's heartbeats say that the version is unchanged.
-            await self._rests.wait(self._woken, self._is_old)
+            await self._rests.wait(self._woken, self._is_old, due=self._old)
             try:
                 await self.reload()
             except JqmasterError:  # the loop tries again, and old copies are not trusted
                 await wait_for_event(self._woken, until_tick_s(self._clock.monotonic_s(), POLL_S))
 
     def _is_old(self) -> bool:
-        return self._clock.monotonic_s() - self._read_at_s >= POLL_S - TICK_S
+        return self._clock.monotonic_s() >= self._old.at_s
 
     async def _note_uses(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from jqmaster.clock import wait_for_event
+from jqmaster.clock import NOW_S, wait_for_event
 from jqmaster.errors import OverloadedError
 from jqmaster.service.jobs.push_pace import PushPace
 
@@ -93,6 +93,6 @@ class Coalescer(Generic[T, R]):
                     if not future.done():
                         future.set_result(result)
             if (pace := self._pace) is not None:
-                pace.has_pushes = True
+                pace.due.at_s = NOW_S
                 if pace.is_slowed:
                     await wait_for_event(self._stopping, pace.rest_s(loop.time() - began_s))

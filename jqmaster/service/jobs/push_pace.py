@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock, SharedRests, sleep_to_tick
+from jqmaster.clock import NEVER_S, NOW_S, Clock, DueTime, SharedRests, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -36,11 +36,11 @@ class PushPace:
     ) -> None:
         self._counts = counts
         self._clock = clock
-        self._rests = rests or SharedRests()
+        self._rests = rests or SharedRests(clock)
         self._begin = asyncio.Event()
+        # Every push sets it to `NOW_S`.
+        self.due = DueTime(NEVER_S)
         self._loops = BackgroundLoops("push_pace", is_vital=False)
-        # Every push sets it.
-        self.has_pushes = False
         self.is_slowed = False
 
     async def start(self) -> None:
@@ -52,17 +52,17 @@ class PushPace:
 
     def rest_s(self, took_s: float) -> float:
         """Return how long pushes rest after a batch that took the store `took_s`."""
-        self.has_pushes = True
+        self.due.at_s = NOW_S
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 
     def _has_work(self) -> bool:
-        return self.has_pushes or self.is_slowed
+        return self.due.at_s == NOW_S or self.is_slowed
 
     async def _run(self) -> None:
         while True:
             if not self._has_work():
-                await self._rests.wait(self._begin, self._has_work)
-            self.has_pushes = False
+                await self._rests.wait(self._begin, self._has_work, due=self.due)
+            self.due.at_s = NEVER_S
             # The pushes themselves will report a fault.
             with contextlib.suppress(JqmasterError):
                 ready, running = await self._counts()

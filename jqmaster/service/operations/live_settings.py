@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jqmaster.clock import SharedRests, until_tick_s, wait_for_event
+from jqmaster.clock import DueTime, SharedRests, until_tick_s, wait_for_event
 from jqmaster.config import RULES, Settings
 from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
@@ -81,8 +81,8 @@ class LiveSettings:
         self._namespace_followers: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._rests = rests or SharedRests()
-        # When the store's versions were told last.
-        self._told_at_s = float("-inf")
+        # When the last answer that told the store's versions counts no longer.
+        self._untold = DueTime()
         self._loops = BackgroundLoops("settings", is_vital=True)
 
     @property
@@ -126,7 +126,7 @@ class LiveSettings:
 
     def take_versions(self, versions: tuple[int, int, int]) -> None:
         """Take the `Versions` that are in the store now. Read what has changed."""
-        self._told_at_s = asyncio.get_running_loop().time()
+        self._untold.at_s = self._rests.now_s() + ANSWERED_S
         # Compare for inequality, because a restored store may have a lower version.
         if versions != (self._stored.version, self.targets_version, self._namespaces_version):
             self._wake.set()
@@ -178,7 +178,7 @@ class LiveSettings:
     async def _watch(self) -> None:
         while True:
             if not self._is_untold():
-                await self._rests.wait(self._wake, self._is_untold)
+                await self._rests.wait(self._wake, self._is_untold, due=self._untold)
             else:
                 pause_s = until_tick_s(asyncio.get_running_loop().time(), POLL_S)
                 if not await wait_for_event(self._wake, pause_s) and not self._is_untold():
@@ -187,7 +187,7 @@ class LiveSettings:
             await self._look()
 
     def _is_untold(self) -> bool:
-        return asyncio.get_running_loop().time() - self._told_at_s >= ANSWERED_S
+        return self._rests.now_s() >= self._untold.at_s
 
     async def _look(self) -> None:
         try:

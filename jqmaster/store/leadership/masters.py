@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
@@ -41,8 +41,8 @@ class MasterRegistry:
         return next((m for m in self.seen if m.record.id == master_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class BeatAnswer:
+# A named tuple, because one is made for each shard every second.
+class BeatAnswer(NamedTuple):
     """The store's answer to a heartbeat: the versions that every master follows, 0 before the first change.
     `versions`: those of settings, targets and namespaces. `mark`: see `generation`; None: it is gone. `leader`: the
     holder of the lock, and the time of its last heartbeat, which is negative if it has sent none; None: nobody

@@ -218,7 +218,13 @@ class StoreClient:
     def _read_each(
         self, calls: Sequence[ScriptCall], replies: Sequence[Any]
     ) -> list[tuple[str, list[Any]] | Exception]:
-        return [self._read_or_error(call, reply) for call, reply in zip(calls, replies, strict=True)]
+        read: list[tuple[str, list[Any]] | Exception] = []
+        for call, reply in zip(calls, replies, strict=True):
+            try:
+                read.append(self._read(call, reply))
+            except Exception as exc:  # whatever the store answers here, the other answers count
+                read.append(exc)
+        return read
 
     async def _replies_with(
         self, claim: TravellingClaim, calls: Sequence[ScriptCall], replicas: int | None
@@ -341,12 +347,6 @@ class StoreClient:
                 "same ID",
                 retry_after_s=RETRY_AFTER_S,
             )
-
-    def _read_or_error(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]] | Exception:
-        try:
-            return self._read(call, reply)
-        except Exception as exc:  # whatever the store answers here, the other answers count
-            return exc
 
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):

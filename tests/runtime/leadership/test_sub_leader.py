@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jqmaster.clock import DueTime
 from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import StoreUnavailableError
@@ -29,6 +30,7 @@ class Candidate(Leader):
 
     def __init__(self) -> None:
         self.leadership: Leadership | None = None
+        self.lead_over = DueTime()
         self.stood = 0
         self.taken: list[tuple[str, int]] = []
 
