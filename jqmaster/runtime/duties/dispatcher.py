@@ -224,14 +224,13 @@ class Dispatcher:
                             takers.add(one.worker_id)
                         if one.worker_id in self._given.silent:
                             self._given.heard(one.worker_id, one.newest_fence)
-                wanted = self._claims_of_freed(trigger)
+                # Asked here, because a lone job ends so: nothing is ready, and no claim is made.
+                wanted = () if self._fleet.is_within(self._exhausted) else self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
 
     def _claims_of_freed(self, freed: Sequence[ReportedSlots]) -> Wanted:
         """Return the claims to make once these slots are free. If there are none, the slots are not counted as free
         yet: a message will say that they are."""
-        if self._fleet.is_within(self._exhausted):
-            return ()
         busy = [(m, m.busy) for one in freed if (m := self._fleet.get(one.worker_id)) is not None]
         if not busy:
             return ()
