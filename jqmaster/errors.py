@@ -159,6 +159,10 @@ class StoreUnavailableError(JqmasterError):
     code = "store_unavailable"
 
 
+class StoreRefusedError(StoreUnavailableError):
+    """The store answers, and refuses this command, such as a write while it is full. It may serve others."""
+
+
 class NamespaceUnavailableError(JqmasterError):
     """The namespace exists, and is not served at present; others are. `reason`: why, for callers that may read."""
 

@@ -154,8 +154,11 @@ class LeaderLoop(PeriodicLoop):
         self._resting: asyncio.TimerHandle | None = None
         # The context of the start. A message that begins a round later comes from a task with another one.
         self._context: contextvars.Context | None = None
+        # A round that ends while this is stopped begins no pause.
+        self._is_stopped = False
 
     async def start(self) -> None:
+        self._is_stopped = False
         if self._follows_looks:
             self._context = contextvars.copy_context()
             self._rest_without_task(self._longest_rest_s())
@@ -163,14 +166,15 @@ class LeaderLoop(PeriodicLoop):
             await super().start()
 
     async def stop(self) -> None:
-        if self._resting:
+        self._is_stopped = True
+        if self._resting is not None:
             self._resting.cancel()
             self._resting = None
         await super().stop()
 
     def wake(self) -> None:
         super().wake()
-        if self._resting:
+        if self._resting is not None:
             self._begin()
 
     def follow_looks(self, *, share: float = 1.0) -> None:
@@ -186,9 +190,9 @@ class LeaderLoop(PeriodicLoop):
     def next_round_s(self) -> float | None:
         """Return when the pause under way ends, by the clock of the event loop; None: there is none, or it has no
         end."""
-        if self._resting:
+        if self._resting is not None:
             return self._resting.when()
-        return self._pausing.when() if self._pausing else None
+        return None if self._pausing is None else self._pausing.when()
 
     def begin_within(self, seconds: float) -> None:
         """Begin the next round by then. A round that is under way goes on."""
@@ -200,7 +204,7 @@ class LeaderLoop(PeriodicLoop):
         if planned_s is not None and at_s >= planned_s - _SAME_INSTANT_S:
             return
         if self._resting is None:
-            assert pausing
+            assert pausing is not None
             pausing.reschedule(at_s)
         elif seconds <= 0:
             self._begin()
@@ -235,6 +239,8 @@ class LeaderLoop(PeriodicLoop):
         await super()._pause(seconds)
 
     def _rests_without_task(self, seconds: float) -> bool:
+        if self._is_stopped:
+            return True
         # A message that came during the round begins another one.
         if not self._follows_looks or seconds < self.poll_s or self._wake.is_set():
             return False
@@ -248,8 +254,9 @@ class LeaderLoop(PeriodicLoop):
 
     def _begin(self) -> None:
         """End the pause without a task."""
-        assert self._resting
-        assert self._context
+        assert self._resting is not None
+        # An empty context is false.
+        assert self._context is not None
         self._resting.cancel()
         self._resting = None
         self._woken()

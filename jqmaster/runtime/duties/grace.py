@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from jqmaster.clock import Clock, until_tick_s
 from jqmaster.domain.workers.silence import CrowdRules, crowd_last_seen_ms
 from jqmaster.domain.workers.worker import Worker
+from jqmaster.errors import StoreRefusedError
 from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Grace:
         # Since the last answer: seconds in requests, seconds of planned sleep, and the part of both that was an outage.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
+        # Whether the store answered meanwhile, and refused the request.
+        self._is_refused = False
         # Whether the store's clock was set back. The duty that shortens the leases, which became too long, clears this
         # flag.
         self.was_set_back = False
@@ -96,6 +99,9 @@ class Grace:
         self._is_away = True
         try:
             answer = await read()
+        except StoreRefusedError:
+            self._is_refused = True
+            raise
         finally:
             timers[-1].cancel()
             end_piece()
@@ -147,7 +153,8 @@ class Grace:
         earlier_sent_s, earlier_received_s = self._heard_s
         own_s = received_s - earlier_received_s - self._asked_s - self._meant_s
         if self._away_s > OUTAGE_S:
-            self._begin(f"the store was away for {self._away_s:.1f} s", outage_s=self._away_s)
+            what = "refused this master's looks" if self._is_refused else "was away"
+            self._begin(f"the store {what} for {self._away_s:.1f} s", outage_s=self._away_s)
         elif own_s > self._policy.current.trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
@@ -161,6 +168,7 @@ class Grace:
                 self._begin(f"the store's clock stepped by {step_s:.1f} s")
         self._heard_s, self._heard_ms = (sent_s, received_s), now_ms
         self._asked_s = self._meant_s = self._away_s = 0.0
+        self._is_refused = False
 
     def _begin(self, why: str, *, outage_s: float | None = None) -> None:
         logger.warning("%s; nothing is reclaimed or detached for %.1f s", why, self._policy.current.grace_s)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import StoreRefusedError, StoreUnavailableError
 from jqmaster.lifecycle import EntriesApart
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
@@ -62,7 +62,8 @@ class ShardLook(LeaderLoop):
 
     While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
     quiet shard they begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or does
-    not answer: fifteen polls of each of a thousand quiet shards would keep it from ever catching up. A duty that cannot
+    not answer: fifteen polls of each of a thousand quiet shards would keep it from ever catching up. A store that
+    refuses the look may serve the polls, so they begin then, and report what is refused to them. A duty that cannot
     read a look polls, too: it fails alone. `on_look`: gets each look, which also informs `grace` about outages of the
     store.
 
@@ -116,6 +117,8 @@ class ShardLook(LeaderLoop):
         # The last look, and for how long others may stand for the next ones; 0: they may not.
         self._seen: Look | None = None
         self._overhears_s = 0.0
+        # By the store's clock: when a look of its own is due, even if nothing has changed.
+        self._overhears_until_ms = 0
         for one in duties:
             one.duty.follow_looks(share=1 - _JITTER * self._random() if store.is_shared else 1.0)
 
@@ -157,6 +160,7 @@ class ShardLook(LeaderLoop):
         pause_s = self._until_next_s(look, pace_s)
         is_alone = has_work or pause_s < QUIET_S or next_s <= QUIET_S or not self._store.is_shared
         self._overhears_s = 0.0 if is_alone else next_s
+        self._overhears_until_ms = look.now_ms + round(1000 * next_s)
         # Looks at many shards that begin together do not stay together.
         return pause_s * (self._random() if is_first else 1 - _JITTER * self._random())
 
@@ -181,7 +185,7 @@ class ShardLook(LeaderLoop):
         self._has_failed = True
         passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
         # Where the store cannot be reached for a look, polls would not reach it either, and keep it from recovering.
-        is_away = isinstance(error, StoreUnavailableError)
+        is_away = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreRefusedError)
         if not self.may_wait or (passed_s >= QUIET_S and not is_away):
             self._be_blind()
 
@@ -254,5 +258,8 @@ class ShardLook(LeaderLoop):
         if now_ms is None or self._seen is None:
             return False
         self._grace.overhear(sent_at_s, now_ms, late_s)
+        # If the store's clock stepped forward, entries are due before the pause ends.
+        if now_ms >= self._overhears_until_ms:
+            return False
         self._on_look(self._seen)
         return not self._grace.was_set_back

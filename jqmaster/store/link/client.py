@@ -47,6 +47,10 @@ class _Overtaken(list[Any]):
     """Replies to calls, some of which ran after later ones because their scripts had to be loaded."""
 
 
+class _Partial(list[Any]):
+    """Replies to calls, with the error of the round trip in place of some, while others were done."""
+
+
 class StoreClient:
     """Runs scripts and plain commands on one store. `quorum_replicas`: how many replicas must have a write before it
     counts as done; may change at any time.
@@ -148,7 +152,7 @@ class StoreClient:
             replies = await self._replies(calls, replicas)
         else:
             replies = await self._replies_with(claim, calls, replicas)
-        refused = [reply for reply in replies if isinstance(reply, ResponseError)]
+        refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused and len(refused) < len(calls) and any(call.script.writes for call in calls):
             raise OutcomeUnknownError(
                 f"the store did a part of it; repeat with the same IDs ({str(refused[0])[:200]})",
@@ -167,18 +171,19 @@ class StoreClient:
     async def run_shards(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
         """Run scripts of different shards as `run_each` does. Consecutive calls of one script share one call of the
         store, which costs a fraction of as many calls. On a Cluster, each shard has a slot of its own, so they share
-        only the round trip.
+        only the round trip. An error after other calls were done is returned for its own calls.
         """
         if len(calls) == 1 or self.is_on_cluster:
             return await self.run_each(calls)
         pages = in_pages(calls)
         replies: list[Any] = []
-        for page, reply in zip(pages, await self._replies([*map(page_call, pages)], None), strict=True):
+        of_pages = await self._replies([*map(page_call, pages)], None)
+        for page, reply in zip(pages, of_pages, strict=True):
             # The first of them is counted where it is sent.
             self.script_calls[page[0].script.name] += len(page) - 1
-            found = page_replies(page, reply)
+            found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
             # A refusal, such as that of the keys of one shard, may not concern the others.
-            replies += await self._replies(page, None) if found is None else found
+            replies += await self._replies_or_error(page) if found is None else found
         return self._read_each(calls, replies)
 
     async def command(self, *parts: Arg) -> Any:
@@ -229,8 +234,11 @@ class StoreClient:
     async def _replies_with(
         self, claim: TravellingClaim, calls: Sequence[ScriptCall], replicas: int | None
     ) -> list[Any]:
+        all_calls = [*calls, *claim.calls]
         try:
-            replies = await self._replies([*calls, *claim.calls], replicas)
+            replies = await self._replies(all_calls, replicas)
+            if isinstance(replies, _Partial):
+                raise _whole_error(all_calls, replies)
         except BaseException:
             claim.on_failure()
             raise
@@ -239,9 +247,17 @@ class StoreClient:
             claim.on_overtaken()
         return replies[: len(calls)]
 
+    async def _replies_or_error(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        """Return raw replies as `_replies`, or the error of the round trip in place of each."""
+        try:
+            return await self._replies(calls, None)
+        except JqmasterError as exc:
+            return [exc] * len(calls)
+
     async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         """Return raw replies, with ResponseErrors in place of those that failed; _Overtaken if calls ran before
-        earlier ones."""
+        earlier ones; _Partial if the scripts of some calls could not be loaded, or too few replicas confirmed the
+        writes. Raise the error of a round trip in which nothing is known to be done."""
         if not calls:
             # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
             # spins, and the connection does not close.
@@ -255,24 +271,24 @@ class StoreClient:
             commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
             writes = writes or call.script.writes
         replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
-        is_overtaken = False
+        is_overtaken = is_partial = False
+
+        def whole(n: int) -> tuple[Arg, ...]:
+            text = calls[n].script.text(is_guarded=is_guarded, is_sharded=is_sharded)
+            return ("EVAL", text, *commands[n][2:])
 
         async def load_missing(replies: list[Any], todo: Sequence[int], ask: _Ask) -> None:
             # EVAL also loads the script, so a failover or SCRIPT FLUSH costs only one more round trip.
-            nonlocal is_overtaken
+            nonlocal is_overtaken, is_partial
             missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             is_overtaken = is_overtaken or len(missing) < len(replies) - missing[0]
-            again = await ask(
-                [
-                    (
-                        "EVAL",
-                        calls[todo[n]].script.text(is_guarded=is_guarded, is_sharded=is_sharded),
-                        *commands[todo[n]][2:],
-                    )
-                    for n in missing
-                ],
-                writes=writes,
-            )
+            again: Sequence[Any]
+            try:
+                again = await ask([whole(todo[n]) for n in missing], writes=writes)
+            except JqmasterError as exc:
+                if len(missing) == len(replies):
+                    raise
+                again, is_partial = [exc] * len(missing), True
             for n, reply in zip(missing, again, strict=True):
                 replies[n] = reply
 
@@ -282,7 +298,12 @@ class StoreClient:
             if NoScriptError in map(type, replies):
                 await load_missing(replies, todo, functools.partial(self._pool.exchange, connection))
             if replicas_needed and not all(isinstance(reply, ResponseError) for reply in replies):
-                await self._await_replicas(connection, replicas_needed)
+                nonlocal is_partial
+                confirmed = await self._confirmed(
+                    connection, replicas_needed, [calls[n] for n in todo], replies
+                )
+                is_partial = is_partial or confirmed is not replies
+                return confirmed
             return replies
 
         for call in calls:
@@ -296,17 +317,14 @@ class StoreClient:
                 # All of it can use any connection.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
-                    try:
-                        await load_missing(replies, range(len(calls)), self._pool.ask)
-                    except StoreUnavailableError as exc:
-                        if not writes:
-                            raise
-                        # The calls whose scripts were loaded may have been done.
-                        raise OutcomeUnknownError(exc.detail, retry_after_s=RETRY_AFTER_S) from exc
+                    await load_missing(replies, range(len(calls)), self._pool.ask)
         except JqmasterError:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise
         self.round_trips[name].add(perf_counter() - began_s)
+        if is_partial:
+            self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
+            return _Partial(replies)
         return _Overtaken(replies) if is_overtaken else replies
 
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
@@ -335,6 +353,24 @@ class StoreClient:
             self._locator.follow(replies[todo[-1]])
         return replies
 
+    async def _confirmed(
+        self,
+        connection: AbstractConnection,
+        needed: int,
+        calls: Sequence[ScriptCall],
+        replies: list[Any],
+    ) -> list[Any]:
+        """Return the replies once enough replicas have the writes; otherwise others, with the error in place of the
+        replies to these writes."""
+        try:
+            await self._await_replicas(connection, needed)
+        except JqmasterError as exc:
+            return [
+                exc if call.script.writes and not isinstance(reply, Exception) else reply
+                for call, reply in zip(calls, replies, strict=True)
+            ]
+        return replies
+
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
         # Use the same connection, because WAIT counts only the writes of its own connection.
         wait_ms = int(self._timeout_s * 500)
@@ -349,11 +385,20 @@ class StoreClient:
             )
 
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
-        if isinstance(reply, ResponseError):
-            raise classified(reply)
+        if isinstance(reply, Exception):
+            raise classified(reply) if isinstance(reply, ResponseError) else reply
         word = reply[0].decode()
         if word not in call.script.replies:
             raise call.script.unknown_reply(word)
         if word == STALE_EPOCH:
             raise StaleEpochError
         return word, reply[1:]
+
+
+def _whole_error(calls: Sequence[ScriptCall], replies: Sequence[Any]) -> JqmasterError:
+    """Return the error for a caller that cannot use a part of the replies."""
+    error = next(reply for reply in replies if isinstance(reply, JqmasterError))
+    if isinstance(error, StoreUnavailableError) and any(call.script.writes for call in calls):
+        # The calls whose scripts were loaded may have been done.
+        return OutcomeUnknownError(error.detail, retry_after_s=RETRY_AFTER_S)
+    return error

@@ -9,6 +9,7 @@ from redis.exceptions import (
 
 from jqmaster.errors import (
     DamagedError,
+    StoreRefusedError,
     StoreUnavailableError,
 )
 
@@ -42,6 +43,8 @@ _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
     "ASK", "NOAUTH", "NOPERM", "max number of clients",
 )  # fmt: skip
+# Those that concern the command, such as all writes. The store serves others.
+_OF_COMMAND: Final = ("READONLY", "MISCONF", "NOREPLICAS", "NOPERM")
 
 
 def classified(error: ResponseError) -> Exception:
@@ -51,11 +54,12 @@ def classified(error: ResponseError) -> Exception:
     text = str(error)
     name = type(error).__name__
     if text.startswith("OOM") or name == "OutOfMemoryError":
-        return StoreUnavailableError(
+        return StoreRefusedError(
             f"the store is full: {text[:200]}", code="store_full", retry_after_s=RETRY_AFTER_S
         )
     if _is_refusal(text) or name not in ("ResponseError", "NoScriptError"):
-        return StoreUnavailableError(f"the store refuses: {told(error)}", retry_after_s=RETRY_AFTER_S)
+        refused = StoreRefusedError if _whole_text(error).startswith(_OF_COMMAND) else StoreUnavailableError
+        return refused(f"the store refuses: {told(error)}", retry_after_s=RETRY_AFTER_S)
     if "WRONGTYPE" in text:
         return DamagedError("a key of the store is not of its type; `jqmaster fsck` tells which")
     return error

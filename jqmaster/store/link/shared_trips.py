@@ -10,10 +10,13 @@ from jqmaster.store.link.scripts import ScriptCall
 GATHER_S: Final = 0.1
 # Maximum number of calls in one round trip, because the store runs them without a pause.
 MOST_TOGETHER: Final = 50
-# While this many round trips are under way, calls wait for the end of one.
+# While this many round trips of a kind are under way, calls wait for the end of one.
 MOST_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]
+
+
+RunShards = Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
 
 
 class SharedTrips:
@@ -21,25 +24,34 @@ class SharedTrips:
     `GATHER_S` for those of the others, so that a thousand idle shards need ten round trips a second and not a
     thousand. The calls of a single shard never wait. `shards`: how many use the store.
 
+    Calls that only read have round trips of their own, so that they wait for no replica and no disk.
+
     `run_shards`: see `StoreClient`.
     """
 
-    def __init__(
-        self, run_shards: Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
-    ) -> None:
+    def __init__(self, run_shards: RunShards) -> None:
         self._run = run_shards
         self.shards = 1
+        self._reads, self._writes = _TripsOfOneKind(run_shards), _TripsOfOneKind(run_shards)
+
+    async def run(self, call: ScriptCall) -> Reply:
+        """Return the answer to a call. Raise what `StoreClient.run` raises."""
+        if self.shards > 1:
+            return await (self._writes if call.script.writes else self._reads).run(call)
+        (reply,) = await self._run([call])
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+class _TripsOfOneKind:
+    def __init__(self, run_shards: RunShards) -> None:
+        self._run = run_shards
         self._gathered: list[tuple[ScriptCall, asyncio.Future[Reply]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._trips: set[asyncio.Task[None]] = set()
 
     async def run(self, call: ScriptCall) -> Reply:
-        """Return the answer to a call. Raise what `StoreClient.run` raises."""
-        if self.shards <= 1:
-            (reply,) = await self._run([call])
-            if isinstance(reply, Exception):
-                raise reply
-            return reply
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
         self._gathered.append((call, future))

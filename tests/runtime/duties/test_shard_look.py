@@ -1,6 +1,8 @@
 """A look at the shard begins the duties that have something to do, and looks seldom where nothing happens."""
 
 import asyncio
+import contextlib
+import contextvars
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,7 +12,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.workers.silence import CrowdRules
-from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
+from jqmaster.errors import DamagedError, StaleEpochError, StoreRefusedError, StoreUnavailableError
 from jqmaster.lifecycle import LoopFailures, running
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import shard_look
@@ -291,6 +293,76 @@ async def test_while_looks_fail_the_duties_look_for_themselves_and_all_of_them_a
     assert await duty.resting(4) == LONG_S
     await looking.sees()
     assert await duty.resting(4) == LONG_S
+
+
+async def test_duties_look_for_themselves_where_only_the_look_is_refused(looking: Looking) -> None:
+    looking.store.is_shared = True
+    duty = await looking.begin()
+    await duty.resting(1)
+    await looking.sees()
+    refused = StoreRefusedError("the store refuses: NOPERM")
+    looking.store.failure = refused
+    looking.grace._until_s = 0.0
+    with pytest.raises(StoreRefusedError):
+        await looking.look._round()
+    looking.look._failed(refused, "cannot look")
+    assert looking.blind == 0
+    assert looking.look._failing_since_s
+    looking.look._failing_since_s -= QUIET_S
+    looking.look._failed(refused, "cannot look")
+    assert looking.blind == 1
+    await duty.resting(2)
+
+
+async def test_a_store_that_refused_looks_is_not_told_to_have_been_away(
+    looking: Looking, caplog: pytest.LogCaptureFixture
+) -> None:
+    looking.store.failure = StoreRefusedError("the store refuses: NOPERM")
+    with pytest.raises(StoreRefusedError):
+        await looking.look._round()
+    looking.store.failure, looking.grace._away_s = None, 2.0
+    await looking.sees()
+    assert "the store refused this master's looks for 2.0 s" in caplog.text
+    looking.grace._away_s = 2.0
+    await looking.sees()
+    assert "the store was away for 2.0 s" in caplog.text
+
+
+async def test_a_round_that_ends_while_the_duty_is_stopped_begins_no_pause(looking: Looking) -> None:
+    duty, is_under_way, goes_on = looking.duty, asyncio.Event(), asyncio.Event()
+
+    async def swallows() -> float:
+        """As libraries do before Python 3.12, end well although the task was canceled."""
+        is_under_way.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await goes_on.wait()
+        duty.rounds += 1
+        return LONG_S
+
+    duty._round = swallows  # type: ignore[method-assign]
+    await duty.start()
+    duty.wake()
+    await is_under_way.wait()
+    await duty.stop()
+    assert duty.rounds == 1
+    assert duty._resting is None
+    duty.wake()
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "counting.rounds"] == []
+    # It can be started again.
+    await duty.start()
+    assert duty._resting is not None
+    await duty.stop()
+
+
+async def test_a_duty_that_was_started_without_a_context_begins_its_rounds(looking: Looking) -> None:
+    duty = looking.duty
+    empty = contextvars.Context()
+    await asyncio.create_task(duty.start(), context=empty)
+    assert duty._context is not None
+    assert not duty._context
+    duty.wake()
+    await duty.resting(1)
+    await duty.stop()
 
 
 @pytest.mark.parametrize("looks", [1, 4])

@@ -200,3 +200,14 @@ async def test_a_store_whose_clock_was_set_back_is_noticed_by_a_quiet_leader(qui
     assert led.grace.was_set_back
     looked = led.looked
     await wait_until(lambda: led.looked > looked, what="a look of its own, which begins the reaper")
+
+
+async def test_a_step_of_the_stores_clock_forward_delays_nothing_that_is_due(quiet: Quiet) -> None:
+    led = quiet.led[3]
+    seen = led.look._seen
+    assert seen
+    looked, later = led.looked, led.look._overhears_until_ms
+    # The clock steps over the instant at which an entry is due.
+    assert later - seen.now_ms > 30_000
+    led.store.unchanged_at_ms = lambda data: later  # type: ignore[method-assign]
+    await wait_until(lambda: led.looked > looked, what="a look of its own")

@@ -82,9 +82,14 @@ async def test_scripts_that_cannot_be_loaded_again_leave_open_what_was_done(
         pytest.skip("on a Cluster, the same connection is used again")
     monkeypatch.setattr(client._pool, "ask", asks_once)
     elect = ScriptCall(load("elect"), (k.leader, k.epoch, k.demoted), ("", "m", "n", 1))
+    resign = ScriptCall(load("resign"), (k.leader,), ("nobody", k.wake_channel))
     await world.redis.script_flush()
+    await world.redis.script_load(elect.script.source)
     with pytest.raises(OutcomeUnknownError):
-        await client.run_all([elect])
+        await client.run_all([elect, resign])
+    # Nothing was done of what has not begun.
+    with pytest.raises(StoreUnavailableError):
+        await client.run_all([resign])
     with pytest.raises(StoreUnavailableError):
         await client.run("find_held", (), (world.now_ms, k.tag))
 

@@ -10,7 +10,13 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.domain.operations.tally import NameCounts
-from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
+from jqmaster.errors import (
+    DamagedError,
+    OutcomeUnknownError,
+    StaleEpochError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
@@ -127,11 +133,74 @@ async def test_a_page_that_is_refused_for_one_shard_goes_on_for_the_others(
     some = StoreClient(f"unix://some:secret@{lone_server.socket}")
     try:
         replies = await some.run_shards(pages.beats())
-        assert [type(reply) for reply in replies] == [tuple, tuple, StoreUnavailableError, tuple, tuple]
+        assert [type(reply) for reply in replies] == [tuple, tuple, StoreRefusedError, tuple, tuple]
         assert "NOPERM" in str(replies[2])
     finally:
         await some.close()
         await redis.execute_command("ACL", "DELUSER", "some")
+
+
+async def test_calls_that_were_done_are_told_so_if_a_later_round_trip_fails(
+    pages: Pages, lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second page is refused as a whole, and the store is away when its calls are sent one by one."""
+    redis = admin_of(pages.client)
+    leads = [await LeadershipStore(shard).elect("m1", "n", ttl_ms=60_000) for shard in pages.shards]
+    looks = [
+        LookStore(shard).call(lead.epoch) for shard, lead in zip(pages.shards, leads, strict=True) if lead
+    ]
+    allowed = [f"%RW~{{{pages.tag}-{number}}}:*" for number in range(SHARDS) if number != 2]
+    await redis.execute_command("ACL", "SETUSER", "some", "on", ">secret", "+@all", *allowed)
+    some = StoreClient(f"unix://some:secret@{lone_server.socket}")
+    try:
+        calls = [*pages.beats()[3:], *looks]
+        await some.run_shards(calls)
+        ask, trips = some._pool.ask, 0
+
+        async def away(commands: Any, *, writes: bool) -> list[Any]:
+            nonlocal trips
+            trips += 1
+            if trips > 1:
+                raise StoreUnavailableError("the store is away")
+            return await ask(commands, writes=writes)
+
+        monkeypatch.setattr(some._pool, "ask", away)
+        replies = await some.run_shards(calls)
+        assert [type(reply) for reply in replies] == [tuple, tuple, *[StoreUnavailableError] * SHARDS]
+        assert await pages.masters() == [[], [], [], ["m3"], ["m4"]]
+    finally:
+        await some.close()
+        await redis.execute_command("ACL", "DELUSER", "some")
+
+
+async def test_calls_that_were_done_are_told_so_if_other_scripts_cannot_be_loaded(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat, look = pages.beats()[0], LookStore(pages.shards[0]).call("1:n")
+    await pages.client.run_shards([beat])
+    missing = replace(look, script=replace(look.script, sha="0" * 40))
+    ask = pages.client._pool.ask
+
+    async def away(commands: Any, *, writes: bool) -> list[Any]:
+        if commands[0][0] == "EVAL":
+            raise StoreUnavailableError("the store is away")
+        return await ask(commands, writes=writes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pages.client._pool, "ask", away)
+        for run in (pages.client.run_shards, pages.client.run_each):
+            done, failed = await run([beat, missing])
+            assert (type(done), type(failed)) == (tuple, StoreUnavailableError)
+        with pytest.raises(OutcomeUnknownError):
+            await pages.client.run_all([beat, missing])
+        with pytest.raises(StoreUnavailableError):
+            await pages.client.run_each([missing])
+    # If too few replicas confirm, only what was written is unknown.
+    pages.client.quorum_replicas, pages.client._timeout_s = 1, 0.1
+    written, read = await pages.client.run_each([beat, look])
+    assert (type(written), type(read)) == (OutcomeUnknownError, StaleEpochError)
+    with pytest.raises(OutcomeUnknownError):
+        await pages.client.run_all([beat])
 
 
 async def test_calls_of_different_scripts_keep_their_order(pages: Pages) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.operations.master import MasterRecord
-from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
@@ -16,6 +16,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.shared_trips import MOST_TOGETHER, MOST_TRIPS
+from jqmaster.store.operations.looks import LookStore
 from tests.support.admin import admin_of
 from tests.support.server import StoreServer
 from tests.support.unique import unique
@@ -121,7 +122,7 @@ async def test_a_store_that_is_away_is_told_to_all_and_a_caller_that_gave_up_kee
     first.cancel()
     assert len(await asyncio.gather(*others)) == 2
 
-    async def away(*_: object) -> None:
+    async def away(*_: object, **more: object) -> None:
         raise StoreUnavailableError("away")
 
     monkeypatch.setattr(trips.client, "_replies", away)
@@ -137,11 +138,11 @@ async def test_what_arrives_while_all_round_trips_are_under_way_waits_for_the_en
     await MasterStore(shards[0]).beat(ME)
     replies, go_on, under_way = trips.client._replies, asyncio.Event(), 0
 
-    async def slow(*args: Any) -> list[Any]:
+    async def slow(*args: Any, **more: Any) -> list[Any]:
         nonlocal under_way
         under_way += 1
         await go_on.wait()
-        return await replies(*args)
+        return await replies(*args, **more)
 
     monkeypatch.setattr(trips.client, "_replies", slow)
     beats = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
@@ -158,7 +159,7 @@ async def test_a_round_trip_that_ends_early_tells_all_who_wait_for_it(
 ) -> None:
     shards, is_under_way = trips.shards(3), asyncio.Event()
 
-    async def never(*_: Any) -> list[Any]:
+    async def never(*_: Any, **more: Any) -> list[Any]:
         is_under_way.set()
         return await asyncio.Event().wait()  # type: ignore[return-value]
 
@@ -169,3 +170,34 @@ async def test_a_round_trip_that_ends_early_tells_all_who_wait_for_it(
     trip.cancel()
     await asyncio.wait(beats)
     assert all(beat.cancelled() for beat in beats)
+
+
+async def test_reads_wait_for_no_replica_and_do_not_fail_with_writes(
+    trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = trips.shards(3)
+    leads = [await LeadershipStore(shard).elect("m1", "n", ttl_ms=60_000) for shard in shards]
+    looks = [LookStore(shard) for shard in shards]
+    trips.client.quorum_replicas = 1
+    confirm, go_on, waiting = trips.client._await_replicas, asyncio.Event(), 0
+
+    async def slow(connection: Any, needed: int) -> None:
+        nonlocal waiting
+        waiting += 1
+        await go_on.wait()
+        trips.client._timeout_s = 0.1
+        await confirm(connection, needed)
+
+    monkeypatch.setattr(trips.client, "_await_replicas", slow)
+    # They begin at the same moment.
+    beats = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(
+            *(look.look(lead.epoch) for look, lead in zip(looks, leads, strict=True) if lead)
+        )
+    await wait_until(lambda: waiting, what="the writes wait for a replica")
+    assert len(found) == 3
+    assert not any(beat.done() for beat in beats)
+    go_on.set()
+    failed = await asyncio.gather(*beats, return_exceptions=True)
+    assert [type(one) for one in failed] == [OutcomeUnknownError] * 3
