@@ -468,6 +468,8 @@ async def test_a_login_that_is_refused_ends_no_login_by_a_token_of_the_namespace
     user = {"name": "eve", "password": password, "role": "viewer"}
     assert (await installation.api().call("POST", "/api/users", user))[0] == 201
     async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as browser:
+        earlier = {"user": "eve", "password": password}
+        assert (await browser.post("/api/session", json=earlier)).status_code == 201
         assert (await browser.post("/ns/shop/api/session", json={"token": of_shop})).status_code == 201
         own = browser.cookies["jqmaster_namespace"]
         for login in ({"user": "eve", "password": "mistyped"}, {"token": "jq_no.token"}):
@@ -478,6 +480,8 @@ async def test_a_login_that_is_refused_ends_no_login_by_a_token_of_the_namespace
         assert opened.status_code == 201
         session = (await browser.get("/ns/shop/api/session")).json()
         assert (session["who"], session["role"]) == ("user:eve", "viewer")
+        # The new login has also replaced the earlier one of the installation.
+        assert len((await browser.get("/api/sessions")).json()["sessions"]) == 1
         copied = {"cookie": f"jqmaster_namespace={own}"}
     async with httpx.AsyncClient(base_url=installation.url, trust_env=False, timeout=30) as stranger:
         assert (await stranger.get("/ns/shop/api/jobs", headers=copied)).status_code == 401

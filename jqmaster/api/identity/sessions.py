@@ -34,7 +34,10 @@ async def login(call: Call) -> Reply:
         return await _log_in_here(call, identity.own, request.token)
     own_session = call.session if call.session and call.session.is_of_namespace else None
     if own_session is not None:
-        replaces = None
+        # The session of the installation that the browser had beside it is replaced, unless somebody else may have
+        # planted its cookie.
+        kept = cookie.candidates(call.fields)
+        replaces = kept[0] if len(kept) == 1 else None
     if request.token is not None:
         secret = await identity.logins.by_token(request.token, address=call.address, replaces=replaces)
     else:

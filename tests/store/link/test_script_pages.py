@@ -22,6 +22,7 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link import scripts
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.script_modules import ScriptHeaderError
 from jqmaster.store.link.script_pages import in_pages, page_call
@@ -201,6 +202,38 @@ async def test_calls_that_were_done_are_told_so_if_other_scripts_cannot_be_loade
     assert (type(written), type(read)) == (OutcomeUnknownError, StaleEpochError)
     with pytest.raises(OutcomeUnknownError):
         await pages.client.run_all([beat])
+
+
+async def test_a_write_and_its_claims_fail_together_if_a_script_cannot_be_loaded(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat, look = pages.beats()[0], LookStore(pages.shards[0]).call("1:n")
+    await pages.client.run_shards([beat, look])
+    told: list[str] = []
+    missing = replace(look, script=replace(look.script, sha="0" * 40))
+    travelling = TravellingClaim(
+        [look],
+        lambda _: told.append("replies"),
+        lambda: told.append("failure"),
+        on_overtaken=lambda: told.append("late"),
+    )
+    # The claim ran before the call in front of it, whose script had to be loaded.
+    with pytest.raises(StaleEpochError):
+        await pages.client.run_all([beat, missing], claim=travelling)
+    assert told == ["replies", "late"]
+    ask = pages.client._pool.ask
+
+    async def away(commands: Any, *, writes: bool) -> list[Any]:
+        if commands[0][0] == "EVAL":
+            raise StoreUnavailableError("the store is away")
+        return await ask(commands, writes=writes)
+
+    monkeypatch.setattr(pages.client._pool, "ask", away)
+    for calls, error in (([beat], OutcomeUnknownError), ([look], StoreUnavailableError)):
+        told.clear()
+        with pytest.raises(error):
+            await pages.client.run_all(calls, claim=replace(travelling, calls=[missing]))
+        assert told == ["failure"]
 
 
 async def test_calls_of_different_scripts_keep_their_order(pages: Pages) -> None:

@@ -98,6 +98,10 @@ async def test_a_shard_whose_key_is_damaged_fails_alone(trips: Trips) -> None:
     found = await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards), return_exceptions=True)
     assert [type(one).__name__ for one in found] == ["BeatAnswer", "DamagedError", "BeatAnswer"]
     assert isinstance(found[1], DamagedError)
+    # So does a shard that is alone on its store.
+    trips.client.together.shards = 1
+    with pytest.raises(DamagedError):
+        await MasterStore(shards[1]).beat(ME)
 
 
 async def test_a_lost_lock_is_told_to_its_shard_alone(trips: Trips) -> None:

@@ -259,3 +259,12 @@ def test_an_entry_that_cannot_be_read_is_told_with_the_remedy() -> None:
     known = Namespace("shop", "till", "b")
     assert "namespaces create shop --tag till --store b" in unreadable_entry("shop", known)
     assert "its title and quotas" in unreadable_entry("default")
+
+
+async def test_a_record_of_another_type_is_told_to_be_damaged(world: StoreWorld) -> None:
+    moves, _ = await begun(world)
+    await world.redis.delete(world.shard.keys.move("shop"))
+    await world.redis.set(world.shard.keys.move("shop"), "x")
+    with pytest.raises(DamagedError, match="abort-move shop --force"):
+        await moves.get("shop")
+    await world.redis.delete(world.shard.keys.move("shop"))

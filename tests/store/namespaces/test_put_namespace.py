@@ -99,3 +99,12 @@ async def test_a_damaged_namespace_is_told_and_the_others_are_read(
     assert "namespace bad: its entry in the registry cannot be read" in caplog.text
     # It does not keep others from being created.
     assert await put(world, None, Namespace("mail", "mail"))
+
+
+async def test_a_damaged_entry_is_removed_as_it_was_read(world: StoreWorld) -> None:
+    store, key = NamespaceStore(world.shard), world.shard.keys.namespaces
+    await put(world, None, SHOP)
+    await world.redis.hset(key, "shop", b"\xff")
+    assert await store.remove_damaged("shop", ENTRY)
+    assert await store.get("shop") is None
+    assert (await AuditStore(world.shard).page(cursor=None, limit=1)).entries[0].target == "shop"
