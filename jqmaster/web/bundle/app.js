@@ -14219,7 +14219,7 @@ var COLUMNS3 = [
   {
     key: "until",
     label: "calendars.covers_until",
-    width: 9,
+    width: 11,
     phone: "side",
     render: (one) => html`<${Until} one=${one} />`
   },
@@ -14227,7 +14227,7 @@ var COLUMNS3 = [
     key: "users",
     label: "calendars.used_by",
     align: "end",
-    width: 9,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Num} value=${one.used_by_count} />`
   }
@@ -16984,7 +16984,7 @@ function Users({ me, hasNamespaces, onSession }) {
 function Page19({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
-  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
+  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${whoText(session2.who ?? "")} max=${80} /></p>
     ${(session2.who ?? "").startsWith("user:") && html`<${Password} />`}<${Logins} />`;
 }
 function Password() {

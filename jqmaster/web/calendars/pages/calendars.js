@@ -123,7 +123,7 @@ const COLUMNS = [
   {
     key: "until",
     label: "calendars.covers_until",
-    width: 9,
+    width: 11,
     phone: "side",
     render: (one) => html`<${Until} one=${one} />`,
   },
@@ -131,7 +131,7 @@ const COLUMNS = [
     key: "users",
     label: "calendars.used_by",
     align: "end",
-    width: 9,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Num} value=${one.used_by_count} />`,
   },

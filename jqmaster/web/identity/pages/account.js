@@ -8,6 +8,7 @@ import { attempt, toast } from "../../ui/dialogs.js";
 import { Badge, Text, Time } from "../../ui/formats.js";
 import { FormField, useForm } from "../../ui/forms.js";
 import { Table } from "../../ui/tables.js";
+import { whoText } from "../value_words.js";
 
 /** @typedef {import("../../../answers").Schemas["OwnSessionView"]} OwnSession */
 
@@ -15,7 +16,7 @@ import { Table } from "../../ui/tables.js";
 export function Page({ session }) {
   if (session.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
-  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session.who ?? ""} max=${80} /></p>
+  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${whoText(session.who ?? "")} max=${80} /></p>
     ${(session.who ?? "").startsWith("user:") && html`<${Password} />`}<${Logins} />`;
 }
 
