@@ -56,9 +56,12 @@ class BusySystem:
         )
 
 
+Prepare = Callable[[BusySystem], Awaitable[None]]
+
+
 @contextlib.asynccontextmanager
-async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
-    """Yield after `minutes` of load, which then continues."""
+async def busy_system(minutes: float, prepare: Prepare) -> AsyncIterator[BusySystem]:
+    """Yield after `minutes` of load, which then continues. `prepare` adds further objects before."""
     store = StoreServer()
     questions: list[str] = []
     with started(store), tempfile.TemporaryDirectory(prefix="jq-") as directory:
@@ -88,6 +91,7 @@ async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
             )
             system = BusySystem(urls[0], http, silent, questions=questions)
             await _set_up(system)
+            await prepare(system)
             load = asyncio.create_task(_load(system))
             try:
                 await asyncio.wait([load], timeout=minutes * 60)
@@ -483,6 +487,8 @@ async def _last_moments(system: BusySystem) -> None:
         jobs = (await system.call("GET", f"/api/jobs?{query}&limit=1"))["jobs"]
         assert jobs, f"there is no job of {query}: let it run for longer"
         system.ids[name] = jobs[0]["id"]
+    incidents = (await system.call("GET", "/api/incidents"))["incidents"]
+    system.ids["incident"] = incidents[0]["id"] if incidents else ""
     event = (await system.call("GET", "/api/events?type=order.paid&limit=1"))["events"][0]
     system.ids["event"] = event["event_id"]
     system.ids["question"] = await wait_until(

@@ -16,6 +16,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from tests.ui.busy_objects import add_objects
 from tests.ui.busy_system import PASSWORD, USER, BusySystem, busy_system
 from tests.ui.conftest import CHROMIUM
 
@@ -84,8 +85,26 @@ async def _log(page: Page) -> None:
 
 
 async def _graph(page: Page) -> None:
-    await page.locator(".flow-node").nth(5).wait_for()
+    await page.locator(".flow-node").nth(4).wait_for()
     await page.locator(".flow-box").evaluate("(e) => e.scrollIntoView({block: 'center'})")
+
+
+async def _form(page: Page) -> None:
+    await page.get_by_role("button", name="Edit…").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").wait_for()
+
+
+async def _palette(page: Page) -> None:
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("pause mail.send 45m because the provider is down")
+    await page.locator(".palette [aria-selected=true]").wait_for()
+
+
+async def _person(page: Page) -> None:
+    await page.get_by_label("Texts that identify the person").fill("customer3@example.com")
+    await page.get_by_label("Reason").fill("request 1042")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    await page.locator("#found").wait_for()
 
 
 async def _preview(page: Page) -> None:
@@ -109,6 +128,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}", _closed),
         Shot("job-log", "The log of a job", "Shows the log lines of a job live, in colour. Filter them by level, search them, or save them as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
         Shot("flow", "A flow", "Jobs that wait for one another, as a graph or a waterfall, opened at the first failure with its error: `n` leads to the next, and you can retry from there. Jobs of one name are told apart by their key or argument.", f"#/job?id={ids['flow']}", _graph, is_window=True),
+        Shot("failed-flow", "A flow that failed", "The failure with its error comes first. The jobs that were skipped because of it are red, the others faded.", f"#/job?id={ids['failed_flow']}", _graph, is_window=True),
         Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and what is started when all are over.", "#/batches"),
         Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, retry its failed jobs, and find its members among all jobs.", f"#/batches?id={ids['batch']}"),
         Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. Here they approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
@@ -124,24 +144,35 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("constraint-editor", "The editor of a constraint",
             "The editor shows which waiting jobs the constraint would apply to while you type, and replays the last hour under its limits.",
             "#/constraints?name=mail-per-host", _edit, is_window=True),
-        Shot("definitions", "Definitions", "Jobs that start by the clock: when each definition is due next, how the last 30 instants ended, and how late it fired. Pause one, or run it now, from its row.",
+        Shot("definitions", "Definitions", "Jobs that start by the clock: when each definition is due next, how its last 30 runs ended, and how late the last one started. Pause one, or run it now, from its row.",
             "#/definitions"),
         Shot("definition", "One definition", "The next ten instants in its time zone and in yours, and one record for each past instant with its outcome, its lateness and its job. The editor needs no cron and shows the next instants while you type; a backfill counts the jobs before it starts them.", "#/definitions?name=hourly-report"),
+        Shot("definition-editor", "The editor of a definition", "Choose times without cron. The next runs are shown while you type, in the time zone of the definition and in yours.", "#/definitions?name=hourly-report", _form, is_window=True),
+        Shot("calendars", "Calendars", "Holidays and workdays that definitions follow, and until when each calendar knows them.", "#/calendars"),
+        Shot("calendar", "One calendar", "Its days off by month, and the definitions that follow it.", "#/calendars?name=shop-holidays"),
         Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay one.", "#/events"),
         Shot("event", "One event", "Its content, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
         Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, lost workers and more: by mail, Slack or webhooks.", "#/notices"),
         Shot("notice", "One notice", "Open incidents, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
+        Shot("notice-editor", "The editor of a notice", "Choose what triggers it, for which jobs, whom it tells and how often.", "#/notices?name=failed-jobs", _form, is_window=True),
+        Shot("targets", "Targets", "Addresses to which jobs go as HTTP requests, without a worker.", "#/targets"),
         Shot("workers", "Workers", "All workers with their load, rate, run times and failures, and which of them are silent, slow or failing beside others with the same names; by worker, machine, version or label. Drain all workers of a group or a selection at once, and see how many jobs are left.",
             "#/workers"),
         Shot("worker", "One worker", "The worker's jobs, figures, names and address. You can drain, resume or detach it.",
             f"#/workers?id={ids['worker']}"),
         Shot("masters", "Masters", "The leader, the other masters and the store. You can hand the lead to another master.", "#/masters"),
+        Shot("namespaces", "Namespaces", "All namespaces, the worst first, and the stores in which they lie.", "#/namespaces"),
+        Shot("incidents", "Incidents", "Present and past incidents: what happened, for how long, and who takes care of it.", "#/incidents"),
+        Shot("incident", "One incident", "Tells what happened, in order, and which changes came shortly before.", f"#/incidents?id={ids['incident']}"),
         Shot("enqueue", "Enqueue", "A form for one job, with a field for each parameter that workers tell of. "
             "It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
         Shot("audit", "Audit", "All changes, with their author, the old value and the new one. Filter them by target, author and time.", "#/audit"),
         Shot("settings", "Settings", "Every setting with its description. You can change run-time settings here, on all masters within a second.", "#/settings"),
         Shot("access", "Access", "Tokens for programs, and users with their roles. A token is shown only once.",
             "#/access"),
+        Shot("personal-data", "Personal data", "Finds a person in everything that jobs leave behind, and erases values and logs.", "#/personal_data", _person),
+        Shot("account", "Your account", "Change your password, and end your other logins.", "#/account"),
+        Shot("palette", "The command palette", "Opens what you name, and understands sentences.", "#/overview", _palette, is_window=True),
         Shot("login", "Log in", "Log in with a user name or with a token.", "#/overview", is_logged_in=False),
     ]  # fmt: skip
 
@@ -281,7 +312,7 @@ def _images(shot: Shot) -> str:
 
 
 async def _main(minutes: float, into: Path) -> None:
-    async with busy_system(minutes) as system, async_playwright() as playwright:
+    async with busy_system(minutes, prepare=add_objects) as system, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         await take(system, browser, into / "ui")
         await browser.close()
