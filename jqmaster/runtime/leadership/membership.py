@@ -42,6 +42,7 @@ class Membership:
     ) -> None:
         self.name = name
         self._store = store
+        self._is_on_time = store.is_on_time
         self._clock = clock
         self._beats = beats
         self.pace = pace
@@ -71,7 +72,7 @@ class Membership:
         """Return the call that sends the next heartbeat."""
         assert self._record
         faults = self._duty_faults()
-        if self._beat is None or faults != self._record.duty_faults or not self._store.is_on_time:
+        if self._beat is None or faults != self._record.duty_faults or not self._is_on_time:
             self._record = replace(self._record, duty_faults=dict(faults))
             self._beat = self._store.heartbeat(self._record.id, self._store.encoded(self._record))
         return self._beat

@@ -25,9 +25,9 @@ from jqmaster.errors import (
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.leader_port import TravellingClaim
-from jqmaster.store.link.pool import StorePool
+from jqmaster.store.link.pool import PackedCommands, StorePool
 from jqmaster.store.link.refusals import RETRY_AFTER_S, classified
-from jqmaster.store.link.script_pages import in_pages, page_call, page_replies
+from jqmaster.store.link.script_pages import PagedTrip, RepeatedTrips, page_replies
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shared_scan import SharedScan
 from jqmaster.store.link.shared_trips import SharedTrips
@@ -75,7 +75,8 @@ class StoreClient:
         self._pool = StorePool(url, access or StoreAccess(), timeout_s=timeout_s, connections=connections)
         self._locator = self._pool.locator
         self.redis = self._pool.redis
-        self.together = SharedTrips(self.run_shards)
+        self.together = SharedTrips(self._run_once)
+        self._repeated = RepeatedTrips()
         self.scan = SharedScan(self.command)
         # On a Cluster: whether listeners also get messages that are published on the shard's node only, and whether
         # messages are published there (see runtime/leadership/sharding.py).
@@ -171,20 +172,30 @@ class StoreClient:
     async def run_shards(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
         """Run scripts of different shards as `run_each` does. Consecutive calls of one script share one call of the
         store, which costs a fraction of as many calls. On a Cluster, each shard has a slot of its own, so they share
-        only the round trip. An error after other calls were done is returned for its own calls.
+        only the round trip. An error after other calls were done is returned for its own calls. Calls that are made
+        again, in the same order, cost less.
         """
-        if len(calls) == 1 or self.is_on_cluster:
+        if len(calls) <= 1 or self.is_on_cluster:
             return await self.run_each(calls)
-        pages = in_pages(calls)
+        return await self._run_trip(self._repeated.trip(calls))
+
+    async def _run_once(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
+        """Do what `run_shards` does with calls that are not made again."""
+        if len(calls) <= 1 or self.is_on_cluster:
+            return await self.run_each(calls)
+        return await self._run_trip(PagedTrip.of(calls))
+
+    async def _run_trip(self, trip: PagedTrip) -> list[tuple[str, list[Any]] | Exception]:
         replies: list[Any] = []
-        of_pages = await self._replies([*map(page_call, pages)], None)
-        for page, reply in zip(pages, of_pages, strict=True):
+        known = {"packed": trip.commands} if trip.commands else {}
+        of_pages = await self._replies(trip.together, None, **known)
+        for page, reply in zip(trip.pages, of_pages, strict=True):
             # The first of them is counted where it is sent.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
             # A refusal, such as that of the keys of one shard, may not concern the others.
             replies += await self._replies_or_error(page) if found is None else found
-        return self._read_each(calls, replies)
+        return self._read_each(trip.calls, replies)
 
     async def command(self, *parts: Arg) -> Any:
         """Run one plain read command."""
@@ -254,10 +265,13 @@ class StoreClient:
         except JqmasterError as exc:
             return [exc] * len(calls)
 
-    async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
+    async def _replies(
+        self, calls: Sequence[ScriptCall], replicas: int | None, *, packed: PackedCommands | None = None
+    ) -> list[Any]:
         """Return raw replies, with ResponseErrors in place of those that failed; _Overtaken if calls ran before
         earlier ones; _Partial if the scripts of some calls could not be loaded, or too few replicas confirmed the
-        writes. Raise the error of a round trip in which nothing is known to be done."""
+        writes. Raise the error of a round trip in which nothing is known to be done. `packed`: the commands of the
+        calls, if they are known."""
         if not calls:
             # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
             # spins, and the connection does not close.
@@ -265,10 +279,11 @@ class StoreClient:
         cluster = self._locator if isinstance(self._locator, ClusterLocator) else None
         guard = cluster.guard if cluster else None
         is_guarded, is_sharded = guard is not None, self.publishes_sharded
-        commands: list[tuple[Arg, ...]] = []
+        commands: list[tuple[Arg, ...]] = [] if packed is None else packed
         writes = False
         for call in calls:
-            commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
+            if packed is None:
+                commands.append(call.script.command(call.keys, call.args, guard, is_sharded=is_sharded))
             writes = writes or call.script.writes
         replicas_needed = (self.quorum_replicas if replicas is None else replicas) if writes else 0
         is_overtaken = is_partial = False

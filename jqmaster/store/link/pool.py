@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
 import hiredis
@@ -32,6 +32,14 @@ from jqmaster.store.link.store_faults import explained
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
 # Errors of a lost connection. uvloop raises RuntimeError after it has closed its transport.
 _LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
+
+
+class PackedCommands(list[tuple[Arg, ...]]):
+    """Commands that are sent again and again. `packed`: their bytes on the wire."""
+
+    def __init__(self, commands: Iterable[tuple[Arg, ...]]) -> None:
+        super().__init__(commands)
+        self.packed = b"".join(map(hiredis.pack_command, self))  # type: ignore[arg-type]
 
 
 class StorePool:
@@ -132,7 +140,11 @@ class StorePool:
         done.
         """
         # hiredis packs in C. redis-py's asyncio connection would pack each argument in Python.
-        packed = b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
+        packed = (
+            commands.packed
+            if isinstance(commands, PackedCommands)
+            else b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]
+        )
         # Keep the connection, because redis-py drops a failed one before its caller gets the error.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None

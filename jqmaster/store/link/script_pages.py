@@ -4,12 +4,15 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redis.exceptions import ResponseError
 
+from jqmaster.store.link.pool import PackedCommands
 from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
+# The most round trips that are kept.
+MOST_TRIPS: Final = 500
 # A script that runs for each shard in turn, with the keys and arguments of that shard. An error concerns one shard.
 _PAGE: Final = b"""%(flags)s
 local function of_one(KEYS, ARGV)
@@ -67,6 +70,48 @@ def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
         keys += call.keys
         args += call.args
     return ScriptCall(_paged(first.script), keys, args)
+
+
+class PagedTrip(NamedTuple):
+    """A round trip for calls of different shards. `together`: the call that makes those of each page. `commands`: what
+    is sent; None: it has to be put together."""
+
+    calls: Sequence[ScriptCall]
+    pages: Sequence[Sequence[ScriptCall]]
+    together: Sequence[ScriptCall]
+    commands: PackedCommands | None = None
+
+    @classmethod
+    def of(cls, calls: Sequence[ScriptCall]) -> "PagedTrip":
+        """Raise ScriptHeaderError if the counts of keys and arguments are wrong."""
+        pages = in_pages(calls)
+        return cls(calls, pages, [*map(page_call, pages)])
+
+
+class RepeatedTrips:
+    """Keeps the commands of round trips that are made again with the same calls, as those of quiet shards are each
+    second. Then nobody touches their many keys and arguments, which no cache of the processor holds any more."""
+
+    def __init__(self) -> None:
+        # By the identity of the first call, which the entry keeps alive.
+        self._known: dict[int, PagedTrip] = {}
+
+    def trip(self, calls: Sequence[ScriptCall]) -> PagedTrip:
+        """Return the round trip for these calls. Raise what `PagedTrip.of` raises."""
+        known = self._known.get(id(calls[0]))
+        if known is None or known.calls != calls:
+            trip = PagedTrip.of(calls)
+        elif known.commands is None:
+            commands = (
+                call.script.command(call.keys, call.args, None, is_sharded=False) for call in known.together
+            )
+            trip = known._replace(commands=PackedCommands(commands))
+        else:
+            return known
+        if len(self._known) >= MOST_TRIPS:
+            self._known.clear()
+        self._known[id(calls[0])] = trip
+        return trip
 
 
 def page_replies(page: Sequence[ScriptCall], reply: Any) -> Sequence[Any] | None:

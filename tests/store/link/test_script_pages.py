@@ -20,10 +20,10 @@ from jqmaster.errors import (
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
-from jqmaster.store.link import scripts
+from jqmaster.store.link import script_pages, scripts
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.leader_port import TravellingClaim
-from jqmaster.store.link.pool import StorePool
+from jqmaster.store.link.pool import PackedCommands, StorePool
 from jqmaster.store.link.script_modules import ScriptHeaderError
 from jqmaster.store.link.script_pages import in_pages, page_call
 from jqmaster.store.link.scripts import ScriptCall
@@ -86,6 +86,46 @@ async def test_each_shard_is_written_with_its_own_keys_and_arguments(pages: Page
     assert pages.client.script_calls["beat_master"] == before + SHARDS
     assert all(not isinstance(reply, Exception) and reply[0] == "ok" for reply in replies)
     assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
+
+
+async def test_calls_that_are_made_again_are_packed_once_and_others_are_not_kept(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[int] = []
+    pack = PackedCommands.__init__
+
+    def counting(self: PackedCommands, commands: Any) -> None:
+        pack(self, commands)
+        packed.append(len(self))
+
+    monkeypatch.setattr(PackedCommands, "__init__", counting)
+    beats = pages.beats()
+    for _ in range(4):
+        replies = await pages.client.run_shards(list(beats))
+        assert all(not isinstance(reply, Exception) and reply[0] == "ok" for reply in replies)
+    assert packed == [1]
+    assert await pages.masters() == [[f"m{number}"] for number in range(SHARDS)]
+    # The script is gone, and another call takes the place of one.
+    await admin_of(pages.client).script_flush()
+    beats[4] = MasterStore(pages.shards[4]).heartbeat("other", b"\x80")
+    for _ in range(3):
+        await pages.client.run_shards(list(beats))
+        await admin_of(pages.client).script_flush()
+    assert packed == [1, 1]
+    assert (await admin_of(pages.client).zrange(pages.shards[4].keys.masters, 0, -1)) == [b"m4", b"other"]
+
+
+async def test_only_so_many_round_trips_are_kept(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_pages, "MOST_TRIPS", 3)
+    trips = script_pages.RepeatedTrips()
+    first = pages.beats()
+    assert trips.trip(first).commands is None
+    assert trips.trip(first).commands is not None
+    others = [pages.beats() for _ in range(3)]
+    for calls in others:
+        assert trips.trip(calls).commands is None
+        assert trips.trip(calls).commands is not None
+    assert trips.trip(first).commands is None, "it was forgotten"
 
 
 async def test_a_page_has_one_time_and_a_shard_with_a_time_of_its_own_keeps_it(pages: Pages) -> None:
