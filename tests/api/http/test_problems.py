@@ -62,6 +62,7 @@ EXPECTED = {
     errors.RateLimitedError: 429,
     errors.OverloadedError: 503,
     errors.StoreUnavailableError: 503,
+    errors.StoreRefusedError: 503,
     errors.OutcomeUnknownError: 503,
 }
 
@@ -109,6 +110,7 @@ def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
         errors.DataDirInUseError,
         errors.NotUniqueError,
         errors.OfferUnderWayError,
+        errors.StoreRefusedError,
     }
 
 
