@@ -23,11 +23,12 @@ pytestmark = [
 async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Screens, api: Api) -> None:
     # No worker runs jobs of this name.
     name = f"waits.{uuid.uuid4().hex[:8]}"
-    first, second = new_id(), new_id()
+    first, second, third = new_id(), new_id(), new_id()
     behind = [new_id() for _ in range(11)]
     jobs: list[dict[str, Any]] = [
         {"name": name, "id": first},
         {"name": name, "id": second, "after": {"jobs": [first]}},
+        {"name": name, "id": third, "after": {"jobs": [second]}},
         *(
             {"name": name, "id": one, "after": {"jobs": [second, first], "when": "finished"}}
             for one in behind
@@ -41,15 +42,17 @@ async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Sc
         await expect(order.locator("ul").first).to_have_text(
             re.compile(rf"{name} .*…{first[-10:]} Ready awaited")
         )
-        await expect(order).to_contain_text("11 jobs depend on this one:")
+        await expect(order).to_contain_text("12 jobs depend on this one:")
         await expect(order.locator("ul").nth(1).locator("li")).to_have_count(8)
-        await order.get_by_text("3 more").click()
-        await expect(order.locator("details li")).to_have_count(3)
+        await order.get_by_text("4 more").click()
+        await expect(order.locator("details li")).to_have_count(4)
         await accessible(page)
         # Why it waits leads to the first cause, by name.
         why = page.locator("section.why")
         await expect(why).to_contain_text(f"Waits for 1 other job: {name}")
+        await page.goto(f"/#/job?id={third}")
         await expect(why).to_contain_text(re.compile(f"First cause: {name}.*No worker is registered"))
+        await page.goto(f"/#/job?id={second}")
         await order.get_by_role("link", name=name).first.click()
         await expect(page.locator("code.id")).to_have_text(first)
         await expect(order).not_to_contain_text("Runs when")

@@ -9498,21 +9498,30 @@ function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   };
   const known2 = { nameOf: nameOf9, question: open ? subjectOf2(open) : "" };
   const title2 = job.state === "running" ? t("why.running") : t("why.title");
-  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
-    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
-    ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${answer.verdicts.map(
+  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why">
+      <h2 id="why">${title2}</h2>
+      <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
+      ${!answer ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">
+              ${answer.verdicts.map(
     (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, answer, known2)} max=${800} /></p><${VerdictMore} verdict=${verdict} />
-      ${verdict.code === "awaiting_callback" && open && html`<p class="row">
+                    <p>
+                      <${Text} value=${verdictText(verdict, answer, known2)} max=${800} />
+                      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}
+                    </p>
+                    <${VerdictMore} verdict=${verdict} />
+                    ${verdict.code === "awaiting_callback" && open && html`<p class="row">
             <span class="muted">${t("challenges.who")}: ${audienceText(open)}</span>
             ${mayOperate && html`<${AnswerButton} one=${open} onDone=${onAnswered} />`}
           </p>`}
-      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}</li>`
-  )}</ol>
-      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}</section>`;
+                  </li>`
+  )}
+            </ol>
+            ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`}
+    </section>`;
 }
 function FirstCause({ flow, id }) {
-  const cause = firstCauseOf(flow, id);
+  const first = firstCauseOf(flow, id);
+  const cause = first && !jobIn(flow, id)?.after.includes(first.id) ? first : null;
   const { data } = useResource(
     (signal) => cause ? get(`api/jobs/${encodeURIComponent(cause.id)}/why`, {}, signal) : Promise.resolve(null),
     [cause?.id, cause?.state],
@@ -9520,10 +9529,10 @@ function FirstCause({ flow, id }) {
   );
   const verdict = data?.verdicts[0];
   if (!cause || !data || !verdict) return null;
-  return html`<p>
-      ${t("job.skipped_by")} <${JobLink} id=${cause.id} flow=${flow} />: <${Text}
+  return html` <span class="first-cause">
+      ${t("job.skipped_by")} <a href=${href("job", { id: cause.id })}>${titleOf2(cause)}</a>: <${Text}
         value=${verdictText(verdict, data)} max=${400} />
-    </p>`;
+    </span>`;
 }
 function VerdictMore({ verdict }) {
   switch (verdict.code) {

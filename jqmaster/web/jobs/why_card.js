@@ -8,7 +8,7 @@ import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { ErrorBox, Loading } from "../ui/controls.js";
 import { Badge, Id, Text, Time, durationText } from "../ui/formats.js";
-import { JobLink, firstCauseOf, jobIn, titleOf } from "./flow_parts.js";
+import { firstCauseOf, jobIn, titleOf } from "./flow_parts.js";
 import { verdictText } from "./verdicts.js";
 
 /** @typedef {import("../../answers").Schemas["WhyAnswer"]} Answer */
@@ -30,31 +30,41 @@ export function Why({ why, job, flow, challenges, mayOperate, onAnswered }) {
   };
   const known = { nameOf, question: open ? subjectOf(open) : "" };
   const title = job.state === "running" ? t("why.running") : t("why.title");
-  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
-    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
-    ${
-      !answer
-        ? html`<${Loading} isLoading=${!why.problem} />`
-        : html`<ol class="verdicts">${answer.verdicts.map(
-            (verdict, at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
-      <p><${Text} value=${verdictText(verdict, answer, known)} max=${800} /></p><${VerdictMore} verdict=${verdict} />
+  return html`<section class=${`card why ${answer?.verdicts[0]?.code ?? ""}`} aria-labelledby="why">
+      <h2 id="why">${title}</h2>
+      <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
       ${
-        verdict.code === "awaiting_callback" &&
-        open &&
-        html`<p class="row">
+        !answer
+          ? html`<${Loading} isLoading=${!why.problem} />`
+          : html`<ol class="verdicts">
+              ${answer.verdicts.map(
+                (verdict, at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
+                    <p>
+                      <${Text} value=${verdictText(verdict, answer, known)} max=${800} />
+                      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}
+                    </p>
+                    <${VerdictMore} verdict=${verdict} />
+                    ${
+                      verdict.code === "awaiting_callback" &&
+                      open &&
+                      html`<p class="row">
             <span class="muted">${t("challenges.who")}: ${audienceText(open)}</span>
             ${mayOperate && html`<${AnswerButton} one=${open} onDone=${onAnswered} />`}
           </p>`
+                    }
+                  </li>`,
+              )}
+            </ol>
+            ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`
       }
-      ${verdict.code === "awaiting_jobs" && html`<${FirstCause} flow=${flow} id=${job.id} />`}</li>`,
-          )}</ol>
-      ${answer.constraints.length > 0 && html`<${Limits} constraints=${answer.constraints} />`}`
-    }</section>`;
+    </section>`;
 }
 
 /** @param {{flow: FlowView | null, id: string}} props Why the first job in front of it has not ended. */
 function FirstCause({ flow, id }) {
-  const cause = firstCauseOf(flow, id);
+  const first = firstCauseOf(flow, id);
+  // A job directly in front is named with its state, and is one press away.
+  const cause = first && !jobIn(flow, id)?.after.includes(first.id) ? first : null;
   const { data } = useResource(
     (signal) =>
       cause ? get(`api/jobs/${encodeURIComponent(cause.id)}/why`, {}, signal) : Promise.resolve(null),
@@ -63,10 +73,10 @@ function FirstCause({ flow, id }) {
   );
   const verdict = data?.verdicts[0];
   if (!cause || !data || !verdict) return null;
-  return html`<p>
-      ${t("job.skipped_by")} <${JobLink} id=${cause.id} flow=${flow} />: <${Text}
+  return html` <span class="first-cause">
+      ${t("job.skipped_by")} <a href=${href("job", { id: cause.id })}>${titleOf(cause)}</a>: <${Text}
         value=${verdictText(verdict, data)} max=${400} />
-    </p>`;
+    </span>`;
 }
 
 /** @param {{verdict: Answer["verdicts"][number]}} props Where to go from here. */
