@@ -25,7 +25,7 @@ from jqmaster.runtime.duties.repair import BEGINS_AFTER_S
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 60.0
 # Seconds between two looks at how many jobs are left.
-LEAST_LOOK_S, MOST_LOOK_S = 0.02, 0.25
+MIN_LOOK_S, MAX_LOOK_S = 0.02, 0.25
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -133,7 +133,7 @@ class System:
             # Each look costs master and store as much as many jobs: the next one comes halfway to the
             # expected end.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
-            time.sleep(min(max(LEAST_LOOK_S, rest_s / 2), MOST_LOOK_S))
+            time.sleep(min(max(MIN_LOOK_S, rest_s / 2), MAX_LOOK_S))
             now = self.unfinished()
 
     def file_bytes(self) -> int:
@@ -244,7 +244,7 @@ def running_system(
         system.until_workers(workers)
         # A new leader looks through the store once. Let it look through an empty one, not during the
         # measurement.
-        time.sleep(BEGINS_AFTER_S + LEAST_LOOK_S)
+        time.sleep(BEGINS_AFTER_S + MIN_LOOK_S)
         yield system
 
 

@@ -29,7 +29,7 @@ _DRIP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Le
 # Files that a master needs besides the connections of its deliveries, and its most memory beside that of them.
 _OTHER_FILES: Final = 256
 _OTHER_MIB: Final = 512
-_MOST_HOSTS: Final = 100
+_MAX_HOSTS: Final = 100
 _GATEWAY: Final = {"fireworq_prefix": "/fireworq"}
 _NETWORKS: Final = "127.0.0.0/8"
 _PARTS: Final = ("master", "store")
@@ -172,7 +172,7 @@ def _endpoint() -> Iterator[str]:
 
 
 def _hosts() -> list[str]:
-    return [f"127.0.1.{number + 1}" for number in range(_MOST_HOSTS)]
+    return [f"127.0.1.{number + 1}" for number in range(_MAX_HOSTS)]
 
 
 def _put(system: System, url: str, *, max_running: int, name: str = "deliver") -> None:

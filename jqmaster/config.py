@@ -54,8 +54,8 @@ _OTHER_HEADERS = {
 OWN_PATHS: Final = frozenset(
     {"api", "callbacks", "healthz", "mcp", "metrics", "ns", "openapi.json", "readyz"}
 )
-MOST_KEPT_S = 3650 * DAY_S
-MOST_KEPT_JOBS = 100_000_000
+MAX_KEPT_S = 3650 * DAY_S
+MAX_KEPT_JOBS = 100_000_000
 
 _GROUP_ROLE = re.compile(r".+=(viewer|operator|admin)(@[a-z][a-z0-9-]{1,38})?", re.DOTALL)
 _QUOTA = re.compile(
@@ -764,38 +764,38 @@ class Settings(BaseSettings):
     retention_succeeded_s: float = Field(
         3600,
         ge=0,
-        le=MOST_KEPT_S,
+        le=MAX_KEPT_S,
         description="How long to keep succeeded, discarded, canceled and skipped jobs. Jobs that a retry of a flow or "
         "batch would need are kept longer.",
     )
     retention_succeeded_max: int = Field(
         100_000,
         ge=0,
-        le=MOST_KEPT_JOBS,
+        le=MAX_KEPT_JOBS,
         description="Maximum number of jobs to keep in each of the states succeeded, discarded, canceled and skipped, "
         "besides those that a retry of a flow or batch would need.",
     )
     retention_failed_s: float = Field(
-        30 * DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep failed jobs."
+        30 * DAY_S, ge=0, le=MAX_KEPT_S, description="How long to keep failed jobs."
     )
     retention_failed_max: int = Field(
         100_000,
         ge=0,
-        le=MOST_KEPT_JOBS,
+        le=MAX_KEPT_JOBS,
         description="Maximum number of failed jobs to keep, and of jobs of each other state to keep because a retry of "
         "a flow or batch would need them. The oldest are removed first.",
     )
     retention_logs_s: float = Field(
         7 * DAY_S,
         ge=0,
-        le=MOST_KEPT_S,
+        le=MAX_KEPT_S,
         description="How long to keep log lines of jobs in the store, counted from a job's newest line. If the job is "
         "removed earlier, so are they. With `log_archive_url` they go to the archive instead of being removed.",
     )
     log_archive_wait_s: float = Field(
         7 * DAY_S,
         ge=0,
-        le=MOST_KEPT_S,
+        le=MAX_KEPT_S,
         description="How much longer to keep log lines of jobs that the archive does not take. After that they are "
         "removed.",
     )
@@ -808,17 +808,17 @@ class Settings(BaseSettings):
     definition_runs_s: float = Field(
         90 * DAY_S,
         ge=60,
-        le=MOST_KEPT_S,
+        le=MAX_KEPT_S,
         description="How long to keep run records of definitions, counted from when they were written.",
     )
     batch_life_s: float = Field(
         30 * DAY_S,
         ge=60,
-        le=MOST_KEPT_S,
+        le=MAX_KEPT_S,
         description="A batch that has no expires_at is canceled if it is not complete after this time.",
     )
     batch_retention_s: float = Field(
-        7 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep complete batches."
+        7 * DAY_S, ge=60, le=MAX_KEPT_S, description="How long to keep complete batches."
     )
     event_dedupe_s: float = Field(
         DAY_S,
@@ -833,13 +833,13 @@ class Settings(BaseSettings):
         description="Maximum number of events to keep for operators. The oldest are removed first.",
     )
     events_s: float = Field(
-        7 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep events for operators."
+        7 * DAY_S, ge=60, le=MAX_KEPT_S, description="How long to keep events for operators."
     )
     result_ttl_s: float = Field(
-        DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep a result that nobody fetches."
+        DAY_S, ge=0, le=MAX_KEPT_S, description="How long to keep a result that nobody fetches."
     )
     result_grace_s: float = Field(
-        60, ge=0, le=MOST_KEPT_S, description="How long a result can be fetched again after it was fetched."
+        60, ge=0, le=MAX_KEPT_S, description="How long a result can be fetched again after it was fetched."
     )
 
     # --- archive of job logs

@@ -1,6 +1,6 @@
 """Move the fragments of changes.d into the section Unreleased of CHANGELOG.md: `python -m tools.changelog`.
 
-Each fragment becomes an entry under the heading of its kind. Then condense the section to at most `MOST_ENTRIES`, by
+Each fragment becomes an entry under the heading of its kind. Then condense the section to at most `MAX_ENTRIES`, by
 hand: readers want to know what changes for them, and not each step on the way.
 """
 
@@ -12,7 +12,7 @@ from tools.publication import ROOT
 
 FILE: Final = ROOT / "CHANGELOG.md"
 FRAGMENTS: Final = ROOT / "changes.d"
-MOST_ENTRIES: Final = 40
+MAX_ENTRIES: Final = 40
 UNRELEASED: Final = "Unreleased"
 # By the section in the name of a fragment, in the order of a release.
 HEADINGS: Final = {
@@ -76,4 +76,4 @@ def _files(folder: Path) -> list[Path]:
 if __name__ == "__main__":
     number = collect()
     total = sum(map(len, entries(releases(FILE.read_text("utf-8"))[UNRELEASED]).values()))
-    print(f"{number} fragments moved; {UNRELEASED} has {total} entries, and may have {MOST_ENTRIES}")
+    print(f"{number} fragments moved; {UNRELEASED} has {total} entries, and may have {MAX_ENTRIES}")

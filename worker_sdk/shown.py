@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-_MOST_NAMES: Final = 5
+_MAX_NAMES: Final = 5
 
 
 def without_content(shown: Any, *hidden: str) -> str:
@@ -23,5 +23,5 @@ def some_of(names: Iterable[str], none: str) -> str:
     * `none`: what stands for no names.
     """
     every = list(names)
-    more = f" and {len(every) - _MOST_NAMES} more" if len(every) > _MOST_NAMES else ""
-    return f"{', '.join(every[:_MOST_NAMES])}{more}" if every else none
+    more = f" and {len(every) - _MAX_NAMES} more" if len(every) > _MAX_NAMES else ""
+    return f"{', '.join(every[:_MAX_NAMES])}{more}" if every else none

@@ -25,7 +25,7 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 MEAN_TOKENS = 500
 # Estimates of jobs, in turn: the API counts between half and one and a half of each.
 ESTIMATES = (300, 400, 500, 600, 700)
-LEAST_THROUGHPUT, MOST_OFF = 0.90, 0.05
+MIN_THROUGHPUT, MAX_OFF = 0.90, 0.05
 # Requests that run at once: 25 a second, each of which takes more than a second on a busy machine, and half as many
 # again.
 SLOTS = 48
@@ -125,8 +125,8 @@ def report(before: Book, after: Book, options: argparse.Namespace) -> int:
         text
         for text, is_so in (
             (f"the API refused {after.refused} requests", after.refused > 0),
-            (f"less than {LEAST_THROUGHPUT:.0%} of the limit", throughput < LEAST_THROUGHPUT),
-            (f"a tenant is {worst:.1%} off its share", worst > MOST_OFF),
+            (f"less than {MIN_THROUGHPUT:.0%} of the limit", throughput < MIN_THROUGHPUT),
+            (f"a tenant is {worst:.1%} off its share", worst > MAX_OFF),
         )
         if is_so
     ]

@@ -37,7 +37,7 @@ from jqmaster.store.jobs.retention import Retention
 # After an election, live workers get a lease plus this long to report.
 GRACE_EXTRA_S: Final = 2.0
 # The minimum applies even if results are not kept, because partial results are for present listeners.
-LEAST_PARTS_KEPT_MS: Final = 60_000
+MIN_PARTS_KEPT_MS: Final = 60_000
 
 
 class Policies:
@@ -109,7 +109,7 @@ def job_times(s: Settings) -> JobTimes:
 
 
 def part_limits(s: Settings) -> PartLimits:
-    return PartLimits(s.max_parts, s.max_parts_bytes, max(_ms(s.result_ttl_s), LEAST_PARTS_KEPT_MS))
+    return PartLimits(s.max_parts, s.max_parts_bytes, max(_ms(s.result_ttl_s), MIN_PARTS_KEPT_MS))
 
 
 def log_limits(s: Settings) -> LogLimits:

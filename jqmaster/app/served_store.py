@@ -18,7 +18,7 @@ from jqmaster.store.health.store_report import LEVELS, StoreReport
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.listener import StoreListener
 
-MOST_OPENINGS: Final = 8
+MAX_OPENINGS: Final = 8
 
 
 class ServedStore:
@@ -54,7 +54,7 @@ class ServedStore:
         self.loops = LoopFailures(clock)
         self.health = StoreHealth(client, clock, settings, report, quorum_of=(client, reserve))
         # A shard is opened in its turn, so that a thousand of them do not wait for the connections until they give up.
-        self.openings = asyncio.Semaphore(MOST_OPENINGS)
+        self.openings = asyncio.Semaphore(MAX_OPENINGS)
         self._followers: list[Callable[[], None]] = []
         # The levels that were admitted when the followers were called last.
         self._admitted = self._admits()

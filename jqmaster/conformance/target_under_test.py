@@ -18,7 +18,7 @@ from jqmaster.conformance.wire import JSON, media_type, new_id
 
 # By default, a master closes a delivery after this time.
 TIMEOUT_S: Final = 30.0
-_MOST_RESULT_BYTES: Final = 1024 * 1024
+_MAX_RESULT_BYTES: Final = 1024 * 1024
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the beginning of any secret
 _ASKS_FOR_TIME: Final = (429, 503)
 
@@ -157,8 +157,8 @@ class TargetUnderTest:
         if 300 <= answer.status < 400:
             faults.append(f"it answered {answer.status}: redirects are not followed")
         if 200 <= answer.status < 300 and answer.body:
-            if len(answer.body) > _MOST_RESULT_BYTES:
-                faults.append(f"an answer has {len(answer.body)} bytes; results end at {_MOST_RESULT_BYTES}")
+            if len(answer.body) > _MAX_RESULT_BYTES:
+                faults.append(f"an answer has {len(answer.body)} bytes; results end at {_MAX_RESULT_BYTES}")
             if media_type(answer.fields) == JSON:
                 try:
                     json.loads(answer.body)

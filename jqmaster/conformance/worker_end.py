@@ -11,7 +11,7 @@ TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
 # The longest grace for which the kit waits.
 _GRACE_S: Final = 45.0
 # A worker may repeat an announcement that it takes for unanswered, but not with each heartbeat.
-_MOST_ANNOUNCEMENTS: Final = 3
+_MAX_ANNOUNCEMENTS: Final = 3
 
 
 @TOPIC.question("no_announcement", "a worker that was not told to end announces no end")
@@ -56,6 +56,6 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(code == 0, f"its exit code is {code}")
     expect(set(master.leaving) <= {worker_id}, "it announced the end of another worker")
     expect(
-        len(master.leaving) <= _MOST_ANNOUNCEMENTS,
+        len(master.leaving) <= _MAX_ANNOUNCEMENTS,
         f"it announced its end {len(master.leaving)} times, although it was answered",
     )

@@ -12,7 +12,7 @@ _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
 # With `appendfsync always`, a power cut leaves far fewer zero bytes. More of them mean damage, which an operator must
 # handle.
-_MOST_ZEROS: Final = 16 * 1024 * 1024
+_MAX_ZEROS: Final = 16 * 1024 * 1024
 # Maximum size of the first file that a server writes, which contains no key.
 _EMPTY_BASE_BYTES: Final = 512
 
@@ -71,7 +71,7 @@ class AppendOnlyFiles:
         file = self.directory / named[-1]
         size = file.stat().st_size
         end = _end_before_zeros(file, size)
-        if not 0 < size - end <= _MOST_ZEROS:
+        if not 0 < size - end <= _MAX_ZEROS:
             return None
         kept = file.with_name(f"{file.name}.zeros-from-{end}")
         with open(kept, "wb", opener=private) as copy:

@@ -5,8 +5,8 @@ import binascii
 from typing import Final
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the beginning of each secret, as Standard Webhooks has it
-LEAST_SECRET_BYTES: Final = 24
-MOST_SECRET_BYTES: Final = 64
+MIN_SECRET_BYTES: Final = 24
+MAX_SECRET_BYTES: Final = 64
 
 
 def secret_bytes(secret: str) -> bytes:
@@ -17,8 +17,8 @@ def secret_bytes(secret: str) -> bytes:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         raise ValueError(f"what follows {SECRET_PREFIX} must be base64") from None
-    if not LEAST_SECRET_BYTES <= len(key) <= MOST_SECRET_BYTES:
+    if not MIN_SECRET_BYTES <= len(key) <= MAX_SECRET_BYTES:
         raise ValueError(
-            f"a secret of webhooks must have {LEAST_SECRET_BYTES} to {MOST_SECRET_BYTES} bytes before base64"
+            f"a secret of webhooks must have {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes before base64"
         )
     return key

@@ -30,7 +30,7 @@ from tests.system.test_masters import DEFAULTS, Masters, masters_on
 # Seconds by which the clock is set, sometimes beyond `skip_late_after_s`.
 STEPS_S: Final = (0.0, 0.0, 15.0, 45.0, 90.0, 400.0, -10.0, -25.0, -120.0)
 LEADS_WITHIN_S: Final = 60.0
-MOST_READINGS: Final = 10
+MAX_READINGS: Final = 10
 
 
 class Rig:
@@ -107,7 +107,7 @@ class Rig:
             self._store.step_clock(self._latest_s - self._store.offset_s + 60.0)
         # All instants are settled once the leader's whole lifetime has passed since the step.
         await asyncio.sleep(2 * SETTLED_S)
-        for _ in range(MOST_READINGS):
+        for _ in range(MAX_READINGS):
             jobs = await self._jobs()
             verdict = Verdict()
             until = self.now()

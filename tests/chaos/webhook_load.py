@@ -14,7 +14,7 @@ from tests.support.webhook_receiver import SECRET, Answer, Receiver, serving
 # The shares of calls that it rejects.
 FAILS: Final = 0.15
 ASKS_TO_WAIT: Final = 0.05
-MOST_FAILURES: Final = 2
+MAX_FAILURES: Final = 2
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ async def hooks(seed: int) -> AsyncIterator[Hooks]:
         webhook_id = receiver.received[number].fields["webhook-id"]
         calls[webhook_id] += 1
         # The run would end before a later repeat.
-        drawn = rng.random() if calls[webhook_id] <= MOST_FAILURES else 1.0
+        drawn = rng.random() if calls[webhook_id] <= MAX_FAILURES else 1.0
         if drawn < FAILS:
             said = Answer(500)
         elif drawn < FAILS + ASKS_TO_WAIT:

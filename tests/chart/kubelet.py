@@ -25,7 +25,7 @@ Spec: TypeAlias = dict[str, Any]
 
 _HOST: Final = re.compile(r"(?<=[/@])[\w.-]+(?=:\d)")
 # Kubernetes leaves a container at least this long after its preStop.
-_LEAST_GRACE_S: Final = 2.0
+_MIN_GRACE_S: Final = 2.0
 
 
 class Around(Protocol):
@@ -323,7 +323,7 @@ class Pod:
             return
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
-        if not await self._within(process.wait(), max(_LEAST_GRACE_S, end_s - loop.time())):
+        if not await self._within(process.wait(), max(_MIN_GRACE_S, end_s - loop.time())):
             self.was_killed = True
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -20,10 +20,10 @@ DOCUMENT = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 # Where file names begin: those of the product's own layers omit the package.
 BASES = (ROOT, ROOT / "jqmaster", ROOT / "jqmaster" / "store")
 PATH = re.findall(r"^(\d+)\. `([\w/]+\.(?:py|lua))`", DOCUMENT, re.MULTILINE)
-MOST_FILES = 30
+MAX_FILES = 30
 PRODUCT = (str(ROOT / "jqmaster"), str(ROOT / "worker_sdk"))
-LEAST_JOBS: Final = 20
-MOST_JOBS: Final = 300
+MIN_JOBS: Final = 20
+MAX_JOBS: Final = 300
 # The most that one lone job may cost the master, the worker and the pusher together: files entered, changes from one
 # file to another, and calls. A budget falls and never rises: lower it by each saving.
 BUDGET: Final = {"files": 69, "turns": 292, "calls": 566}
@@ -37,7 +37,7 @@ def test_every_file_that_the_document_names_exists() -> None:
 
 def test_the_path_of_a_job_is_numbered_and_not_long() -> None:
     assert [int(number) for number, _ in PATH] == list(range(1, len(PATH) + 1))
-    assert len({name for _, name in PATH}) == len(PATH) <= MOST_FILES
+    assert len({name for _, name in PATH}) == len(PATH) <= MAX_FILES
 
 
 class Recording:
@@ -93,7 +93,7 @@ async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_bu
                     await pusher.result(await pusher.enqueue("work", n, keep_result=True), wait=30)
                 scripts.clear()
                 # Loops that wake meanwhile are not part of a job: on a busy machine, many jobs meet one.
-                for n in range(MOST_JOBS):
+                for n in range(MAX_JOBS):
                     with Recording() as recording:
                         found = await pusher.result(
                             await pusher.enqueue("work", n, keep_result=True), wait=30
@@ -101,7 +101,7 @@ async def test_a_job_enters_every_file_of_its_path_and_costs_no_more_than_its_bu
                     assert isinstance(found, JobResult)
                     assert found.result == n
                     recordings.append(recording)
-                    if n >= LEAST_JOBS and not recording.above_budget():
+                    if n >= MIN_JOBS and not recording.above_budget():
                         break
     entered = {file for recording in recordings for file in recording.files}
     missed = {name for _, name in PATH if name.endswith(".py") and str(ROOT / name) not in entered}

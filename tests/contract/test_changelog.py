@@ -10,7 +10,7 @@ from tools.publication import ROOT
 
 TEXT = changelog.FILE.read_text("utf-8")
 RELEASES = changelog.releases(TEXT)
-MOST_WORDS = 90
+MAX_WORDS = 90
 
 
 @pytest.mark.parametrize("version", RELEASES)
@@ -18,11 +18,9 @@ def test_a_release_has_few_entries_under_the_known_headings_in_order(version: st
     headings = re.findall(r"^### (.+)$", RELEASES[version], re.MULTILINE)
     assert headings == [heading for heading in changelog.HEADINGS.values() if heading in headings]
     found = changelog.entries(RELEASES[version])
-    assert 0 < sum(map(len, found.values())) <= changelog.MOST_ENTRIES, (
-        "condense entries that belong together"
-    )
+    assert 0 < sum(map(len, found.values())) <= changelog.MAX_ENTRIES, "condense entries that belong together"
     assert all(found.values()), "a heading has no entry"
-    long = [entry for texts in found.values() for entry in texts if len(entry.split()) > MOST_WORDS]
+    long = [entry for texts in found.values() for entry in texts if len(entry.split()) > MAX_WORDS]
     assert long == []
 
 

@@ -51,7 +51,7 @@ PLAIN_COSTS: dict[tuple[str | None, int], dict[str, float]] = {
     ("argument.host", 1): {"enqueue": 15, "claim": 31, "settle": 12},
 }
 # The most commands of a job behind a constraint with a weight, as a multiple of those without the weight.
-MOST_FOR_WEIGHT = 1.15
+MAX_FOR_WEIGHT = 1.15
 NO_COST = {"info", "config|resetstat", "client|setinfo", "auth", "hello", "select"}
 
 
@@ -512,7 +512,7 @@ async def test_a_limit_without_weight_costs_what_it_did_and_one_with_weight_hard
         all_plain, all_weighted = (
             sum(cost.total() for cost in costs.values()) for costs in (plain, weighted)
         )
-        assert_at_most(f"commands of {jobs} weighted jobs", all_weighted, MOST_FOR_WEIGHT * all_plain)
+        assert_at_most(f"commands of {jobs} weighted jobs", all_weighted, MAX_FOR_WEIGHT * all_plain)
 
 
 @pytest.mark.req("D30")

@@ -50,8 +50,8 @@ def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
     assert f"Default {terms.MAX_RETRY.default}." in told["max_retry"]
     assert f"Default {terms.TIMEOUT_S.default:g} s." in told["timeout"]
     assert f"up to {terms.TIMEOUT_S.most // terms.DAY_S} days" in told["timeout"]
-    assert f"up to {terms.MOST_TAGS} words" in told["tags"]
-    assert f"up to {terms.MOST_HEADERS} texts" in told["headers"]
+    assert f"up to {terms.MAX_TAGS} words" in told["tags"]
+    assert f"up to {terms.MAX_HEADERS} texts" in told["headers"]
     for name in RetryRequest.model_fields:
         assert f"`{name}`" in told["retry"]
 

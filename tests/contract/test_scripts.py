@@ -168,7 +168,7 @@ LUA_GLOBALS = {
 }
 STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
 # Lua allows 200 locals and 60 upvalues in one function. A script near these limits can no longer be changed.
-MOST_LOCALS, MOST_UPVALUES = 90, 45
+MAX_LOCALS, MAX_UPVALUES = 90, 45
 
 
 @for_each("file", sorted(LIB.rglob("*.lua")), ids=lambda f: f.stem)
@@ -184,8 +184,8 @@ def test_every_name_that_a_script_uses_is_its_own_or_given(name: str) -> None:
 @for_each("name", NAMES)
 def test_no_script_comes_near_the_limits_of_lua(name: str) -> None:
     found = names_of(name)
-    assert len(found.locals) <= MOST_LOCALS
-    assert found.most_upvalues <= MOST_UPVALUES
+    assert len(found.locals) <= MAX_LOCALS
+    assert found.most_upvalues <= MAX_UPVALUES
 
 
 @for_each("name", NAMES)

@@ -90,7 +90,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_failures_are_not_run_again(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = Runs(1, failed=[f"test_it.py::test_{n}" for n in range(suite.MOST_ALONE + 1)])
+    runs = Runs(1, failed=[f"test_it.py::test_{n}" for n in range(suite.MAX_ALONE + 1)])
     assert suite.main(["-q"], runs) == 1
     assert runs.asked == [("-q",)]
     assert "31 tests failed: too many to run them once more alone" in capsys.readouterr().err

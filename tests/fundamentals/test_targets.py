@@ -139,7 +139,7 @@ async def test_the_receivers_pass_the_conformance_kit() -> None:
         if shutil.which(command[0]) is None:
             continue
         port = free_port()
-        async with started(port, *command, str(port), SECRET=SECRET, MOST_AT_ONCE="20"):
+        async with started(port, *command, str(port), SECRET=SECRET, MAX_AT_ONCE="20"):
             results = await ask_target(
                 f"http://127.0.0.1:{port}/", name="example", argument=argument, secret=secret
             )
@@ -156,7 +156,7 @@ async def test_the_receivers_pass_the_conformance_kit() -> None:
 async def test_a_receiver_in_node_checks_signatures_and_asks_for_time(api: Api) -> None:
     port = free_port()
     receiver = ("node", "examples/targets/receiver.mjs", str(port))
-    async with started(port, *receiver, SECRET=SECRET, MOST_AT_ONCE="1"):
+    async with started(port, *receiver, SECRET=SECRET, MAX_AT_ONCE="1"):
         await put(api, names=["photo.*"], url=f"http://127.0.0.1:{port}/{{name}}", secret=SECRET)
         job_ids = [
             await api.enqueue("photo.resize", {"id": n}, keep_result=True, max_retry=0) for n in range(1, 4)

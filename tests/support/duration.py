@@ -14,12 +14,12 @@ CPU_MINUTES: Final = 34.0
 # A run has three processes (TEST_ARGS in the Makefile), whose tests often wait for other processes, and not for a
 # processor.
 BUSY_SHARE: Final = 0.68
-MOST_CORES: Final = 3
+MAX_CORES: Final = 3
 
 
 def minutes(cores: int) -> int:
     """Return how many minutes `make test` takes on this many cores with nothing beside."""
-    return math.ceil(CPU_MINUTES / min(cores, MOST_CORES) / BUSY_SHARE)
+    return math.ceil(CPU_MINUTES / min(cores, MAX_CORES) / BUSY_SHARE)
 
 
 def cores_here() -> int:

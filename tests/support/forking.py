@@ -33,7 +33,7 @@ def without_hooks() -> int:
 
 # A child that lives asks at once. On a busy machine, that takes less than this.
 ALIVE_WITHIN_S: Final = 5.0
-MOST_FORKS: Final = 5
+MAX_FORKS: Final = 5
 FORKS: Final[dict[str, Callable[[], int]]] = {"os.fork": with_hooks, "fork(2)": without_hooks}
 
 
@@ -65,7 +65,7 @@ def _forked(work: Callable[[], Any], fork: Callable[[], int]) -> tuple[int, int]
     it does anything, in a way that a server without threads cannot bring about. So a child starts to work only when
     told, and one of `without_hooks` that does not ask for it is replaced. With hooks it hangs in one of these.
     """
-    forks = MOST_FORKS if fork is without_hooks else 1
+    forks = MAX_FORKS if fork is without_hooks else 1
     for _ in range(forks):
         (asked, ask), (told, tell), (reader, writer) = os.pipe(), os.pipe(), os.pipe()
         pid = fork()

@@ -25,7 +25,7 @@ from tests.support import run_limit
 
 ROOT: Final = Path(__file__).parents[2]
 _BEGUN_S: Final = time.monotonic()
-MOST_ALONE: Final = 30
+MAX_ALONE: Final = 30
 # pytest's cache records the last failures here.
 FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 ALONE: Final = ("--last-failed", "--last-failed-no-failures", "none", "-n", "0", "-p", "no:randomly")
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
     # Without a failed test, the run itself is at fault: its final checks, its arguments or its processes.
     if code != pytest.ExitCode.TESTS_FAILED or not failed:
         return code
-    if len(failed) > MOST_ALONE:
+    if len(failed) > MAX_ALONE:
         print(f"{len(failed)} tests failed: too many to run them once more alone", file=sys.stderr)
         return code
     print(

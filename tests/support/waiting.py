@@ -8,9 +8,9 @@ from typing import Any, Final
 
 # Many conditions ask a master. At a hundred times a second, it spends much of a core on the answers, so the pause grows
 # with the wait.
-LEAST_PAUSE_S: Final = 0.01
+MIN_PAUSE_S: Final = 0.01
 PAUSE_SHARE: Final = 0.05
-MOST_PAUSE_S: Final = 0.05
+MAX_PAUSE_S: Final = 0.05
 
 
 async def wait_until(
@@ -29,4 +29,4 @@ async def wait_until(
             raise AssertionError(
                 f"did not happen within {timeout_s} s: {what or inspect.getsource(condition).strip()}"
             )
-        await asyncio.sleep(min(MOST_PAUSE_S, max(LEAST_PAUSE_S, waited_s * PAUSE_SHARE)))
+        await asyncio.sleep(min(MAX_PAUSE_S, max(MIN_PAUSE_S, waited_s * PAUSE_SHARE)))

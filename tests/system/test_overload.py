@@ -17,7 +17,7 @@ from tests.system.test_kill import starts
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 BULKS, OF_JOBS, AT_ONCE = long.size(30, 100), 1000, 25
-MOST_MORE_MIB = 150
+MAX_MORE_MIB = 150
 
 
 @pytest.mark.sized
@@ -59,7 +59,7 @@ async def test_a_fan_out_of_many_thousand_jobs_costs_no_lease_no_lead_and_little
         assert (job["state"], job["attempt"], job["losses"]) == ("running", 1, 0)
         _, after = await api.call("GET", "/api/masters")
         assert after["epoch"] == before["epoch"], "it lost the lead"
-        assert (most - resident) / 2**20 < MOST_MORE_MIB
+        assert (most - resident) / 2**20 < MAX_MORE_MIB
         # Even among all these, the next job is served at once.
         await api.until_state(await api.enqueue("echo", 1), "succeeded")
         assert (await api.call("POST", f"/api/jobs/{long}/cancel"))[0] == 200

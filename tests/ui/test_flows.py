@@ -31,9 +31,9 @@ pytestmark = [
 
 
 # It takes a tenth of this on an idle machine.
-MOST_MS = 15_000
+MAX_MS = 15_000
 # It takes a fifth of this on an idle machine.
-MOST_KEY_MS = 300
+MAX_KEY_MS = 300
 HOUR_MS = 3_600_000
 
 
@@ -147,7 +147,7 @@ async def test_jobs_that_are_alike_stand_as_one_until_one_looks_at_each(screens:
         await expect(page.locator(".flow-node")).to_have_count(500)
         took = await page.evaluate("performance.now() - window.began")
         print(f"500 jobs are drawn within {took:.0f} ms")
-        assert took < MOST_MS
+        assert took < MAX_MS
         # This page's job stays in sight.
         assert await node(page, last).evaluate(IN_BOX)
         await accessible(page)
@@ -178,14 +178,14 @@ async def test_500_jobs_of_any_shape_are_drawn_and_walked(screens: Screens, api:
         await expect(page.locator(".flow-node")).to_have_count(500)
         took = await page.evaluate("performance.now() - window.began")
         print(f"500 jobs with 1,350 links are shown within {took:.0f} ms")
-        assert took < MOST_MS
+        assert took < MAX_MS
         await accessible(page)
         await page.locator(".flow-node[tabindex='0']").focus()
         moves = sorted([await page.evaluate(MOVED, "ArrowRight") for _ in range(9)])
         print(
             f"a key among 500 jobs is drawn within {moves[4]:.0f} ms, the slowest within {moves[-1]:.0f} ms"
         )
-        assert moves[4] < MOST_KEY_MS
+        assert moves[4] < MAX_KEY_MS
         await page.keyboard.press("Home")
         for _ in range(9):
             await page.keyboard.press("ArrowRight")

@@ -15,7 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.workers.worker_figures import LEAST_ATTEMPTS
+from jqmaster.domain.workers.worker_figures import MIN_ATTEMPTS
 from tests.api.challenges.test_forms import FORM
 from tests.api.definitions.test_definitions import skip
 from tests.support import real_time
@@ -653,7 +653,7 @@ async def _limit_and_fail(api: Api) -> None:
         {"name": "task.nightly", "tags": ["nightly"], "delay": 7200.0} for _ in range(MANY)
     ]
     # A worker is compared with others after so many attempts.
-    jobs += [{"name": "ui.echo", "requires": SLOW_LINE}] * LEAST_ATTEMPTS
+    jobs += [{"name": "ui.echo", "requires": SLOW_LINE}] * MIN_ATTEMPTS
     assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
     for _ in range(2):
         await api.enqueue("task.nested", {}, tags=["shared"], delay=3600)

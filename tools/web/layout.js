@@ -15,7 +15,7 @@ const PRINTED = { printWidth: options.printWidth, tabWidth: 2, useTabs: false };
 const NOT_OURS = ["bundle", "lang", "vendor"];
 const LONGEST = 160;
 // Prettier may undo a break in a hole, and then the templates in the hole are laid out instead.
-const MOST_PASSES = 30;
+const MAX_PASSES = 30;
 
 /** The sources that have templates. */
 const sources = (folder = web) =>
@@ -99,7 +99,7 @@ function laidOut(template, column, depth) {
 /** The text of a file with its long templates laid out, from the outside to the inside. */
 async function formatted(text) {
   let settled = [];
-  for (let pass = 0; pass < MOST_PASSES; pass++) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const edits = [];
     for (const template of templatesOf(text)) {
       const { start, end } = template;

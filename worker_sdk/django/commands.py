@@ -11,7 +11,7 @@ from worker_sdk.worker.command import CommandNotStartedError, Ended, Limits, Sto
 # The names of these jobs are this prefix and the name of the command.
 COMMAND_PREFIX: Final = "manage/"
 # The end of each output that is kept with the job.
-_MOST_CHARS: Final = 16 * 1024
+_MAX_CHARS: Final = 16 * 1024
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened
@@ -55,7 +55,7 @@ def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
 
 
 def _output(ended: Ended) -> str:
-    return "".join(output.decode(errors="replace")[-_MOST_CHARS:] for output in (ended.stdout, ended.stderr))
+    return "".join(output.decode(errors="replace")[-_MAX_CHARS:] for output in (ended.stdout, ended.stderr))
 
 
 def _manage() -> list[str]:

@@ -30,9 +30,9 @@ JOB_OPTIONS: Final = (
 _CHANGES: Final = frozenset({"priority", "queue_name", "run_after", "backend", *JOB_OPTIONS})
 _DECLARED: Final = _CHANGES | {"takes_context"}
 # Limits of masters for labels.
-_MOST_LABELS: Final = 8
-_MOST_LABEL_CHARS: Final = 64
-_MOST_VALUE_CHARS: Final = 200
+_MAX_LABELS: Final = 8
+_MAX_LABEL_CHARS: Final = 64
+_MAX_VALUE_CHARS: Final = 200
 # The values of `enqueue` in the settings, and the names of all options there.
 ENQUEUE: Final = ("outbox", "on_commit", "immediately")
 OPTIONS: Final = frozenset(
@@ -170,14 +170,14 @@ def labels_fault(requires: Any) -> str:
         return ""
     if not isinstance(requires, Mapping):
         return f"requires is {requires!r}, and not a map of labels"
-    if len(requires) > _MOST_LABELS:
-        return f"requires has {len(requires)} labels, and {_MOST_LABELS} is the most"
+    if len(requires) > _MAX_LABELS:
+        return f"requires has {len(requires)} labels, and {_MAX_LABELS} is the most"
     for name, value in requires.items():
-        if not isinstance(name, str) or not 1 <= len(name) <= _MOST_LABEL_CHARS:
-            return f"requires has the label {name!r}: a text of 1 to {_MOST_LABEL_CHARS} characters is needed"
-        if not isinstance(value, str) or len(value) > _MOST_VALUE_CHARS:
+        if not isinstance(name, str) or not 1 <= len(name) <= _MAX_LABEL_CHARS:
+            return f"requires has the label {name!r}: a text of 1 to {_MAX_LABEL_CHARS} characters is needed"
+        if not isinstance(value, str) or len(value) > _MAX_VALUE_CHARS:
             return (
-                f"requires has the label {name!r} with {value!r}: a text of up to {_MOST_VALUE_CHARS} characters is "
+                f"requires has the label {name!r} with {value!r}: a text of up to {_MAX_VALUE_CHARS} characters is "
                 "needed"
             )
     return ""

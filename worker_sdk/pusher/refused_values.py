@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from worker_sdk.wire import decode
 
-_MOST_STEPS: Final = 1_000_000
+_MAX_STEPS: Final = 1_000_000
 _MAX_SHOWN: Final = 200
 
 
@@ -34,7 +34,7 @@ _Path = Sequence[Any]
 def _walk(fields: Any) -> Iterator[tuple[_Path, Any]]:
     """Yield each value with its path, up to a limit."""
     left: list[tuple[_Path, Any]] = [((), fields)]
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not left:
             return
         path, value = left.pop()

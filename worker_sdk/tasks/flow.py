@@ -18,11 +18,11 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 # The limits of masters.
-MOST_MEMBERS: Final = 10_000
-MOST_PREDECESSORS: Final = 1_000
-MOST_IN_FLOW: Final = 10_000
+MAX_MEMBERS: Final = 10_000
+MAX_PREDECESSORS: Final = 1_000
+MAX_IN_FLOW: Final = 10_000
 # Maximum number of jobs of a cycle that an error names: a cycle may be long.
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 # The options of a job that cannot wait for others.
 _KEYED: Final = ("unique", "debounce")
 
@@ -127,8 +127,8 @@ class Flow(Generic[ResultT_co]):
         """
         if not self._members:
             raise InvalidFlow("a flow needs at least one job")
-        if len(self) > MOST_MEMBERS:
-            raise InvalidFlow(f"a flow has at most {MOST_MEMBERS:,} jobs, this one has {len(self):,}")
+        if len(self) > MAX_MEMBERS:
+            raise InvalidFlow(f"a flow has at most {MAX_MEMBERS:,} jobs, this one has {len(self):,}")
         for job_id, name in self._named.items():
             if job_id not in self._members:
                 raise InvalidFlow(f"{_of(name, job_id)} is a predecessor, but not in the flow: add it")
@@ -226,18 +226,18 @@ class Flow(Generic[ResultT_co]):
         for job in jobs:
             before = predecessors_of(job)
             total += len(before)
-            if len(before) > MOST_PREDECESSORS:
+            if len(before) > MAX_PREDECESSORS:
                 raise InvalidFlow(
                     f"{self._label_of(job['id'])} waits for {len(before):,} jobs, "
-                    f"and may wait for {MOST_PREDECESSORS:,}"
+                    f"and may wait for {MAX_PREDECESSORS:,}"
                 )
             if before and any(option in job for option in _KEYED):
                 raise InvalidFlow(
                     f"{self._label_of(job['id'])} waits for others, and cannot have unique or debounce"
                 )
-        if total > MOST_IN_FLOW:
+        if total > MAX_IN_FLOW:
             raise InvalidFlow(
-                f"the jobs of a flow may wait for {MOST_IN_FLOW:,} others together, these wait for {total:,}: "
+                f"the jobs of a flow may wait for {MAX_IN_FLOW:,} others together, these wait for {total:,}: "
                 "put a job between two large groups"
             )
 
@@ -251,8 +251,8 @@ class Flow(Generic[ResultT_co]):
             path.append(job_id)
             job_id = next(one for one in self._before(job_id) if one in inside)
         cycle = [job_id, *reversed(path[path.index(job_id) :])]
-        if len(cycle) > _MOST_NAMED:
-            return " → ".join([*map(self._label_of, cycle[:_MOST_NAMED]), f"{len(cycle) - _MOST_NAMED} more"])
+        if len(cycle) > _MAX_NAMED:
+            return " → ".join([*map(self._label_of, cycle[:_MAX_NAMED]), f"{len(cycle) - _MAX_NAMED} more"])
         return " → ".join(map(self._label_of, cycle))
 
     def _label_of(self, job_id: str) -> str:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # A start that takes longer than the first is named, and one that takes longer than the second is given up.
 _SLOW_S: Final = 30.0
-_MOST_S: Final = 300.0
+_MAX_S: Final = 300.0
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while process.poll() is None:
         waited_s = time.monotonic() - began_s
-        if waited_s > _MOST_S:
+        if waited_s > _MAX_S:
             raise RuntimeError(
                 f"the master still starts after {waited_s:.0f} s; is the machine busy?\n{_end_of(log)}"
             )

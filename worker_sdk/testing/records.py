@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from worker_sdk.worker.observations import ObservedRoom
 
 # Characters of the arguments of a job that a failed assertion shows.
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 @dataclass
@@ -233,7 +233,7 @@ def _shown(job: TaskJob[Any]) -> str:
         text = ", ".join(f"{name}={value!r}" for name, value in given.items())
     else:
         text = "" if given is None else repr(given)
-    return f"{job['name']}({text[:_MOST_SHOWN]}{'…' if len(text) > _MOST_SHOWN else ''})"
+    return f"{job['name']}({text[:_MAX_SHOWN]}{'…' if len(text) > _MAX_SHOWN else ''})"
 
 
 def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:

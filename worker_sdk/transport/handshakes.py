@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 # A cause is logged again after this time.
 QUIET_S: Final = 60.0
-_MOST_CAUSES: Final = 100
+_MAX_CAUSES: Final = 100
 
 
 class HandshakeLog:
@@ -45,7 +45,7 @@ class HandshakeLog:
         if now_s - logged_s < QUIET_S:
             self._causes[cause] = (logged_s, count + 1)
             return
-        if len(self._causes) >= _MOST_CAUSES:
+        if len(self._causes) >= _MAX_CAUSES:
             self._causes.clear()
         self._causes[cause] = (now_s, 0)
         again = f" ({count} more since the last message)" if count else ""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-_LEAST_ALIKE: Final = 0.75
+_MIN_ALIKE: Final = 0.75
 
 
-def closest(name: str, known: Iterable[str], least_alike: float = _LEAST_ALIKE) -> str | None:
+def closest(name: str, known: Iterable[str], least_alike: float = _MIN_ALIKE) -> str | None:
     """Return the known name that `name` resembles most, or None if it resembles none."""
     import difflib  # only for mistakes
 

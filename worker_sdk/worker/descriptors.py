@@ -13,7 +13,7 @@ NEEDED: Final = 8
 # Kept open, and given up when none is free, so that heartbeats and results can still reach a master.
 RESERVE: Final = 4
 _NONE_FREE: Final = frozenset({errno.EMFILE, errno.ENFILE})
-_MOST_CAUSES: Final = 20
+_MAX_CAUSES: Final = 20
 
 
 class Descriptors:
@@ -89,7 +89,7 @@ class Descriptors:
 def is_for_want_of_descriptors(exc: BaseException) -> bool:
     """Return whether this exception, or one of its causes, says that no descriptor was free."""
     found: BaseException | None = exc
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if found is None:
             return False
         if isinstance(found, OSError) and found.errno in _NONE_FREE:

@@ -3,7 +3,7 @@
 import hashlib
 
 # Jobs with larger numbers have no order among themselves.
-_MOST_ORDERED = 0xFFFFF
+_MAX_ORDERED = 0xFFFFF
 
 
 def derived_id(job_id: str, number: int) -> str:
@@ -13,7 +13,7 @@ def derived_id(job_id: str, number: int) -> str:
     parent = job_id.replace("-", "")
     # Another version of a UUID has no time at its beginning.
     time_ms = int(parent[:12], 16) if parent[12] == "7" else int.from_bytes(digest[:6], "big")
-    order, rest = min(number, _MOST_ORDERED), int.from_bytes(digest[8:], "big") & (1 << 54) - 1
+    order, rest = min(number, _MAX_ORDERED), int.from_bytes(digest[8:], "big") & (1 << 54) - 1
     # 48 bits of time, 4 of version, 12 of order, 2 of variant, 8 of order, 54 of digest
     digits = f"{time_ms << 80 | 7 << 76 | (order >> 8) << 64 | 2 << 62 | (order & 0xFF) << 54 | rest:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

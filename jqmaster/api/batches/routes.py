@@ -9,7 +9,7 @@ from jqmaster.api.jobs.flow_schemas import FlowView
 from jqmaster.domain.batches.batch import BatchState
 from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.service.jobs.flows import MOST_MEMBERS
+from jqmaster.service.jobs.flows import MAX_MEMBERS
 
 _STORE: Final = (503,)
 _PAGE: Final[dict[str, Any]] = {
@@ -43,7 +43,7 @@ _CREATE_TEXT: Final = (
 )
 _FLOW_TEXT: Final = (
     "The members that wait for other jobs, or for which others wait, and the jobs that are connected with them. It "
-    f"looks at the oldest {MOST_MEMBERS} members."
+    f"looks at the oldest {MAX_MEMBERS} members."
 )
 _SEAL_TEXT: Final = (
     "The batch is complete as soon as all of its jobs are over, at once if it has none. Until then its jobs may add "

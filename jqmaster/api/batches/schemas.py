@@ -20,7 +20,7 @@ from jqmaster.api.schemas import (
 from jqmaster.domain.batches.batch import MAX_DEPTH, MAX_DESCRIPTION, BatchSpec, BatchState, CallbackState
 from jqmaster.domain.batches.batch import BatchCallback as Callback
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.jobs.job_terms import MOST_DELAY_S, MOST_TAGS
+from jqmaster.domain.jobs.job_terms import MAX_DELAY_S, MAX_TAGS
 
 
 class CallbackRequest(DefinitionJob):
@@ -29,7 +29,7 @@ class CallbackRequest(DefinitionJob):
     delay: Seconds | None = Field(
         None,
         ge=0,
-        le=MOST_DELAY_S,
+        le=MAX_DELAY_S,
         description="Seconds to wait after the batch starts this job.",
     )
 
@@ -50,7 +50,7 @@ class BatchRequest(Request):
         "batch.",
     )
     description: str = Field("", max_length=MAX_DESCRIPTION)
-    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
+    tags: list[ShortText] = Field(default_factory=list, max_length=MAX_TAGS)
     on_success: CallbackRequest | None = Field(
         None,
         description="Job to enqueue when all members have succeeded or were discarded, whether at once or after "
@@ -71,7 +71,7 @@ class BatchRequest(Request):
     expires_s: Seconds | None = Field(
         None,
         ge=0.001,
-        le=MOST_DELAY_S,
+        le=MAX_DELAY_S,
         description="Seconds from now until the batch expires. Cannot be combined with expires_at.",
     )
 

@@ -24,7 +24,7 @@ from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
 from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 from jqmaster.domain.jobs.unique import (
-    MOST_UNIQUE_KEY_BYTES,
+    MAX_UNIQUE_KEY_BYTES,
     TTL_S,
     OnConflict,
     Unique,
@@ -51,7 +51,7 @@ _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, J
 
 
 class _Unique(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_UNIQUE_KEY_BYTES)] | UnsetType | None = (
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_UNIQUE_KEY_BYTES)] | UnsetType | None = (
         UNSET
     )
     scope: UniqueScope | UnsetType = UNSET
@@ -240,7 +240,7 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
 def _unique(asked: _Unique, name: str, argument: bytes) -> Unique:
     """Raises one of `_NOT_USUAL`."""
     key = None if asked.key is UNSET else asked.key
-    if key is not None and len(key.encode()) > MOST_UNIQUE_KEY_BYTES:
+    if key is not None and len(key.encode()) > MAX_UNIQUE_KEY_BYTES:
         raise _NotUsualError("a key is too long")
     scope = UniqueScope.UNTIL_FINISHED if asked.scope is UNSET else asked.scope
     if (scope is UniqueScope.WINDOW) != (asked.ttl_s is not UNSET):

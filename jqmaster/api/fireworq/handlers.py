@@ -33,7 +33,7 @@ from jqmaster.store.jobs.listing import Page, first_ahead
 MAX_PAGE: Final = 500
 _USUAL_PAGE: Final = 100
 # Maximum number of pages of the lists of all jobs that one page of a queue reads. The cursor continues from there.
-_MOST_READS: Final = 20
+_MAX_READS: Final = 20
 _JSON: Final = Encoding.JSON.value.encode()
 _TEXT: Final = b"text/plain; charset=utf-8"
 
@@ -224,7 +224,7 @@ async def _page(call: Call, wanted: JobFilter, limit: int, cursor: str | None, o
     """Return a page of the jobs of a queue. The lists hold the jobs of all names, so it may take several reads."""
     jobs: list[Job] = []
     looked_at = 0
-    for _ in range(_MOST_READS):
+    for _ in range(_MAX_READS):
         listed = await call.services.jobs.page(wanted, limit=limit - len(jobs), cursor=cursor, order=order)
         jobs += listed.page.jobs
         looked_at += listed.page.looked_at

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from jqmaster.domain.fireworq.queue import MAX_CATEGORY, FireworqQueue, QueueTermsError
-from jqmaster.domain.jobs.job_terms import MAX_RETRY, MOST_DELAY_S, RETRY_BASE_S, TIMEOUT_S
+from jqmaster.domain.jobs.job_terms import MAX_DELAY_S, MAX_RETRY, RETRY_BASE_S, TIMEOUT_S
 from jqmaster.domain.notices.webhook import url_fault
 from jqmaster.errors import UnparsableError
 from jqmaster.service.fireworq.pushes import FireworqPush
@@ -47,7 +47,7 @@ class JobBody(msgspec.Struct, gc=False):
 
     url: str = ""
     payload: msgspec.Raw = msgspec.Raw(b"null")
-    run_after: Annotated[int, msgspec.Meta(ge=0, le=MOST_DELAY_S)] = 0
+    run_after: Annotated[int, msgspec.Meta(ge=0, le=MAX_DELAY_S)] = 0
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=MAX_RETRY.most)] = 0
     retry_delay: Annotated[int, msgspec.Meta(ge=0, le=int(RETRY_BASE_S.most))] = 0
     timeout: Annotated[int, msgspec.Meta(ge=0, le=int(TIMEOUT_S.most))] = 0

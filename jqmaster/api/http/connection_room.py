@@ -14,7 +14,7 @@ WORKERS_RESERVE: Final = 32
 # credential was found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
 # A single browser opens half a dozen connections before it has proved anything.
-_LEAST_UNPROVEN: Final = 8
+_MIN_UNPROVEN: Final = 8
 
 
 class CountedConnection(Protocol):
@@ -63,8 +63,8 @@ class RoomLimits:
             max_clients,
             together,
             together + together // WORKERS_RESERVE,
-            min(max_clients, max(_LEAST_UNPROVEN, int(max_clients * unproven_share))),
-            max(_LEAST_UNPROVEN, int(max_clients * address_share)),
+            min(max_clients, max(_MIN_UNPROVEN, int(max_clients * unproven_share))),
+            max(_MIN_UNPROVEN, int(max_clients * address_share)),
         )
 
 
@@ -108,7 +108,7 @@ class ConnectionRoom:
         address = caller_of(connection.peer)
         has_room = (
             len(self._unproven) < self._limits.current.most_unproven
-            and len(self) < self._limits.current.max_total + _LEAST_UNPROVEN
+            and len(self) < self._limits.current.max_total + _MIN_UNPROVEN
         )
         if not (has_room or self._evict(self._over_even_share(address)) or self._evict(self._unproven)):
             return False

@@ -9,11 +9,11 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.flow_path import critical_path, failures
 from jqmaster.domain.jobs.job import Cause
 from jqmaster.service.jobs.flow_texts import FlowTexts
-from jqmaster.service.jobs.flows import MOST_JOBS, FlowGraph, FlowNode
+from jqmaster.service.jobs.flows import MAX_JOBS, FlowGraph, FlowNode
 
 LIMIT: Final[dict[str, Any]] = {
     "limit": {
-        "schema": {"type": "integer", "minimum": 1, "maximum": MOST_JOBS, "default": 500},
+        "schema": {"type": "integer", "minimum": 1, "maximum": MAX_JOBS, "default": 500},
         "description": "Maximum number of jobs.",
     }
 }
@@ -31,7 +31,7 @@ async def of_batch(call: Call) -> Reply:
 
 
 def _limit(call: Call) -> int:
-    return whole_number(call.query("limit"), "limit", default=500, least=1, most=MOST_JOBS)
+    return whole_number(call.query("limit"), "limit", default=500, least=1, most=MAX_JOBS)
 
 
 async def _answer(call: Call, flow: FlowGraph) -> Reply:

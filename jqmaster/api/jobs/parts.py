@@ -25,7 +25,7 @@ from jqmaster.domain.content.readable import readable
 from jqmaster.domain.jobs.parts import Part, PartPage, PartPosition
 from jqmaster.domain.logs.page import NO_LOG, LinesPage, LogFilter
 from jqmaster.errors import FieldError, TooLargeError, invalid
-from jqmaster.service.jobs.parts import LEAST_PAUSE_S
+from jqmaster.service.jobs.parts import MIN_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
 
 VALUES: Final = frozenset({"parts"})
@@ -164,7 +164,7 @@ async def _news(
             position.line = log.next
             # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
             await wait_for_event(news, min(left_s, LATE_PAUSE_S) if found.is_last else left_s)
-            await asyncio.sleep(LEAST_PAUSE_S)
+            await asyncio.sleep(MIN_PAUSE_S)
 
 
 def _is_complete(log: LinesPage | None) -> bool:

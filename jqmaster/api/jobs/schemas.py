@@ -32,11 +32,11 @@ from jqmaster.api.schemas import (
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, OUTCOMES, JobSpec, JobState, Notify, RetryPolicy
 from jqmaster.domain.jobs.job_terms import (
     KEY_TTL_S,
+    MAX_DELAY_S,
+    MAX_HEADERS,
+    MAX_KEY_BYTES,
     MAX_RETRY,
-    MOST_DELAY_S,
-    MOST_HEADERS,
-    MOST_KEY_BYTES,
-    MOST_TAGS,
+    MAX_TAGS,
     PRIORITY,
     RETRY_BASE_S,
     RETRY_FACTOR,
@@ -44,7 +44,7 @@ from jqmaster.domain.jobs.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
-from jqmaster.domain.jobs.predecessors import MOST_PREDECESSORS, After, AfterWhen
+from jqmaster.domain.jobs.predecessors import MAX_PREDECESSORS, After, AfterWhen
 from jqmaster.domain.notices.webhook import MAX_URL_CHARS, url_fault
 
 
@@ -108,7 +108,7 @@ class AfterRequest(Request):
         list[JobId],
         Field(
             min_length=1,
-            max_length=MOST_PREDECESSORS,
+            max_length=MAX_PREDECESSORS,
             description="IDs of jobs in the store or of the same bulk, each once. The job gets their results in this "
             "order.",
         ),
@@ -154,8 +154,8 @@ class JobTermsRequest(Request):
     rerun_lost: bool = Field(
         False, description="Run the job again when its worker was lost, even if max_retry is 0."
     )
-    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
-    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    tags: list[ShortText] = Field(default_factory=list, max_length=MAX_TAGS)
+    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MAX_HEADERS)
     requires: Requires | None = Field(
         None,
         description="Labels, each with its value. Only a worker that registered with all of them gets the job.",
@@ -164,7 +164,7 @@ class JobTermsRequest(Request):
     expires_s: Seconds | None = Field(
         None,
         ge=0.001,
-        le=MOST_DELAY_S,
+        le=MAX_DELAY_S,
         description="Seconds from the enqueue, by the clock of the store, after which a job that still waits, even for "
         "a retry, is skipped. Cannot be combined with expires_at.",
         json_schema_extra=SINCE,
@@ -227,7 +227,7 @@ class JobRequest(JobTermsRequest):
         description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of "
         "a priority run in the order of their IDs: choose a UUIDv7 if they should run oldest first.",
     )
-    key: Annotated[str, Field(min_length=1, max_length=MOST_KEY_BYTES)] | None = Field(
+    key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES)] | None = Field(
         None,
         description="Idempotency key: at most 200 bytes of UTF-8. A push of the same name with the same key and "
         "content is answered with the ID of the first, whatever its own `id`, and makes no second job, even when the "
@@ -243,7 +243,7 @@ class JobRequest(JobTermsRequest):
     delay: Seconds | None = Field(
         None,
         ge=0,
-        le=MOST_DELAY_S,
+        le=MAX_DELAY_S,
         description="Seconds from now until the job may run. Cannot be combined with run_at.",
     )
     expires_at: Instant | None = Field(
@@ -284,8 +284,8 @@ class JobRequest(JobTermsRequest):
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
-        if value is not None and len(value.encode()) > MOST_KEY_BYTES:
-            raise ValueError(f"must have at most {MOST_KEY_BYTES} bytes")
+        if value is not None and len(value.encode()) > MAX_KEY_BYTES:
+            raise ValueError(f"must have at most {MAX_KEY_BYTES} bytes")
         return value
 
     @model_validator(mode="after")

@@ -7,8 +7,8 @@ from pydantic import Field, field_validator, model_validator
 
 from jqmaster.api.schemas import Answer, Request, Seconds, Timestamp
 from jqmaster.domain.jobs.unique import (
+    MAX_UNIQUE_KEY_BYTES,
     MAX_WAIT_S,
-    MOST_UNIQUE_KEY_BYTES,
     TTL_S,
     WAIT_S,
     OnConflict,
@@ -24,15 +24,15 @@ _decoder = msgspec.msgpack.Decoder()
 
 
 class _KeyRequest(Request):
-    key: Annotated[str, Field(min_length=1, max_length=MOST_UNIQUE_KEY_BYTES)] | None = Field(
+    key: Annotated[str, Field(min_length=1, max_length=MAX_UNIQUE_KEY_BYTES)] | None = Field(
         None, description=_KEY_TEXT
     )
 
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
-        if value is not None and len(value.encode()) > MOST_UNIQUE_KEY_BYTES:
-            raise ValueError(f"must have at most {MOST_UNIQUE_KEY_BYTES} bytes")
+        if value is not None and len(value.encode()) > MAX_UNIQUE_KEY_BYTES:
+            raise ValueError(f"must have at most {MAX_UNIQUE_KEY_BYTES} bytes")
         return value
 
     def _digest(self, name: str, argument: bytes) -> str:

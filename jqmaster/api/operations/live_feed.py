@@ -37,7 +37,7 @@ RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
 # A caller may hold one in this many places, but always a few.
 SHARES: Final = 4
-LEAST_SHARE: Final = 10
+MIN_SHARE: Final = 10
 # The number of running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -163,7 +163,7 @@ class LiveFeed:
     @contextlib.contextmanager
     def _counted(self, who: str) -> Iterator[None]:
         """Count the stream. Raise OverloadedError for a caller that has its share, so that none can take all places."""
-        share = max(LEAST_SHARE, self._streams.shared.most.current // SHARES)
+        share = max(MIN_SHARE, self._streams.shared.most.current // SHARES)
         if who != LOCAL and self._of_callers[who] >= share:
             raise OverloadedError(
                 f"{share} streams of this caller are open; close one",

@@ -16,7 +16,7 @@ from jqmaster.api.schemas import (
     Timestamp,
 )
 from jqmaster.config import Durability
-from jqmaster.domain.jobs.failures import LEAST_MORE, MAX_VERSIONS, MORE_FACTOR, TREND_HOURS
+from jqmaster.domain.jobs.failures import MAX_VERSIONS, MIN_MORE, MORE_FACTOR, TREND_HOURS
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.triage import MAX_ASSIGNEE
 from jqmaster.service.jobs.failure_actions import MAX_IGNORE_S, MAX_REASON
@@ -241,7 +241,7 @@ class IgnoreRequest(Request):
         None,
         description="Seconds for which to ignore the group. Null: until it changes, which is a failure on a version of "
         "workers that the group was not seen on, one after a day without any, or an hour with more than "
-        f"{MORE_FACTOR} times the failures of the busiest hour before (and at least {LEAST_MORE} more).",
+        f"{MORE_FACTOR} times the failures of the busiest hour before (and at least {MIN_MORE} more).",
     )
     reason: str = Field("", max_length=MAX_REASON, description="Why, for people.")
 

@@ -18,7 +18,7 @@ from jqmaster.domain.workers.worker import WorkerState
 from jqmaster.domain.workers.worker_figures import (
     FAILING_FACTOR,
     FAILING_SHARE,
-    LEAST_ATTEMPTS,
+    MIN_ATTEMPTS,
     SLOW_BY_MS,
     SLOW_FACTOR,
     GroupKind,
@@ -45,7 +45,7 @@ class WorkerFigures(Answer):
     )
     marks: list[Literal["slow", "failing"]] = Field(
         description="How the worker differs from its peers: those that serve the same names and ended at least "
-        f"{LEAST_ATTEMPTS} attempts, as it did. `slow`: its median run time is more than {SLOW_FACTOR} times that "
+        f"{MIN_ATTEMPTS} attempts, as it did. `slow`: its median run time is more than {SLOW_FACTOR} times that "
         f"of the other peers, and at least {SLOW_BY_MS} ms longer. `failing`: at least {FAILING_SHARE:.0%} of its "
         f"attempts failed, and more than {FAILING_FACTOR} times the share of the other peers."
     )

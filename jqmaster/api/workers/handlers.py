@@ -32,7 +32,7 @@ JOBS_AFTER: Final = b"jq-jobs-after"
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
 # Fences are below 2**53.
-MOST_DIGITS: Final = 16
+MAX_DIGITS: Final = 16
 # A report up to this size is read at once.
 SHORT_REPORT_BYTES: Final = 64 * 1024
 # The most left-out fields that an answer names.
@@ -125,7 +125,7 @@ async def results(call: Call) -> Reply:
     after = call.fields.get(JOBS_AFTER)
     newest_fence = None
     if after is not None:
-        if not after.isdigit() or len(after) > MOST_DIGITS:
+        if not after.isdigit() or len(after) > MAX_DIGITS:
             rule = "must be a fence, or 0"
             raise InvalidError(
                 f"JQ-Jobs-After {rule}", errors=[FieldError(("header", "JQ-Jobs-After"), rule)]

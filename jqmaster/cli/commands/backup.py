@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jqmaster.store.backup.files import BackupReader, Manifest
 
 PASSPHRASE_VARIABLE: Final = "JQMASTER_BACKUP_PASSPHRASE"  # noqa: S105 - the name of a variable
-_LEAST_PASSPHRASE: Final = 8
+_MIN_PASSPHRASE: Final = 8
 _MIB: Final = 1024 * 1024
 
 PassphraseOption = Annotated[
@@ -228,8 +228,8 @@ def _passphrase(file: Path | None) -> str | None:
             exits.fail(exits.USAGE, f"--passphrase-file {file} cannot be read: {reason}")
     else:
         found, place = os.environ.get(PASSPHRASE_VARIABLE), PASSPHRASE_VARIABLE
-    if found is not None and len(found) < _LEAST_PASSPHRASE:
-        exits.fail(exits.USAGE, f"{place}: a passphrase has {_LEAST_PASSPHRASE} characters or more")
+    if found is not None and len(found) < _MIN_PASSPHRASE:
+        exits.fail(exits.USAGE, f"{place}: a passphrase has {_MIN_PASSPHRASE} characters or more")
     return found
 
 

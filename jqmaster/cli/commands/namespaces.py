@@ -16,7 +16,7 @@ namespaces = NamedObjects("namespace", "/api/namespaces")
 
 _LOOK_EVERY_S = 0.5
 # The checks before a move read the names of all keys of both stores.
-_MOST_CHECK_S = 600.0
+_MAX_CHECK_S = 600.0
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]
 TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown beside the name.")]
@@ -172,7 +172,7 @@ def move(
 ) -> None:
     """Move a namespace to another store. It is stopped meanwhile."""
     body = {"store": to, "dry_run": dry_run}
-    _, answer = http.call("POST", namespaces.path(name, "move"), body=body, timeout_s=_MOST_CHECK_S)
+    _, answer = http.call("POST", namespaces.path(name, "move"), body=body, timeout_s=_MAX_CHECK_S)
     if dry_run:
         http.say(answer, _plan(answer))
         return

@@ -23,7 +23,7 @@ T = TypeVar("T")
 # fsck reports its progress after this many keys.
 _KEYS_TOLD: Final = 100_000
 _DOCTORS_PAGES: Final = 20
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 def doctor(
@@ -178,8 +178,8 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
         for name, detail in (wrong | compared.mistyped.details).items()
     ]
     if count := compared.unknown.count:
-        names = ", ".join(list(compared.unknown.details)[:_MOST_NAMED])
-        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+        names = ", ".join(list(compared.unknown.details)[:_MAX_NAMED])
+        more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
         place = (
             ""
             if compared.is_whole

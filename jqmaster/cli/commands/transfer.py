@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Further reasons are in the JSON output.
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 _GO_ON: Final = "The import was interrupted. Run the command again: it goes on, and imports nothing twice."
 
 
@@ -229,9 +229,9 @@ def _show(checked: "CheckedFile", done: "Imported | None", *, as_json: bool) -> 
             ("skipped as unknown", _counted(skipped) if skipped else ""),
         ]
     )
-    for one in done.left_out[:_MOST_SHOWN]:
+    for one in done.left_out[:_MAX_SHOWN]:
         output.say(f"  {one.kind} {one.id}: {one.reason}")
-    if (more := len(done.left_out) - _MOST_SHOWN) > 0:
+    if (more := len(done.left_out) - _MAX_SHOWN) > 0:
         output.say(f"  … and {more} more; --json lists all")
 
 

@@ -23,7 +23,7 @@ LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
 # Shorter secrets are not hidden in logs, because ordinary words may contain them.
-LEAST_SECRET: Final = 6
+MIN_SECRET: Final = 6
 
 _HIDDEN: Final = (
     # Fields of a request. A value ends at the end of the line or at the closing quote.
@@ -79,7 +79,7 @@ class LineFormatter(logging.Formatter):
 
     def __init__(self, log_format: LogFormat, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        self._secrets = tuple(sorted({s for s in secrets if len(s) >= LEAST_SECRET}, key=len, reverse=True))
+        self._secrets = tuple(sorted({s for s in secrets if len(s) >= MIN_SECRET}, key=len, reverse=True))
         self._is_json = log_format == "json"
 
     def format(self, record: logging.LogRecord) -> str:

@@ -30,7 +30,7 @@ FORMATS: Final[Mapping[str, int]] = {
 PLURALS: Final[Mapping[str, str]] = {kind: f"{kind}s" for kind in FORMATS} | {"batch": "batches"}
 _MEMBERS: Final = frozenset({"kind", "format", "id", "document", "facts"})
 # A line holds one argument, which may be as large as a job's.
-MOST_LINE_BYTES: Final = 1 << 30
+MAX_LINE_BYTES: Final = 1 << 30
 _EXTRA_RULE: Final = "Extra inputs are not permitted"
 _UNKNOWN_RULE: Final = "this version knows no such field"
 _MAX_NESTING: Final = 200
@@ -89,7 +89,7 @@ def written(
 def raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
     """Yield the number, the offset and the bytes of each line that is not blank."""
     number = offset = 0
-    while raw := stream.readline(MOST_LINE_BYTES):
+    while raw := stream.readline(MAX_LINE_BYTES):
         number += 1
         if raw.strip():
             yield number, offset, raw

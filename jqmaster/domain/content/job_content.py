@@ -15,7 +15,7 @@ from jqmaster.domain.jobs.reserved_names import RESERVED_PREFIX
 # Outcomes whose message a worker wrote. The master writes the message of all others.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
 # A shorter value may occur in a text by chance.
-_LEAST_QUOTED: Final = 4
+_MIN_QUOTED: Final = 4
 _UNDECODABLE: Final = object()
 
 
@@ -189,7 +189,7 @@ def _forms(values: Iterable[object]) -> Iterator[str]:
         elif isinstance(value, bytes | str | int | float) and not isinstance(value, bool):
             text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
             for form in (text, repr(text)[1:-1], json.dumps(text)[1:-1]):
-                if len(form) >= _LEAST_QUOTED:
+                if len(form) >= _MIN_QUOTED:
                     yield form
 
 

@@ -16,9 +16,9 @@ MAX_QUEUES: Final = 400
 MAX_ROUTINGS: Final = 10_000
 MAX_CATEGORY: Final = 200
 # Bounds of the rate of a constraint.
-_MOST_STARTS: Final = 100_000
-_LEAST_PERIOD_S: Final = 0.001
-_MOST_PERIOD_S: Final = 31 * 86_400
+_MAX_STARTS: Final = 100_000
+_MIN_PERIOD_S: Final = 0.001
+_MAX_PERIOD_S: Final = 31 * 86_400
 
 _QUEUE: Final = re.compile(QUEUE_PATTERN.replace("$", r"\Z"))
 _JOB_NAME: Final = "fireworq/"
@@ -63,9 +63,9 @@ class FireworqQueue:
         if self.max_burst_size < 1:
             raise QueueTermsError("max_burst_size must be 1 or more")
         limit, period_s = self._starts(self.max_dispatches_per_second, self.max_burst_size)
-        if limit > _MOST_STARTS or period_s > _MOST_PERIOD_S:
+        if limit > _MAX_STARTS or period_s > _MAX_PERIOD_S:
             raise QueueTermsError(
-                f"max_burst_size must be at most {_MOST_STARTS}, and the dispatches of a burst at most 31 days apart"
+                f"max_burst_size must be at most {_MAX_STARTS}, and the dispatches of a burst at most 31 days apart"
             )
 
     @property
@@ -84,7 +84,7 @@ class FireworqQueue:
     @staticmethod
     def _starts(per_second: float, burst: int) -> StartLimit:
         # A period below the least one counts several bursts.
-        bursts = max(1, math.ceil(_LEAST_PERIOD_S * per_second / burst))
+        bursts = max(1, math.ceil(_MIN_PERIOD_S * per_second / burst))
         return StartLimit(burst * bursts, burst * bursts / per_second)
 
     @property

@@ -3,10 +3,10 @@
 import re
 from typing import Final
 
-LEAST_LENGTH: Final = 12
+MIN_LENGTH: Final = 12
 # Minimum length, where common words and keyboard runs each count as one character.
-_LEAST_UNITS: Final = 6
-_LEAST_DISTINCT: Final = 5
+_MIN_UNITS: Final = 6
+_MIN_DISTINCT: Final = 5
 _RUN: Final = 3
 
 # The words that make up most passwords in published lists.
@@ -39,14 +39,14 @@ _WORDS: Final = re.compile("|".join([*sorted(_COMMON.split(), key=len, reverse=T
 
 def fault_of(password: str, user: str) -> str | None:
     """Return the rule that a new password of this user breaks, or None."""
-    if len(password) < LEAST_LENGTH:
-        return f"must have at least {LEAST_LENGTH} characters"
+    if len(password) < MIN_LENGTH:
+        return f"must have at least {MIN_LENGTH} characters"
     folded = password.casefold()
-    if len(set(folded)) < _LEAST_DISTINCT:
-        return f"must have at least {_LEAST_DISTINCT} different characters"
-    if len(folded.replace(user.casefold(), "")) < _LEAST_UNITS:
+    if len(set(folded)) < _MIN_DISTINCT:
+        return f"must have at least {_MIN_DISTINCT} different characters"
+    if len(folded.replace(user.casefold(), "")) < _MIN_UNITS:
         return "must not be made of the user name"
-    if min(_units(folded), _units(folded.translate(_LEET))) < _LEAST_UNITS:
+    if min(_units(folded), _units(folded.translate(_LEET))) < _MIN_UNITS:
         return "is among the first that are guessed: it is made of common words or of keys in a row"
     return None
 

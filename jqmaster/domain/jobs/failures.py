@@ -19,7 +19,7 @@ MAX_VERSIONS: Final = 5
 # A group is no longer ignored if one hour has this many times the failures of its busiest hour before, and
 # also at least this many more.
 MORE_FACTOR: Final = 2
-LEAST_MORE: Final = 10
+MIN_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
 # The reason why a group is no longer ignored: its time is over, workers of a new version have it, it recurred after a
@@ -112,7 +112,7 @@ class GroupedFailures:
         if ignore.has_new_version:
             return "version"
         before, since = ignore.most_per_hour, ignore.since_per_hour
-        return "more" if since > MORE_FACTOR * before and since >= before + LEAST_MORE else None
+        return "more" if since > MORE_FACTOR * before and since >= before + MIN_MORE else None
 
     def ignored(self, *, who: str, now_ms: int, until_ms: int, reason: str) -> Ignore:
         """Return the decision to ignore the group as it is now."""

@@ -27,8 +27,8 @@ RETRY_JITTER: Final = True
 
 # How long an idempotency key identifies its job.
 KEY_TTL_S: Final = Term(float(DAY_S), 1, 30 * DAY_S)
-MOST_KEY_BYTES: Final = 200
+MAX_KEY_BYTES: Final = 200
 
-MOST_DELAY_S: Final = 3650 * DAY_S
-MOST_TAGS: Final = 16
-MOST_HEADERS: Final = 32
+MAX_DELAY_S: Final = 3650 * DAY_S
+MAX_TAGS: Final = 16
+MAX_HEADERS: Final = 32

@@ -8,7 +8,7 @@ MAX_LABEL: Final = 80
 # A value of a label is at most this long.
 _MAX_VALUE: Final = 40
 # A label has at most this many values of the argument.
-_MOST_VALUES: Final = 2
+_MAX_VALUES: Final = 2
 # How deep in an argument values are sought, and the most values.
 _MAX_DEPTH: Final = 3
 _MAX_VALUES_READ: Final = 40
@@ -87,7 +87,7 @@ def _telling(values: Sequence[Mapping[str, str]]) -> list[str]:
     paths.sort(key=lambda path: path.count("."))
     chosen: list[str] = []
     most = 1
-    while most < len(values) and len(chosen) < _MOST_VALUES:
+    while most < len(values) and len(chosen) < _MAX_VALUES:
         counts = {
             path: len({tuple(one.get(part) for part in (*chosen, path)) for one in values})
             for path in paths

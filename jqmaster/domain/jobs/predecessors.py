@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 # Maximum number of predecessors of one job, and of all jobs of one push together.
-MOST_PREDECESSORS: Final = 1_000
-MOST_IN_PUSH: Final = 10_000
+MAX_PREDECESSORS: Final = 1_000
+MAX_IN_PUSH: Final = 10_000
 
 
 class AfterWhen(StrEnum):

@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.job import RetryPolicy
 AT_ONCE: Final = 3
 # Further attempts wait at least this long, twice as long each time, up to the ceiling.
 _FIRST_FLOOR_MS: Final = 100
-MOST_FLOOR_MS: Final = 1_000
+MAX_FLOOR_MS: Final = 1_000
 
 
 def floor_ms(repeats: int) -> int:
@@ -19,7 +19,7 @@ def floor_ms(repeats: int) -> int:
     if repeats < AT_ONCE:
         return 0
     # 2 ** 10 steps are far above the ceiling.
-    return int(min(MOST_FLOOR_MS, _FIRST_FLOOR_MS * 2 ** min(repeats - AT_ONCE, 10)))
+    return int(min(MAX_FLOOR_MS, _FIRST_FLOOR_MS * 2 ** min(repeats - AT_ONCE, 10)))
 
 
 def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s: float | None = None) -> int:

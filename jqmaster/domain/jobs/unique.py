@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from jqmaster.domain.jobs.job_terms import DAY_S, Term
 from jqmaster.domain.matching.key_value import canonical
 
-MOST_UNIQUE_KEY_BYTES: Final = 200
+MAX_UNIQUE_KEY_BYTES: Final = 200
 TTL_S: Final = Term(0.0, 0.001, 365 * DAY_S)
 WAIT_S: Final = Term(0.0, 0.001, 30 * DAY_S)
 MAX_WAIT_S: Final = Term(0.0, 0.001, 365 * DAY_S)

@@ -14,7 +14,7 @@ STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})
 
 # The most by which the stores' clocks may differ, because leases and due times are copied unchanged.
-MOST_CLOCK_DIFFERENCE_MS: Final = 500
+MAX_CLOCK_DIFFERENCE_MS: Final = 500
 # The copy that is left at the source is kept for a day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
 # Twice the CPU time of the master and the stores that a key of a waiting job costs: about 0.12 ms, of which the copy
@@ -25,7 +25,7 @@ _REST_MS: Final = 5_000
 # How long the overview tells of a move that failed.
 FAILED_SHOWN_MS: Final = 7 * LEFT_FOR_MS
 # The longest lease.
-MOST_STOP_MS: Final = 600_000
+MAX_STOP_MS: Final = 600_000
 # The part of the free memory that a copy may take, because the data may take a little more there than at the source.
 _USABLE_MEMORY: Final = 0.8
 

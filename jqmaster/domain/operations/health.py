@@ -24,9 +24,9 @@ FAILING_LEAST: Final = 3
 RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
 # The backlog grows if it is this much longer than ten minutes ago, and half as long again.
-LEAST_GROWTH: Final = 100
+MIN_GROWTH: Final = 100
 # The backlog drains if it has lost this many jobs in ten minutes, and at least one job in this many.
-LEAST_DRAINED: Final = 20
+MIN_DRAINED: Final = 20
 DRAINED_ONE_IN: Final = 20
 
 _ORDER: Final[Mapping[Severity, int]] = {"bad": 0, "warn": 1, "info": 2}
@@ -348,14 +348,14 @@ def _backlog(facts: HealthFacts) -> Iterator[HealthFinding]:
     figures: dict[str, Any] = {
         "first": first, "last": last, "minutes": minutes, "per_min": round(per_min, 1),
     }  # fmt: skip
-    if last - first >= max(LEAST_GROWTH, first / 2) and rises >= 2 * minutes / 3:
+    if last - first >= max(MIN_GROWTH, first / 2) and rises >= 2 * minutes / 3:
         full = f" All {_count(facts.slots, 'slot')} of the workers are taken." if _is_full(facts) else ""
         text = f"The backlog grew from {first:,} to {last:,} jobs in {minutes} minutes.{full}"
         # Jobs behind a limit or a pause wait as somebody decided.
         is_decided = 2 * _held(facts) >= last
         severity: Severity = "info" if is_decided else "warn"
         yield HealthFinding("growth", severity, text, "jqmaster names --sort ready", figures=figures)
-    elif first - last >= max(LEAST_DRAINED, first / DRAINED_ONE_IN) and facts.ready:
+    elif first - last >= max(MIN_DRAINED, first / DRAINED_ONE_IN) and facts.ready:
         eta_ms = round(60_000 * facts.ready / per_min)
         text = (
             f"{_jobs(facts.ready, 'is', 'are')} ready; the backlog shrinks by {per_min:,.0f} a minute and is empty in "

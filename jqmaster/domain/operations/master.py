@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-MOST_BEAT_S: Final = 1.0
+MAX_BEAT_S: Final = 1.0
 
 
 class MasterRole(StrEnum):
@@ -55,12 +55,12 @@ class Pace:
     def beat_s(self) -> float:
         """Return the interval between two heartbeats. It is short enough to notice a changed lifetime of the lock in
         time."""
-        return min(self.ttl_s / 5, MOST_BEAT_S)
+        return min(self.ttl_s / 5, MAX_BEAT_S)
 
     @property
     def look_s(self) -> float:
         """Return the interval between two checks of the leader."""
-        return min(self.ttl_s / 10, MOST_BEAT_S)
+        return min(self.ttl_s / 10, MAX_BEAT_S)
 
     @property
     def suspect_after_s(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 # While jobs are left behind, the number that is given out at once doubles at most this often.
-MOST_DOUBLINGS: Final = 5
+MAX_DOUBLINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def next_assignments(
     left = max_jobs
     least_given: float | None = None
     for n, (_, worker_id, candidate) in enumerate(free, start=1):
-        doublings = min(candidate.plenty, MOST_DOUBLINGS)
+        doublings = min(candidate.plenty, MAX_DOUBLINGS)
         if asking[candidate.names] >> doublings:
             continue
         others = [free[n][0]] if n < len(free) else []

@@ -12,9 +12,9 @@ Mark = Literal["slow", "failing"]
 GroupKind = Literal["node", "version", "label"]
 
 # The least time span of a rate. Otherwise the rate of a worker that has just registered would be arbitrary.
-LEAST_SPAN_MS: Final = 10_000
+MIN_SPAN_MS: Final = 10_000
 # Figures of fewer attempts are not compared.
-LEAST_ATTEMPTS: Final = 20
+MIN_ATTEMPTS: Final = 20
 # A worker is slow if its median run time is more than this many times that of its peers, and longer by this
 # much.
 SLOW_FACTOR: Final = 2
@@ -64,7 +64,7 @@ def figures_of(
     for worker in workers:
         own_ms = max(since_ms, min(worker.registered_at_ms, now_ms))
         figures = Figures(own_ms, counts.get(worker.id) or WorkerCounts())
-        figures.per_s = figures.attempts * 1000 / max(LEAST_SPAN_MS, now_ms - own_ms)
+        figures.per_s = figures.attempts * 1000 / max(MIN_SPAN_MS, now_ms - own_ms)
         found[worker.id] = figures
     _mark([(frozenset(worker.spec.names), found[worker.id]) for worker in workers])
     return found
@@ -103,7 +103,7 @@ def _values(kind: GroupKind, worker: Worker) -> Iterable[tuple[str, str]]:
 def _mark(served: Sequence[tuple[frozenset[str], Figures]]) -> None:
     peers: dict[frozenset[str], list[Figures]] = {}
     for names, figures in served:
-        if figures.attempts >= LEAST_ATTEMPTS:
+        if figures.attempts >= MIN_ATTEMPTS:
             peers.setdefault(names, []).append(figures)
     for compared in peers.values():
         if len(compared) == 1:

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 # How long a job waits before the next offer if its worker refused it because of the job itself.
 PUT_OFF_S: Final = 15.0
 # The most jobs, and bytes of their arguments, that go with the answer to a report.
-MOST_WITH_ANSWER: Final = 8
+MAX_WITH_ANSWER: Final = 8
 MAX_BYTES_WITH_ANSWER: Final = 16 * 1024
 
 
@@ -159,7 +159,7 @@ class ClaimOffers:
                 return None
             size += len(job.record.argument)
         if (
-            len(claim.jobs) > MOST_WITH_ANSWER
+            len(claim.jobs) > MAX_WITH_ANSWER
             or size > MAX_BYTES_WITH_ANSWER
             or member.worker.spec.url is None
             or member.breaker.failures

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jqmaster.clock import TICK_S, Clock
-from jqmaster.domain.workers.assignment import MOST_DOUBLINGS, next_assignments
+from jqmaster.domain.workers.assignment import MAX_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
@@ -445,7 +445,7 @@ class Dispatcher:
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
         for names, is_plenty in left_behind.items():
             if is_plenty:
-                self._plenty[names] = min(self._plenty.get(names, 0) + 1, MOST_DOUBLINGS)
+                self._plenty[names] = min(self._plenty.get(names, 0) + 1, MAX_DOUBLINGS)
             else:
                 self._plenty.pop(names, None)
 

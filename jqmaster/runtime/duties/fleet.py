@@ -18,7 +18,7 @@ SHORTEST_PAUSE_S: Final = 0.2
 # The pause doubles with each refusal in a row up to this, unless the worker asks for a longer one.
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
-MOST_PUSHES: Final = 2
+MAX_PUSHES: Final = 2
 # Stands among the names of a worker that delivers to a target. It gets no callbacks of other workers, so it may find no
 # more jobs of a name that has some for a worker.
 _OF_TARGET: Final = (SEPARATOR,)
@@ -296,7 +296,7 @@ class Fleet:
             # In a large fleet that works, most have no room.
             if m.busy < m.worker.spec.max_jobs
             and worker_id != self.reserved
-            and m.pushes < (MOST_PUSHES if m.is_prompt else 1)
+            and m.pushes < (MAX_PUSHES if m.is_prompt else 1)
             and not m.claims
             and m.can_receive_jobs(now_s)
             and self._is_available(m, now_s)

@@ -29,14 +29,14 @@ STRAYS_EVERY_S: Final = 86_400.0
 # rounds half a percent.
 REST: Final = 9
 LATER_REST: Final = 199
-LEAST_REST_S: Final = 0.001
+MIN_REST_S: Final = 0.001
 # How often to check for ready jobs that are not claimed, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
 # The pause after a check that found nothing: most likely a constraint holds these jobs back.
 QUIET_S: Final = 600.0
 # Most findings that the log names one by one; there may be a million.
-MOST_NAMED: Final = 20
+MAX_NAMED: Final = 20
 
 LeftLying = Callable[[], Awaitable[Collection[str]]]
 
@@ -94,7 +94,7 @@ class RepairLoop(LeaderLoop):
         if finds_strays:
             self._strays_due_s = began_s + STRAYS_EVERY_S - ROUND_S / 2
         self.is_done = True
-        return max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
+        return max(MIN_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
 
     async def _look(self, unclaimed_jobs: LeftLying) -> float:
         now_s = self._clock.monotonic_s()
@@ -111,13 +111,13 @@ class RepairLoop(LeaderLoop):
         async for step in steps:
             for finding in step.repaired:
                 count += 1
-                if count <= MOST_NAMED:
+                if count <= MAX_NAMED:
                     logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
             self.repaired += len(step.repaired)
             if step.repaired:
                 # These jobs must not wait for the end of the round.
                 self._repair.wake()
-            await self._clock.sleep(max(LEAST_REST_S, rest * (self._clock.monotonic_s() - began_s)))
+            await self._clock.sleep(max(MIN_REST_S, rest * (self._clock.monotonic_s() - began_s)))
             began_s = self._clock.monotonic_s()
         if count:
             logger.warning("%d disagreements in the store were put right; the audit log has them", count)

@@ -11,7 +11,7 @@ from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
-from jqmaster.store.link.shared_trips import MOST_TOGETHER, Reply
+from jqmaster.store.link.shared_trips import MAX_TOGETHER, Reply
 
 ROUND_S: Final = 1.0
 # If shared looks get no answer for this long, each shard looks for itself.
@@ -35,7 +35,7 @@ class QuietLook(Protocol):
 
 
 class SharedLooks(PeriodicLoop):
-    """Component of a store. One loop reads all quiet shards, `MOST_TOGETHER` in a call. A shard that has changed, or
+    """Component of a store. One loop reads all quiet shards, `MAX_TOGETHER` in a call. A shard that has changed, or
     whose answer is an error or late, is looked at by its own `ShardLook`, which acts on what it finds."""
 
     is_vital = True
@@ -70,7 +70,7 @@ class SharedLooks(PeriodicLoop):
         now_s = self._clock.monotonic_s()
         late_s = max(0.0, now_s - self._next_round_s)
         due = [member for member, due_s in self._due_s.items() if due_s <= now_s]
-        for page in pages(due, MOST_TOGETHER):
+        for page in pages(due, MAX_TOGETHER):
             await self._look([member for member in page if member in self._due_s], late_s)
         return ROUND_S
 

@@ -17,8 +17,8 @@ IDLE_POLL_S: Final = 3.0
 # After this many full steps, other duties get their turns.
 MAX_STEPS: Final = 20
 # Jobs that others need are checked again after one more retention, within these bounds.
-LEAST_AGAIN_S: Final = 3.0
-MOST_AGAIN_S: Final = 600.0
+MIN_AGAIN_S: Final = 3.0
+MAX_AGAIN_S: Final = 600.0
 
 
 class Sweeper(LeaderLoop):
@@ -86,7 +86,7 @@ class Sweeper(LeaderLoop):
         """Check jobs again that were kept long ago, because they may not be needed any more."""
         now_s = self._clock.monotonic_s()
         for state, limits in retention.items():
-            again_s = min(max(limits.ms / 1000, LEAST_AGAIN_S), MOST_AGAIN_S)
+            again_s = min(max(limits.ms / 1000, MIN_AGAIN_S), MAX_AGAIN_S)
             if now_s - self._since_s.get(state, -again_s) >= again_s:
                 self._since_s[state] = now_s
                 self._passed[state] = 0

@@ -16,7 +16,7 @@ TURN_S: Final = 0.5
 # How long a better owner must have been alive, so that leads do not follow a master that comes and goes.
 SETTLED_S: Final = 10.0
 # Maximum number of namespaces whose masters are looked at in one round.
-MOST_LOOKS: Final = 8
+MAX_LOOKS: Final = 8
 
 
 class LedNamespace(NamedTuple):
@@ -104,7 +104,7 @@ class HandOver(PeriodicLoop):
 
     async def _look_at_owners(self, led: Mapping[str, LedNamespace], misplaced: Mapping[str, str]) -> None:
         """Note which of these masters are able to lead, the namespaces looked at longest ago first."""
-        for name in sorted(misplaced, key=lambda name: self._looked_s.get(name, 0.0))[:MOST_LOOKS]:
+        for name in sorted(misplaced, key=lambda name: self._looked_s.get(name, 0.0))[:MAX_LOOKS]:
             owner, now_s = misplaced[name], self._clock.monotonic_s()
             self._looked_s[name] = now_s
             try:

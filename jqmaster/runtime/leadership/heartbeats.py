@@ -13,7 +13,7 @@ from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
-from jqmaster.store.link.shared_trips import MOST_TOGETHER
+from jqmaster.store.link.shared_trips import MAX_TOGETHER
 
 
 class RegisteredShard(Protocol):
@@ -28,7 +28,7 @@ class RegisteredShard(Protocol):
 
 
 class Heartbeats(PeriodicLoop):
-    """Component of a store. One loop sends the heartbeats of all its shards, `MOST_TOGETHER` in a round trip, so that a
+    """Component of a store. One loop sends the heartbeats of all its shards, `MAX_TOGETHER` in a round trip, so that a
     quiet shard needs no task and no timer for them.
 
     It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
@@ -73,7 +73,7 @@ class Heartbeats(PeriodicLoop):
         return min((pace.current.beat_s for pace in paces), default=0.0)
 
     async def _round(self) -> float:
-        for page in pages(list(self._members), MOST_TOGETHER):
+        for page in pages(list(self._members), MAX_TOGETHER):
             async with self._is_free:
                 await self._send([member for member in page if member in self._members])
         return self._beat_s()

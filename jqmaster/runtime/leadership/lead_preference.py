@@ -8,7 +8,7 @@ from jqmaster.domain.namespaces.namespace import DEFAULT, Namespace
 from jqmaster.runtime.leadership.live_masters import LiveMasters
 
 # Masters may differ in what they know of one another, but only for a moment.
-_MOST_KEPT: Final = 16
+_MAX_KEPT: Final = 16
 
 
 class LeadPreference:
@@ -46,7 +46,7 @@ class LeadPreference:
     def owners_among(self, ids: frozenset[str]) -> Mapping[str, str]:
         """Return the first of these masters for each open namespace."""
         if (chosen := self._owners.get(ids)) is None:
-            if len(self._owners) >= _MOST_KEPT:
+            if len(self._owners) >= _MAX_KEPT:
                 self._owners.clear()
             chosen = self._owners[ids] = owners(self._open, ids)
         return chosen

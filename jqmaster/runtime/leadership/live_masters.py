@@ -9,7 +9,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store.leadership.masters import MasterRegistry
 
 # A master counts as dead only after this many looks at it.
-LEAST_SILENCE_S: Final = 3.0
+MIN_SILENCE_S: Final = 3.0
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class LiveMasters:
     @property
     def silence_s(self) -> float:
         """Return the silence after which a master counts as dead."""
-        return max(self._pace.current.fresh_ms / 1000, LEAST_SILENCE_S)
+        return max(self._pace.current.fresh_ms / 1000, MIN_SILENCE_S)
 
     def take(self, masters: MasterRegistry) -> None:
         """Take what a look at the registered masters found."""

@@ -14,7 +14,7 @@ from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import ScriptCall
-from jqmaster.store.link.shared_trips import MOST_TOGETHER, Reply
+from jqmaster.store.link.shared_trips import MAX_TOGETHER, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class HeldLock:
 
 
 class Renewals:
-    """Component of a store. One loop renews all locks, `MOST_TOGETHER` in a round trip, so that the lead of a quiet
+    """Component of a store. One loop renews all locks, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
     shard needs no timer for them. `client`: one with connections of its own, so that leaders keep their locks even if
     all others are blocked."""
 
@@ -136,7 +136,7 @@ class Renewals:
                 self._is_due_earlier, max(0.0, self._due_s - self._clock.monotonic_s())
             ):
                 # All of them, so that they stay together.
-                await asyncio.gather(*map(self._renew, pages(list(self._locks), MOST_TOGETHER)))
+                await asyncio.gather(*map(self._renew, pages(list(self._locks), MAX_TOGETHER)))
                 self._loops.worked("rounds")
 
     async def _renew(self, locks: Sequence[HeldLock]) -> None:

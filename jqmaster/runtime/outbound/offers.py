@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 REPEAT_PUSH_S: Final = 0.2
 # The most invalid answers to a single job. Then the offer ends, and the lease settles the job.
-MOST_NONSENSE: Final = 3
+MAX_NONSENSE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Offers:
                 is_odd_job = part.is_alone and is_answer and self._is_heard
                 if not is_odd_job:
                     self._breaker.failed(self._clock.monotonic_s(), why)
-                if is_odd_job or self._is_stopping() or (part.is_alone and part.nonsense >= MOST_NONSENSE):
+                if is_odd_job or self._is_stopping() or (part.is_alone and part.nonsense >= MAX_NONSENSE):
                     return result
                 self._parts.extend((part,) if part.is_alone else part.halves())
         return None

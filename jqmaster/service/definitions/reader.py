@@ -24,7 +24,7 @@ _STEP: Final = 200
 LATE_MS: Final = 15_000
 # Maximum number of skips that an explanation shows, and the most fired runs in which it looks for the unfinished job.
 MAX_SKIPS: Final = 10
-_MOST_FIRED: Final = 100
+_MAX_FIRED: Final = 100
 
 
 class DefinitionFilter(StrEnum):
@@ -143,7 +143,7 @@ class DefinitionReader:
         skips = skips_in_a_row(newest)
         unfinished = None
         if skips and skips[0].reason is RunReason.OVERLAP:
-            fired = await self._store.runs(name, None, _MOST_FIRED, RunOutcome.FIRED)
+            fired = await self._store.runs(name, None, _MAX_FIRED, RunOutcome.FIRED)
             with_states = await self._with_states(fired.runs)
             unfinished = next(
                 (one for one in with_states if one.job_state and one.job_state not in FINISHED), None

@@ -18,7 +18,7 @@ from jqmaster.service.jobs.enqueue import EnqueueService
 
 # Two masters may choose the same number in the same millisecond.
 _CHOICES: Final = 5
-_MOST_TAG: Final = 64
+_MAX_TAG: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FireworqPush:
             retry=RetryPolicy(self.retry_delay_s, 1.0, self.retry_delay_s, jitter=False),
             # Fireworq runs the jobs of a node that ended again.
             rerun_lost=True,
-            tags=(self.category,) if len(self.category) <= _MOST_TAG else (),
+            tags=(self.category,) if len(self.category) <= _MAX_TAG else (),
         )
 
 

@@ -16,11 +16,11 @@ from jqmaster.service.jobs.why import WhyService
 from jqmaster.store.constraints.why import WhyStore
 
 # Maximum number of jobs that are read, beginning with those that have waited longest.
-MOST_EXAMINED: Final = 2_000
+MAX_EXAMINED: Final = 2_000
 # Maximum number of jobs that are explained: one for each group of jobs that wait for the same thing.
-MOST_EXPLAINED: Final = 12
+MAX_EXPLAINED: Final = 12
 # Maximum number of jobs of a group that are tried one after another, because a job may start meanwhile.
-MOST_ASKED: Final = 3
+MAX_ASKED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class BacklogWhy:
     async def explain(self, wanted: JobFilter, access: ContentAccess) -> BacklogExplanation:
         """Explain what the ready jobs among these wait for. The filter must not name states."""
         ready = replace(wanted, state=JobState.READY)
-        listed = await self._jobs.page(ready, limit=MOST_EXAMINED, cursor=None, order="oldest")
+        listed = await self._jobs.page(ready, limit=MAX_EXAMINED, cursor=None, order="oldest")
         jobs = listed.page.jobs
         count, is_exact = len(jobs), True
         if listed.page.cursor is not None or listed.page.is_partial:
@@ -61,7 +61,7 @@ class BacklogWhy:
             if counted is not None:
                 count, is_exact = max(counted.count, count), counted.is_exact
         groups = await self._groups(jobs)
-        causes = merged(await self._causes(groups[:MOST_EXPLAINED], access))
+        causes = merged(await self._causes(groups[:MAX_EXPLAINED], access))
         return BacklogExplanation(count, is_exact, sum(one.count for one in causes), causes)
 
     async def _groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -78,7 +78,7 @@ class BacklogWhy:
         """Return for each group the cause for which it waits, unless the jobs that were tried have started
         meanwhile. The last jobs are tried, because the first ones start first."""
         found: dict[int, WaitCause] = {}
-        for turn in range(1, MOST_ASKED + 1):
+        for turn in range(1, MAX_ASKED + 1):
             asked = {
                 n: group[-turn] for n, group in enumerate(groups) if n not in found and len(group) >= turn
             }

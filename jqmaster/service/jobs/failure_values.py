@@ -18,12 +18,12 @@ from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.jobs.records import RecordStore
 
 # At most this many of the latest jobs are examined.
-MOST_JOBS: Final = 500
+MAX_JOBS: Final = 500
 # Jobs with longer records are not examined.
 MAX_RECORD_BYTES: Final = 16_384
 # At most this many values are given.
-MOST_VALUES: Final = 50
-MOST_PATHS: Final = 30
+MAX_VALUES: Final = 50
+MAX_PATHS: Final = 30
 _MAX_DEPTH: Final = 4
 _MAX_TEXT: Final = 200
 _HEAD: Final = 140
@@ -60,22 +60,22 @@ class FailureValues:
         group = await self._reader.existing(group_id)
         of_group = JobFilter(state=JobState.FAILED, name=group.name, failure_group=group_id)
         wanted = await self._reader.of_group(of_group)
-        found = (await self._jobs.page(wanted, limit=MOST_JOBS, cursor=None, order="newest")).page
+        found = (await self._jobs.page(wanted, limit=MAX_JOBS, cursor=None, order="newest")).page
         whole = await self._records.get_short([job.id for job in found.jobs], MAX_RECORD_BYTES)
         read, counts = path.reader(), Counter[str]()
         paths: dict[str, None] = {}
         for job in whole.values():
             fields = fields_of(_shown(job, access))
-            if len(paths) < MOST_PATHS:
+            if len(paths) < MAX_PATHS:
                 paths |= dict.fromkeys(_paths_of(fields))
             value = read(fields)
             if value is not MISSING:
                 counts[_text(value)] += 1
-        is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MOST_VALUES
+        is_complete = found.cursor is None and len(whole) == len(found.jobs) and len(counts) <= MAX_VALUES
         without = len(whole) - counts.total()
         # Long values are told apart whole, and are cut only where they are shown.
-        most = [(_cut(text), count) for text, count in counts.most_common(MOST_VALUES)]
-        return ValueCounts(most, len(whole), without, is_complete, len(counts), sorted(paths)[:MOST_PATHS])
+        most = [(_cut(text), count) for text, count in counts.most_common(MAX_VALUES)]
+        return ValueCounts(most, len(whole), without, is_complete, len(counts), sorted(paths)[:MAX_PATHS])
 
 
 def _shown(job: Job, access: ContentAccess) -> Job:

@@ -17,7 +17,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 # The argument of a longer record distinguishes nothing: it is not read.
 MAX_RECORD_BYTES: Final = 1024
 # The errors of this many jobs are read.
-MOST_ERRORS: Final = 100
+MAX_ERRORS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class FlowTextReader:
         failed = sorted(
             (job for job in jobs if job.state is JobState.FAILED), key=lambda job: job.finished_at_ms
         )
-        found = await self._excerpts.of(failed[:MOST_ERRORS], ["error"], access)
+        found = await self._excerpts.of(failed[:MAX_ERRORS], ["error"], access)
         errors = {job_id: one.error for job_id, one in found.items() if one.error}
         return FlowTexts(await self._labels(jobs, access), errors)
 

@@ -13,11 +13,11 @@ from jqmaster.store.jobs.predecessors import Dependents, PredecessorStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-MOST_JOBS: Final = 1_000
+MAX_JOBS: Final = 1_000
 # Maximum number of links that are shown, and the most dependents that are read at each step.
-MOST_LINKS: Final = 10_000
+MAX_LINKS: Final = 10_000
 # Maximum number of members of a batch that are checked for links to other jobs.
-MOST_MEMBERS: Final = 2_000
+MAX_MEMBERS: Final = 2_000
 # A flow takes up to a few dozen reads. Many flows at once would keep other callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2
 
@@ -81,7 +81,7 @@ class FlowReader:
                 linked += [one for one in page if behind[one].total or _before(jobs.get(one))]
                 looked_at += len(page)
                 after = page[-1]
-                if len(linked) > limit or looked_at >= MOST_MEMBERS:
+                if len(linked) > limit or looked_at >= MAX_MEMBERS:
                     is_whole = len(linked) <= limit and not await self._batches.members(batch_id, after, 1)
                     break
             return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
@@ -92,12 +92,12 @@ class FlowReader:
             skipped: dict[str, Job] = {}
             seen, gone, is_complete, wave = {job_id}, 0, True, [job_id]
             while wave:
-                behind = await self._predecessors.dependents(wave, MOST_LINKS)
+                behind = await self._predecessors.dependents(wave, MAX_LINKS)
                 met = [
                     one for one in dict.fromkeys(other for place in wave for other in behind[place].first)
                     if one not in seen
                 ]  # fmt: skip
-                near = met[: MOST_JOBS - len(seen)]
+                near = met[: MAX_JOBS - len(seen)]
                 is_whole = all(len(place.first) == place.total for place in behind.values())
                 is_complete = is_complete and is_whole and len(near) == len(met)
                 seen.update(near)
@@ -117,7 +117,7 @@ class FlowReader:
         wave = list(seeds)
         while wave:
             jobs = await self._jobs(wave)
-            behind |= await self._predecessors.dependents(wave, MOST_LINKS)
+            behind |= await self._predecessors.dependents(wave, MAX_LINKS)
             met: dict[str, None] = {}
             for one in wave:
                 shown[one] = jobs.get(one)
@@ -165,7 +165,7 @@ def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -
         for other in _before(job):
             if other in shown:
                 known[other].add(one)
-    left = MOST_LINKS
+    left = MAX_LINKS
     for one, job in shown.items():
         before = _before(job)
         inside = [other for other in before if other in shown][:left]

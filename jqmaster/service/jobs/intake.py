@@ -18,8 +18,8 @@ from jqmaster.shared_bound import Portion, SharedBound
 # decoded. The store's other connections are left for callers that do not push.
 BULKS_AT_A_TIME: Final = 4
 # Single pushes. Beyond this number the store is the bottleneck, and waits would only grow.
-MOST_SINGLE: Final = 5_000
-MOST_BULKS: Final = 64
+MAX_SINGLE: Final = 5_000
+MAX_BULKS: Final = 64
 _RETRY_AFTER_S: Final = (1, 3)
 
 _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
@@ -39,7 +39,7 @@ class SharedIntakeRoom:
 
     def __init__(self, max_bytes: LiveValue[int]) -> None:
         self._bounds = [
-            SharedBound(most) for most in (max_bytes, LiveValue(MOST_SINGLE), LiveValue(MOST_BULKS))
+            SharedBound(most) for most in (max_bytes, LiveValue(MAX_SINGLE), LiveValue(MAX_BULKS))
         ]
 
     def portion(self) -> IntakeRoom:

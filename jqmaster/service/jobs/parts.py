@@ -15,7 +15,7 @@ from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.parts import PartStore
 
 # If a job's parts come one by one, each listener is woken once for several of them.
-LEAST_PAUSE_S: Final = 0.02
+MIN_PAUSE_S: Final = 0.02
 
 
 class PartService:
@@ -72,4 +72,4 @@ class PartService:
                 if page.parts or page.is_last or page.attempt > max(after.attempt, 1) or left_s <= 0:
                     return page
                 await wait_for_event(news, min(left_s, LOOK_AGAIN_S))
-                await asyncio.sleep(LEAST_PAUSE_S)
+                await asyncio.sleep(MIN_PAUSE_S)

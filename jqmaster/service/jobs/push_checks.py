@@ -5,14 +5,14 @@ from operator import attrgetter
 from typing import Final
 
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH, in_order
+from jqmaster.domain.jobs.predecessors import MAX_IN_PUSH, in_order
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.jobs.refusals import error_of
 from jqmaster.store.jobs.enqueue_checks import EnqueueChecks
 from jqmaster.store.jobs.enqueue_outcomes import IdTaken, PushRefusal
 
 # Maximum number of jobs of a cycle that one error names.
-MOST_NAMED: Final = 50
+MAX_NAMED: Final = 50
 # These are read for each job of a bulk; `map` with them needs no Python frame for each job.
 _ID, _AFTER, _UNIQUE = map(attrgetter, ("id", "after", "unique"))
 
@@ -45,13 +45,13 @@ def sorted_positions(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[i
     named = 0
     for n, spec in enumerate(specs):
         named += len(spec.after.jobs) if spec.after else 0
-        if named > MOST_IN_PUSH:
-            too_many = f"the jobs of one push can have {MOST_IN_PUSH} predecessors together"
+        if named > MAX_IN_PUSH:
+            too_many = f"the jobs of one push can have {MAX_IN_PUSH} predecessors together"
             raise InvalidError(too_many, errors=[FieldError(("jobs", numbers[n], "after"), too_many)])
     ordered, cyclic = in_order([(spec.id, spec.after) for spec in specs])
     if cyclic:
         rule = "the job would wait for itself, directly or over others of this push"
-        errors = [FieldError(("jobs", numbers[n], "after"), rule) for n in cyclic[:MOST_NAMED]]
+        errors = [FieldError(("jobs", numbers[n], "after"), rule) for n in cyclic[:MAX_NAMED]]
         raise InvalidError(
             f"{len(cyclic)} jobs would wait for each other for ever; no job was accepted", errors=errors
         )

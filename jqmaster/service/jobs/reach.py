@@ -14,7 +14,7 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
 # Maximum number of members of another caller's batch that are read to find one of the caller's names. Batches are
 # mostly of one kind, so the first page answers.
-MOST_MEMBERS: Final = 500
+MAX_MEMBERS: Final = 500
 
 
 class CallerReach:
@@ -81,7 +81,7 @@ class CallerReach:
 
     async def _holds_job_of(self, caller: Principal, batch_id: str) -> bool:
         assert caller.allows_name is not None
-        members = await self._batches.members(batch_id, "", MOST_MEMBERS)
+        members = await self._batches.members(batch_id, "", MAX_MEMBERS)
         for page in pages(members, RECORDS_PER_READ):
             jobs = await self._records.get_without_argument(page)
             if any(caller.allows_name(job.name) for job in jobs.values()):

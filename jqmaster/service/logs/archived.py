@@ -13,11 +13,11 @@ from jqmaster.store.logs.archive import LogArchive
 
 # If the archive has no log of a job, it is not asked again within this time.
 UNKNOWN_S: Final = 30.0
-MOST_UNKNOWN: Final = 10_000
+MAX_UNKNOWN: Final = 10_000
 # Maximum number of pieces that one page reads.
 MAX_READS: Final = 4
 # Maximum number of characters of the archive's own message in an answer.
-_MOST_REASON: Final = 180
+_MAX_REASON: Final = 180
 
 
 class ArchivedLogs:
@@ -65,7 +65,7 @@ class ArchivedLogs:
         else:
             self._unknown[job_id] = now_s + UNKNOWN_S
             self._unknown.move_to_end(job_id)
-            while len(self._unknown) > MOST_UNKNOWN:
+            while len(self._unknown) > MAX_UNKNOWN:
                 self._unknown.popitem(last=False)
         return names
 
@@ -83,7 +83,7 @@ def _shortened(text: str) -> str:
     """Return the archive's message without the details of the exchange."""
     place, said, _ = text.partition(": Generic ")
     text = place if said and ": " in place else text
-    return text if len(text) <= _MOST_REASON else f"{text[:_MOST_REASON]}..."
+    return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}..."
 
 
 async def filtered(

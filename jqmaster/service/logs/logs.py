@@ -19,7 +19,7 @@ from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
 # If a job writes line by line, each follower is woken once for several lines.
-LEAST_PAUSE_S: Final = 0.1
+MIN_PAUSE_S: Final = 0.1
 # One page reads no more than this, even if the filter selects little; the next call continues from there.
 MAX_READS: Final = 8
 
@@ -134,7 +134,7 @@ class LogService:
                     # The last lines may arrive a little after the end of the job. Then the log is over.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 await wait_for_event(news, pause_s)
-                await asyncio.sleep(LEAST_PAUSE_S)
+                await asyncio.sleep(MIN_PAUSE_S)
 
     async def _read(
         self, job_id: str, after: int, limit: int, wanted: LogFilter, tail: int | None, *, watch: bool

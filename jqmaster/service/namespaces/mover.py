@@ -39,9 +39,9 @@ POLL_S: Final = 0.2
 RELEASE_WITHIN_S: Final = 20.0
 # A master counts as gone only after this silence, however short the beats are: one that is busy for a moment still
 # serves the namespace, and what it changes would make the move fail.
-LEAST_SILENCE_MS: Final = 5_000
+MIN_SILENCE_MS: Final = 5_000
 # After this many movers, the namespace is opened again at the source.
-MOST_MOVERS: Final = 4
+MAX_MOVERS: Final = 4
 RETRY_S: Final = 1.0
 
 _T = TypeVar("_T")
@@ -105,8 +105,8 @@ class Mover:
             )
             return
         try:
-            if self._number > MOST_MOVERS:
-                raise _StoppedError(f"{MOST_MOVERS} masters have tried it, and none finished it")
+            if self._number > MAX_MOVERS:
+                raise _StoppedError(f"{MAX_MOVERS} masters have tried it, and none finished it")
             await self._move()
         except LostMoveError:
             await self._check_hold()
@@ -174,7 +174,7 @@ class Mover:
             alive = {
                 one.id: one
                 for masters in (self._tools.masters, source)
-                for one in await living(masters, pace, least_ms=LEAST_SILENCE_MS)
+                for one in await living(masters, pace, least_ms=MIN_SILENCE_MS)
             }
             move = await self._tools.moves.get(self._name)
             released = dict(move.released) if move else {}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.domain.namespaces.move import (
-    MOST_CLOCK_DIFFERENCE_MS,
-    MOST_STOP_MS,
+    MAX_CLOCK_DIFFERENCE_MS,
+    MAX_STOP_MS,
     Move,
     MoveSize,
     MoveTerms,
@@ -30,7 +30,7 @@ from jqmaster.store.namespaces.moves import MoveStore, unrecorded
 from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 # The shortest lease from the announcement on, because the stop may take longer than estimated.
-LEAST_LEASE_MS: Final = 120_000
+MIN_LEASE_MS: Final = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class MovePlan:
 
     @property
     def keeps_leases(self) -> bool:
-        return self.size.stop_ms <= MOST_STOP_MS
+        return self.size.stop_ms <= MAX_STOP_MS
 
 
 class MoveService:
@@ -118,7 +118,7 @@ class MoveService:
         """Begin to move a namespace. A master takes the move at once. Raise what `plan` raises."""
         plan = await self.plan(name, target)
         present, size = plan.namespace, plan.size
-        stop_ms = min(MOST_STOP_MS, max(LEAST_LEASE_MS, size.stop_ms))
+        stop_ms = min(MAX_STOP_MS, max(MIN_LEASE_MS, size.stop_ms))
         terms = MoveTerms(
             present.store, target, present.state, who, size, size.stop_ms, await self._control.now_ms()
         )
@@ -216,7 +216,7 @@ async def _check_clocks(source: Shard, target: Shard, source_name: str, target_n
     there_ms = await target.now_ms()
     after_ms = await source.now_ms()
     difference_ms = max(before_ms - there_ms, there_ms - after_ms, 0)
-    if difference_ms > MOST_CLOCK_DIFFERENCE_MS:
+    if difference_ms > MAX_CLOCK_DIFFERENCE_MS:
         raise _refused(
             f"the clocks of the stores {source_name} and {target_name} differ by {difference_ms / 1000:.1f} s, and may "
             "by 0.5 s at most: let NTP set them"

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 # Contracts are read again after this time, and sooner if an argument does not fit them.
 LIFE_S: Final = 5.0
-LEAST_LIFE_S: Final = 0.5
+MIN_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
 # Maximum number of names that are remembered as served. Such a fact never changes.
 MAX_SERVED: Final = 20_000
@@ -212,11 +212,11 @@ class ContractService:
 
     async def unserved(self, names: Collection[str]) -> list[str]:
         """Return the names among these that no worker has ever served. A served name is looked up once, any
-        other again after `LEAST_LIFE_S`."""
+        other again after `MIN_LIFE_S`."""
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
         asked = [
-            name for name in others if now_s - self._unserved_at_s.get(name, float("-inf")) >= LEAST_LIFE_S
+            name for name in others if now_s - self._unserved_at_s.get(name, float("-inf")) >= MIN_LIFE_S
         ]
         if not asked:
             return others
@@ -265,7 +265,7 @@ class ContractService:
         # A worker may just have declared another contract.
         outdated = {}
         for n in found:
-            again = await self._look_up(specs[n].name, LEAST_LIFE_S)
+            again = await self._look_up(specs[n].name, MIN_LIFE_S)
             if again is not known[n]:
                 outdated[n] = (specs[n], locs[n], again)
         judged_again = await self._judged(list(outdated.values())) if outdated else {}

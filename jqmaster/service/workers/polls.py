@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
 # The least wait of a poll, even if it asks for none, because the leader may be another master.
-LEAST_WAIT_S: Final = 0.25
+MIN_WAIT_S: Final = 0.25
 # How often a waiting poll reads the store, because a message may be lost.
 LOOK_S: Final = 2.0
 # The retry delay of a poll that a newer poll of the same worker replaced, so that a client in a loop does not
@@ -149,7 +149,7 @@ class HeldPolls:
         return replace(reply, offers=[offer for offer in reply.offers if offer.job.token in tokens])
 
     async def _wait(self, worker_id: str, poll: _Hanging, before: _Hanging | None, ask: Ask) -> PollReply:
-        wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)
+        wait_s = min(max(ask.wait_s, MIN_WAIT_S), MAX_WAIT_S)
         try:
             if ask.refused:
                 await asyncio.sleep(AFTER_REFUSAL_S)

@@ -38,8 +38,8 @@ _BYTES_PER_READ: Final = 1 << 20
 _BYTES_PER_ELEMENT: Final = 256
 # At most this many changed keys are left for the pause.
 _FEW_CHANGED: Final = 500
-_MOST_ROUNDS: Final = 12
-_MOST_PAUSES: Final = 4
+_MAX_ROUNDS: Final = 12
+_MAX_PAUSES: Final = 4
 # Another round is worthwhile if it leaves at most this share of the changed keys.
 _SAVES_ENOUGH: Final = 0.8
 # The usable share of a pause. The rest is for the final check.
@@ -85,7 +85,7 @@ class Copier:
             )
         await self._refuse_half_restored()
         await self._copy_all()
-        for _ in range(_MOST_PAUSES):
+        for _ in range(_MAX_PAUSES):
             await self._copy_changed()
             if cut := await self._copy_rest():
                 return cut
@@ -115,7 +115,7 @@ class Copier:
         """Read changed keys again until few are left, or until as many change as are read."""
         await self._store.ask(("PING",))
         before = len(self._store.changed)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             if before <= _FEW_CHANGED:
                 return
             async for record in self._read(self._store.take_changed()):

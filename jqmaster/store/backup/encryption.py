@@ -11,7 +11,7 @@ from jqmaster.errors import DamagedError
 
 _SALT_BYTES: Final = 16
 _KEY_BYTES: Final = 32
-_MOST_KDF_MEMORY: Final = 512 << 20
+_MAX_KDF_MEMORY: Final = 512 << 20
 CIPHER: Final = "AES-256-GCM"
 
 
@@ -36,7 +36,7 @@ class KeyDerivation:
         try:
             found = cls(**document)
             is_known = (found.kdf, found.cipher) == ("scrypt", CIPHER)
-            if not is_known or not (0 < found.n * found.r * 128 * max(found.p, 1) <= _MOST_KDF_MEMORY):
+            if not is_known or not (0 < found.n * found.r * 128 * max(found.p, 1) <= _MAX_KDF_MEMORY):
                 raise ValueError("unknown")
             bytes.fromhex(found.salt)
         except (TypeError, ValueError) as error:
@@ -57,7 +57,7 @@ class BackupCipher:
         d = derivation
         keys = hashlib.scrypt(
             passphrase.encode("utf-8", "surrogateescape"), salt=bytes.fromhex(d.salt), n=d.n, r=d.r, p=d.p,
-            maxmem=2 * _MOST_KDF_MEMORY, dklen=2 * _KEY_BYTES,
+            maxmem=2 * _MAX_KDF_MEMORY, dklen=2 * _KEY_BYTES,
         )  # fmt: skip
         self._aead, self._mac_key = AESGCM(keys[:_KEY_BYTES]), keys[_KEY_BYTES:]
 

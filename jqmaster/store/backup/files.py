@@ -29,10 +29,10 @@ _MAGIC: Final = b"jqmaster backup\n"
 _FRAME_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 256 << 20
 # Far more than a valid frame has: one record may be as large as the largest argument.
-_MOST_FRAME_BYTES: Final = 1 << 30
+_MAX_FRAME_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct(">I")
 _UNFINISHED: Final = ".unfinished"
-_MOST_MANIFEST_BYTES: Final = 16 << 20
+_MAX_MANIFEST_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class BackupReader:
                 while head := stream.read(_LENGTH.size):
                     digest.update(head)
                     length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else -1
-                    if not 0 <= length <= min(_MOST_FRAME_BYTES, file.bytes - size - _LENGTH.size):
+                    if not 0 <= length <= min(_MAX_FRAME_BYTES, file.bytes - size - _LENGTH.size):
                         raise DamagedError(f"{path}: frame {frame} has a wrong length")
                     text = stream.read(length)
                     digest.update(text)
@@ -294,7 +294,7 @@ def _read_manifest(directory: Path) -> tuple[bytes, str]:
     path = directory / MANIFEST
     try:
         with path.open("rb") as stream:
-            text = stream.read(_MOST_MANIFEST_BYTES)
+            text = stream.read(_MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         raise NotFoundError(
             f"{directory} has no {MANIFEST}: it is not a backup, or one that was not finished"

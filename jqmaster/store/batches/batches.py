@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 BATCHES_PER_READ: Final = 100
 # Maximum number of members whose states are read in order to count them.
-MOST_COUNTED: Final = 5_000
+MAX_COUNTED: Final = 5_000
 _UNFINISHED: Final = [state for state in JobState if state not in FINISHED]
 
 
@@ -169,7 +169,7 @@ class BatchStore:
         counts = dict.fromkeys(_UNFINISHED, 0)
         if not batch.unfinished:
             return counts
-        if batch.total - batch.gone > MOST_COUNTED:
+        if batch.total - batch.gone > MAX_COUNTED:
             return None
         after = ""
         while page := await self.members(batch.id, after):

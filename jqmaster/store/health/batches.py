@@ -17,7 +17,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 # A batch that changes while it is counted is counted again, at most this many times in all.
 MAX_LOOKS: Final = 3
 # Maximum number of members without a record that one finding names.
-MOST_MISSING: Final = 1000
+MAX_MISSING: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
         and sum(more.values()) == batch.gone
     ):
         return None
-    lost = missing[:MOST_MISSING]
+    lost = missing[:MAX_MISSING]
     if batch.gone == 0:
         ended = {state: counted[state] for state in FINISHED}
     else:

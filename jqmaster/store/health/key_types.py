@@ -11,7 +11,7 @@ from jqmaster.store.link.client import StoreClient
 
 PAGE: Final = 500
 # More names would tell nobody more.
-MOST_NAMED: Final = 100
+MAX_NAMED: Final = 100
 UNKNOWN: Final = (
     "belongs to no family of keys that this release knows: another program or a newer release wrote it; nothing reads "
     "it, and backups leave it out"
@@ -29,7 +29,7 @@ _READS: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(slots=True)
 class KeysAtFault:
-    """Keys with faults of one kind: how many there are, and of the first `MOST_NAMED` what is wrong with each."""
+    """Keys with faults of one kind: how many there are, and of the first `MAX_NAMED` what is wrong with each."""
 
     count: int = 0
     details: dict[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class KeysAtFault:
         # SCAN may return a key twice.
         if name not in self.details:
             self.count += 1
-            if len(self.details) < MOST_NAMED:
+            if len(self.details) < MAX_NAMED:
                 self.details[name] = detail
 
     @property

@@ -28,10 +28,10 @@ PATCHED: Final = {
     ("Valkey", (9, 0)): 6,
     ("Valkey", (9, 1)): 2,
 }
-_LEAST_CLIENTS: Final = 200
-_LEAST_BUSY_MS: Final = 1000
-_LEAST_IDLE_S: Final = 60
-_LEAST_OUTPUT_BYTES: Final = {"normal": 64 * 1024 * 1024, "pubsub": 1024 * 1024}
+_MIN_CLIENTS: Final = 200
+_MIN_BUSY_MS: Final = 1000
+_MIN_IDLE_S: Final = 60
+_MIN_OUTPUT_BYTES: Final = {"normal": 64 * 1024 * 1024, "pubsub": 1024 * 1024}
 _SLOW_MS: Final = 10.0
 _CLOCK_OFF_MS: Final = 1000
 _MEMORY_HIGH: Final = 0.8
@@ -191,18 +191,18 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
                 "ACL SETUSER with +spublish +ssubscribe on every node, then restart the masters",
             )
         )
-    if (clients := number("maxclients")) is not None and clients < _LEAST_CLIENTS:
+    if (clients := number("maxclients")) is not None and clients < _MIN_CLIENTS:
         found.append(
             (
                 f"the store admits {clients} connections (maxclients), and each master needs up to 40",
-                f"CONFIG SET maxclients to {_LEAST_CLIENTS} or more",
+                f"CONFIG SET maxclients to {_MIN_CLIENTS} or more",
             )
         )
-    if (idle_s := number("timeout")) and idle_s < _LEAST_IDLE_S:
+    if (idle_s := number("timeout")) and idle_s < _MIN_IDLE_S:
         found.append(
             (f"the store closes connections that are idle for {idle_s} s (timeout)", "CONFIG SET timeout 0")
         )
-    if (busy_ms := number("busy-reply-threshold")) and busy_ms < _LEAST_BUSY_MS:
+    if (busy_ms := number("busy-reply-threshold")) and busy_ms < _MIN_BUSY_MS:
         found.append(
             (
                 f"calls are refused as soon as any script takes {busy_ms} ms (busy-reply-threshold)",
@@ -240,7 +240,7 @@ def _output_faults(limits: str) -> list[tuple[str, str]]:
             f"CONFIG SET client-output-buffer-limit '{kind} 0 0 0', or to {least} bytes or more",
         )
         for kind, hard in zip(words[::4], words[1::4], strict=False)
-        if (least := _LEAST_OUTPUT_BYTES.get(kind)) and hard.isdigit() and 0 < int(hard) < least
+        if (least := _MIN_OUTPUT_BYTES.get(kind)) and hard.isdigit() and 0 < int(hard) < least
     ]
 
 

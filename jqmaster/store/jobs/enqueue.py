@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint_set import MAX_KNOWN_NAMES, NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.jobs.predecessors import MOST_IN_PUSH
+from jqmaster.domain.jobs.predecessors import MAX_IN_PUSH
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 SOON_MS: Final = 6000
 
 # Maximum number of predecessors in one call.
-PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
+PREDECESSORS_PER_CALL: Final = MAX_IN_PUSH
 _NOTHING: Final = codec.pack([])
 # Stands for the lanes of a call whose sole lane is known.
 _UNUSED: Final = LaneTable()

@@ -21,7 +21,7 @@ PER_PAGE: Final = 200
 # Maximum number of bytes of predecessors' results that one job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 # Maximum number of dependents that a view of a job names.
-MOST_SHOWN: Final = 100
+MAX_SHOWN: Final = 100
 _ROOT: Final = b"root"
 
 
@@ -145,7 +145,7 @@ class PredecessorStore:
         flat, first, count = await self._client.pipeline(
             [
                 ("HGETALL", k.awaits(job.id)),
-                ("ZRANGE", k.dependents(job.id), 0, MOST_SHOWN - 1),
+                ("ZRANGE", k.dependents(job.id), 0, MAX_SHOWN - 1),
                 ("ZCARD", k.dependents(job.id)),
             ],
             skip_damaged=True,

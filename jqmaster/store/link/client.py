@@ -34,7 +34,7 @@ from jqmaster.store.link.shared_trips import SharedTrips
 
 # The reply of every script that refuses a write because its leader has an old epoch.
 STALE_EPOCH: Final = "stale_epoch"
-_MOST_MOVES: Final = 3
+_MAX_MOVES: Final = 3
 
 
 class _Ask(Protocol):
@@ -358,7 +358,7 @@ class StoreClient:
                 return await ask(connection, range(count))
         replies: list[Any] = [None] * count
         todo: Sequence[int] = range(count)
-        for _ in range(1 + _MOST_MOVES):
+        for _ in range(1 + _MAX_MOVES):
             async with self._pool.connection() as connection:
                 for n, reply in zip(todo, await ask(connection, todo), strict=True):
                     replies[n] = reply

@@ -12,7 +12,7 @@ from jqmaster.store.link.pool import PackedCommands
 from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
 # The most round trips that are kept.
-MOST_TRIPS: Final = 500
+MAX_TRIPS: Final = 500
 # A script that runs for each shard in turn, with the keys and arguments of that shard. An error concerns one shard.
 _PAGE: Final = b"""%(flags)s
 local function of_one(KEYS, ARGV)
@@ -108,7 +108,7 @@ class RepeatedTrips:
             trip = known._replace(commands=PackedCommands(commands))
         else:
             return known
-        if len(self._known) >= MOST_TRIPS:
+        if len(self._known) >= MAX_TRIPS:
             self._known.clear()
         self._known[id(calls[0])] = trip
         return trip

@@ -11,7 +11,7 @@ KEYS_PER_STEP: Final = 1_000
 # A scan rests this many times as long as a step took, so it uses at most a tenth of the store's time.
 REST: Final = 9
 # The most keys that one scan keeps. Shards for which there is no room wait for the next one.
-MOST_KEYS: Final = 20_000
+MAX_KEYS: Final = 20_000
 # How many of the shards whose keys were found are checked at the same time.
 TURNS: Final = 2
 
@@ -39,7 +39,7 @@ class SharedScan:
     @contextlib.asynccontextmanager
     async def keys_of(self, tag: str) -> AsyncIterator[list[str] | None]:
         """Yield the keys that begin with this tag (`{jq}:`), in the shard's turn. None: the shard scans by itself,
-        because it is the only one or has more than `MOST_KEYS`. Raise what `StoreClient.command` raises."""
+        because it is the only one or has more than `MAX_KEYS`. Raise what `StoreClient.command` raises."""
         if self.shards <= 1 or tag in self._waiting:
             yield None
             return
@@ -105,7 +105,7 @@ class SharedScan:
                 if keys is not None:
                     keys.append(raw.decode(errors="replace"))
                     count += 1
-            while count > MOST_KEYS:
+            while count > MAX_KEYS:
                 _, dropped = found.popitem()
                 count -= len(dropped)
             if not found:

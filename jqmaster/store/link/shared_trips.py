@@ -9,9 +9,9 @@ from jqmaster.store.link.scripts import ScriptCall
 # How long a call waits for those of other shards.
 GATHER_S: Final = 0.1
 # Maximum number of calls in one round trip, because the store runs them without a pause.
-MOST_TOGETHER: Final = 50
+MAX_TOGETHER: Final = 50
 # While this many round trips of a kind are under way, calls wait for the end of one.
-MOST_TRIPS: Final = 2
+MAX_TRIPS: Final = 2
 
 Reply = tuple[str, list[Any]]
 
@@ -63,8 +63,8 @@ class _TripsOfOneKind:
         self._timer = None
         # Callers may have given up meanwhile.
         self._gathered = [(call, future) for call, future in self._gathered if not future.done()]
-        while self._gathered and len(self._trips) < MOST_TRIPS:
-            together, self._gathered = self._gathered[:MOST_TOGETHER], self._gathered[MOST_TOGETHER:]
+        while self._gathered and len(self._trips) < MAX_TRIPS:
+            together, self._gathered = self._gathered[:MAX_TOGETHER], self._gathered[MAX_TOGETHER:]
             trip = asyncio.create_task(self._trip(together), name="shared round trip")
             self._trips.add(trip)
             trip.add_done_callback(self._end)

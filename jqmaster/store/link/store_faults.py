@@ -11,13 +11,13 @@ from worker_sdk.transport.call_faults import HUNG_UP, Remedies, remedy
 _REMEDIES: Final = Remedies(
     "does the store run there, and is its address right?", "redis_cafile", "redis_certfile"
 )
-_MOST_CHARS: Final = 300
+_MAX_CHARS: Final = 300
 
 
 def explained(error: BaseException, *, is_tls: bool, has_answered: bool = False) -> str:
     """Return the text of an error of the connection, with the remedy. `has_answered`: the store has answered at this
     address before, so the scheme of the address is right."""
-    text = " ".join(str(error).split())[:_MOST_CHARS].rstrip(".") or type(error).__name__
+    text = " ".join(str(error).split())[:_MAX_CHARS].rstrip(".") or type(error).__name__
     advice = _advice(error, text, is_tls=is_tls, has_answered=has_answered)
     return f"{text}; {advice}" if advice else text
 

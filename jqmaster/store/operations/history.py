@@ -38,7 +38,7 @@ BACKLOG_LIVES_MS: Final = 30_000
 # The same for one without ready jobs. It lives longer, because the next one of a quiet shard comes later.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
 # Writes with more arguments have a round trip of their own.
-_MOST_SHARED: Final = 16
+_MAX_SHARED: Final = 16
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
 _VERSIONS_KEPT: Final = 5_000
@@ -190,7 +190,7 @@ class HistoryStore:
     async def _write(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> str:
         """Run a script whose write no replica has to confirm, and return its status word. Small writes of many shards
         share a round trip."""
-        if self._client.quorum_replicas or len(args) > _MOST_SHARED:
+        if self._client.quorum_replicas or len(args) > _MAX_SHARED:
             word, _ = await self._client.run(script, keys, args, replicas=0)
         else:
             word, _ = await self._client.together.run(ScriptCall(load(script), keys, args))

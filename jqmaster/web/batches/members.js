@@ -15,7 +15,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const MEMBERS = 25;
 // A page of the API covers only a part of the members, where a rare state may be missing.
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 
 const ALL = "all";
 
@@ -42,7 +42,7 @@ async function loadMembers(batch, query, signal) {
   const path = /** @type {const} */ (`api/batches/${encodeURIComponent(batch.id)}/jobs`);
   const jobs = [];
   let cursor = query.cursor;
-  for (let page = 0; page < MOST_PAGES && jobs.length < MEMBERS; page += 1) {
+  for (let page = 0; page < MAX_PAGES && jobs.length < MEMBERS; page += 1) {
     /** @type {import("../../answers").Answer<"api/batches/{batch_id}/jobs">} */
     const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
     jobs.push(...found.jobs);

@@ -193,7 +193,7 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
     <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 
-const MOST_HEAVY = 5;
+const MAX_HEAVY = 5;
 
 /**
  * @param {{units: {unit: string, total: number, heaviest: number, by_default: number, too_heavy: number,
@@ -202,7 +202,7 @@ const MOST_HEAVY = 5;
  */
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
-  const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
+  const jobs = units.too_heavy_jobs.slice(0, MAX_HEAVY);
   return html`<p>
       ${t("constraints.preview.units", {
         total: number(total),

@@ -11,7 +11,7 @@ import { Sparkline } from "../ui/sparkline.js";
 
 /** @typedef {import("../../answers").Schemas["KeyReplayView"]} KeyReplay */
 
-const MOST_KEYS = 8;
+const MAX_KEYS = 8;
 
 /** @param {{document: unknown}} props `document`: the constraint as the form has it; null: it is not valid. */
 export function LastHour({ document }) {
@@ -96,7 +96,7 @@ function Told({ told }) {
       told.keys &&
       html`<p>
           ${told.keys
-            .slice(0, MOST_KEYS)
+            .slice(0, MAX_KEYS)
             .map(
               (/** @type {KeyReplay} */ key) =>
                 key.held > 0 &&

@@ -201,12 +201,12 @@ function Matches({ matches }) {
   return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
 }
 
-const MOST_SHOWN = 300;
+const MAX_SHOWN = 300;
 
 /** @param {{value: unknown, isHidden: boolean}} props One line of a value. */
 export function Excerpt({ value, isHidden }) {
   if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
   if (value === null || value === undefined) return html`<${Num} value=${null} />`;
-  const text = visible(toJson(value).slice(0, MOST_SHOWN));
+  const text = visible(toJson(value).slice(0, MAX_SHOWN));
   return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
 }

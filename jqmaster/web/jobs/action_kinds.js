@@ -11,8 +11,8 @@ import { errorKinds } from "./error_kinds.js";
 /** @typedef {import("../core/states.js").Action} Action */
 /** @typedef {{name: string, state: string, error?: string | null}} Touched */
 
-const MOST_READ = 100;
-const MOST_SHOWN = 6;
+const MAX_READ = 100;
+const MAX_SHOWN = 6;
 
 /** @param {Record<string, unknown>} filter Of an action. @returns {Record<string, string>} The same for the list of jobs. */
 const queryOf = (filter) =>
@@ -29,7 +29,7 @@ export function ActionKinds({ action, filter, dry }) {
   const { data } = useResource(
     (signal) =>
       query
-        ? get("api/jobs", { ...query, include: "error", limit: MOST_READ }, signal)
+        ? get("api/jobs", { ...query, include: "error", limit: MAX_READ }, signal)
         : Promise.resolve(null),
     [JSON.stringify(query)],
   );
@@ -38,11 +38,11 @@ export function ActionKinds({ action, filter, dry }) {
   const touched = data ? data.jobs.filter((job) => admits(job.state, action)) : dry.examples;
   const kinds = errorKinds(touched);
   if (kinds.length === 0) return null;
-  const rest = kinds.slice(MOST_SHOWN).reduce((sum, kind) => sum + kind.count, 0);
+  const rest = kinds.slice(MAX_SHOWN).reduce((sum, kind) => sum + kind.count, 0);
   return html`<div class="examples">
       ${dry.count > touched.length && html`<p class="muted">${t("action.kinds.of", { count: touched.length })}</p>`}
       <ul class="plain">
-        ${kinds.slice(0, MOST_SHOWN).map(
+        ${kinds.slice(0, MAX_SHOWN).map(
           (kind) =>
             html`<li key=${`${kind.name} ${kind.error}`}>
                 <span class="num">${number(kind.count)} ×</span> <strong><${Text} value=${kind.name} max=${60} /></strong>${" "}

@@ -19,7 +19,7 @@ import { FormField, useForm } from "../ui/forms.js";
 /** @typedef {import("../ui/forms.js").Values} Values */
 
 // As many as the master keeps.
-const MOST_OTHERS = 500;
+const MAX_OTHERS = 500;
 // The master shows the ends of longer values.
 const CUT_AT = 200;
 
@@ -108,7 +108,7 @@ function Merge({ group, onClose, onDone }) {
   const [others, setOthers] = useState(/** @type {FailureGroup[] | null} */ (null));
   useEffect(() => {
     const aborter = new AbortController();
-    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
+    get("api/failures", { name: group.name, limit: MAX_OTHERS }, aborter.signal).then(
       (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
       (error) => {
         if (!aborter.signal.aborted) form.setProblem(error);

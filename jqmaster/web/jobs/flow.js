@@ -19,7 +19,7 @@ import { FlowWaterfall } from "./flow_waterfall.js";
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
 /** At most this many jobs are requested: nobody can read a larger picture. */
-const MOST_JOBS = 500;
+const MAX_JOBS = 500;
 const VIEWS = /** @type {const} */ (["graph", "waterfall"]);
 
 /**
@@ -29,7 +29,7 @@ const VIEWS = /** @type {const} */ (["graph", "waterfall"]);
  * @returns {Promise<FlowView | null>}
  */
 export async function loadFlow(path, signal) {
-  const flow = await get(path, { limit: MOST_JOBS }, signal);
+  const flow = await get(path, { limit: MAX_JOBS }, signal);
   if (!flow.jobs.some((job) => job.after.length > 0)) return null;
   await loadLayout();
   return flow;

@@ -13,7 +13,7 @@ import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
 // More lines make a page slow; the file has them all.
-const MOST_SHOWN = 2_000;
+const MAX_SHOWN = 2_000;
 const PAGE = 1_000;
 const WAIT_S = 25;
 const AGAIN_MS = 2_000;
@@ -95,7 +95,7 @@ export function JobLog({ path, isGone = false, mayErase = false }) {
       <${ErrorBox} problem=${problem} onRetry=${retry} />
       ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
       ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MAX_SHOWN })}</p>`}
       ${
         log.entries.length === 0
           ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>`
@@ -199,7 +199,7 @@ async function follow(path, level, signal, onLog, onProblem) {
           after,
           level,
           limit: PAGE,
-          ...(isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }),
+          ...(isFirst ? { tail: MAX_SHOWN } : { wait: WAIT_S }),
         },
         signal,
       );
@@ -207,12 +207,12 @@ async function follow(path, level, signal, onLog, onProblem) {
       after = page.next;
       const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
       log = {
-        entries: entries.slice(-MOST_SHOWN),
+        entries: entries.slice(-MAX_SHOWN),
         dropped: page.dropped,
         isLast: page.is_last,
         isArchived: log.isArchived || page.is_archived,
         missing: log.missing,
-        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1,
+        isCut: log.isCut || entries.length > MAX_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1,
       };
       onLog(log);
     } catch (error) {

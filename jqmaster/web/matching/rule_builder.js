@@ -16,8 +16,8 @@ import { FormField, fieldErrors } from "../ui/forms.js";
 const OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 const FIELDS = ["name", "tags", "priority"];
 const JOBS_READ = 5;
-const MOST_DEEP = 4;
-const MOST_VALUES = 20;
+const MAX_DEEP = 4;
+const MAX_VALUES = 20;
 /** @typedef {{fields: string[], values: Map<string, string[]>}} Suggestions Paths, the most usual first, and values at them. */
 
 /**
@@ -259,7 +259,7 @@ export function useSuggestions(fields, read, deps) {
       () =>
         setFound({
           fields: [...new Set([...fields, ...values.keys()])],
-          values: new Map([...values].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)])),
+          values: new Map([...values].map(([field, all]) => [field, [...all].slice(0, MAX_VALUES)])),
         }),
       () => {},
     );
@@ -275,7 +275,7 @@ export function useSuggestions(fields, read, deps) {
  */
 function eachPart(path, value, take) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    if (path.split(".").length > MOST_DEEP) return;
+    if (path.split(".").length > MAX_DEEP) return;
     for (const [key, member] of Object.entries(value))
       eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
   } else if (!Array.isArray(value)) take(path, value);

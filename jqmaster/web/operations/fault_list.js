@@ -11,9 +11,9 @@ import { Icon } from "../ui/icons.js";
 
 /** @typedef {import("./faults.js").Fault} Fault */
 
-const LEAST_FAULT_ROWS = 2;
+const MIN_FAULT_ROWS = 2;
 // If there are more faults, each has one line.
-const MOST_TALL_FAULTS = 3;
+const MAX_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
 
 /**
@@ -38,10 +38,10 @@ export function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const hidden = found.length - shown.length;
   const asleep = shown.length - faults.length;
   // Faults that are over leave their space behind, and one more than the first has its space: nothing below them jumps.
-  const rows = useRef(LEAST_FAULT_ROWS);
+  const rows = useRef(MIN_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section
-      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      class=${`faults ${rows.current > MAX_TALL_FAULTS ? "many" : ""}`}
       style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
       aria-busy=${String(!isAnswered)}>
       <${ErrorBox} problem=${problem} />

@@ -18,7 +18,7 @@ export const WAIT_BAD_MS = 600_000;
 export const MEMORY_WARN = 0.8;
 export const MEMORY_BAD = 0.95;
 const LATENCY_WARN_MS = 100;
-const MOST_ORPHANS = 5;
+const MAX_ORPHANS = 5;
 export const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /**
@@ -62,7 +62,7 @@ export function faultsOf(stats, failing, orphans) {
   if (workers.fresh === 0 && waiting > 0)
     add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
   else
-    for (const name of orphans.slice(0, MOST_ORPHANS)) {
+    for (const name of orphans.slice(0, MAX_ORPHANS)) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
       add(
         "bad",

@@ -16,7 +16,7 @@ import { durationText, nowMs, relativeText, steadyMs } from "../ui/formats.js";
 /** @typedef {import("./faults.js").Fault} Fault */
 
 const STEPS = 10;
-const LEAST_GROWTH = 100;
+const MIN_GROWTH = 100;
 const MOST = 20;
 
 // A constraint that is full for a moment under load is not a fault, and a fault is not over when one job gets through:
@@ -276,7 +276,7 @@ function growthOf(points) {
     const before = backlog[at - 1];
     return typeof value === "number" && typeof before === "number" && value > before;
   }).length;
-  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < (STEPS * 2) / 3) return [];
+  if (last - first < Math.max(MIN_GROWTH, first / 2) || rises < (STEPS * 2) / 3) return [];
   return [
     {
       kind: "warn",

@@ -7,7 +7,7 @@ import { visible } from "../core/text.js";
 import { isAbout } from "./mark_filter.js";
 import { markLink, markText } from "./mark_words.js";
 
-const LEAST_MS = 10_000;
+const MIN_MS = 10_000;
 const POLL_MS = 30_000;
 
 /**
@@ -20,7 +20,7 @@ export function useMarks(since, name = "") {
   const { data } = useResource(
     (signal) => (since ? get("api/marks", { since }, signal) : Promise.resolve(null)),
     [since === undefined],
-    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS },
+    { events: ["constraints", "masters", "workers"], leastMs: MIN_MS, pollMs: POLL_MS },
   );
   return useMemo(
     () =>

@@ -12,8 +12,8 @@ import { visible } from "../core/text.js";
 /** @typedef {{who: string, atMs: number, entries: Entry[], isWhole: boolean}} Index `isWhole`: it has every name. */
 
 const FRESH_MS = 20_000;
-const MOST_NAMES = 500;
-const MOST_LISTED = 200;
+const MAX_NAMES = 500;
+const MAX_LISTED = 200;
 const EVENTS_READ = 100;
 
 /** @type {Index | null} */
@@ -31,11 +31,11 @@ export async function loadIndex(who, signal) {
   const known = knownIndex(who);
   if (known && Date.now() - known.atMs < FRESH_MS) return known;
   const [names, batches, workers, constraints, definitions, calendars, events] = await Promise.allSettled([
-    get("api/names", { limit: MOST_NAMES }, signal),
-    get("api/batches", { limit: MOST_LISTED }, signal),
+    get("api/names", { limit: MAX_NAMES }, signal),
+    get("api/batches", { limit: MAX_LISTED }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
-    get("api/definitions", { limit: MOST_LISTED }, signal),
+    get("api/definitions", { limit: MAX_LISTED }, signal),
     get("api/calendars", {}, signal),
     get("api/events", { limit: EVENTS_READ }, signal),
   ]);
@@ -59,8 +59,8 @@ export async function loadIndex(who, signal) {
     ...[...types].map((type) => entry("event", type)),
   ];
   const isWhole =
-    namesFound.length < MOST_NAMES &&
-    definitionsFound.length < MOST_LISTED &&
+    namesFound.length < MAX_NAMES &&
+    definitionsFound.length < MAX_LISTED &&
     ![names, batches, constraints, definitions].some(isMissing);
   signal.throwIfAborted();
   index = { who, atMs: Date.now(), entries, isWhole };

@@ -9,7 +9,7 @@ import { Text } from "./formats.js";
  */
 
 const COLORS = /** @type {Record<string, string>} */ ({ incident: "--failed", pause: "--retrying" });
-const MOST_LISTED = 6;
+const MAX_LISTED = 6;
 const LAST_ALPHA = 0.14;
 
 /** @param {ChartMark} mark */
@@ -64,10 +64,10 @@ export const marksIn = (marks, fromS, toS) =>
 /** @param {{marks: ChartMark[], timeOf: (ms: number) => string, more: string}} props `more`: the address of all of them. */
 export function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
-  const hidden = marks.length - MOST_LISTED;
+  const hidden = marks.length - MAX_LISTED;
   return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
       ${marks
-        .slice(-MOST_LISTED)
+        .slice(-MAX_LISTED)
         .reverse()
         .map(
           (mark) =>

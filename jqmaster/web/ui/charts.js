@@ -9,9 +9,9 @@ import { durationText, instantText, minuteText } from "./formats.js";
 
 /** @typedef {import("../vendor/uplot.js").default} UPlot */
 
-const LEAST_DRAG_PX = 6;
+const MIN_DRAG_PX = 6;
 // A chart shows at least this many points.
-const LEAST_POINTS = 5;
+const MIN_POINTS = 5;
 /** @type {import("./chart_marks.js").ChartMark[]} */
 const NO_MARKS = [];
 
@@ -216,7 +216,7 @@ export function Chart({
           setSelect: [
             (u) => {
               const { left, width: selected } = u.select;
-              if (selected < LEAST_DRAG_PX) return;
+              if (selected < MIN_DRAG_PX) return;
               const iso = (/** @type {number} */ px) => new Date(u.posToVal(px, "x") * 1000).toISOString();
               const [from, to] = [iso(left), iso(left + selected)];
               u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -350,7 +350,7 @@ function byKey({ key, shiftKey }, { plot, xs, at, anchor, zoom, setZoom, onRange
     case "-": {
       const [min, max] = [zoom?.min ?? x(0), zoom?.max ?? x(last)];
       const half = ((max - min) * (key === "-" ? 2 : 0.5)) / 2;
-      const least = ((x(last) - x(0)) / last) * LEAST_POINTS;
+      const least = ((x(last) - x(0)) / last) * MIN_POINTS;
       if (2 * half < least) return true;
       const from = Math.max(x(0), Math.min(x(at) - half, x(last) - 2 * half));
       const to = Math.min(x(last), from + 2 * half);

@@ -13,7 +13,7 @@ import { Badge, Duration, Text, nowMs, useTick } from "../ui/formats.js";
 /** @typedef {{worker_ids?: string[], node_id?: string, version?: string, label?: {name: string, value: string}}} Selection */
 
 // With more workers than this, nobody needs to know whose job runs longest.
-const MOST_ASKED = 10;
+const MAX_ASKED = 10;
 const POLL_MS = 2000;
 
 /**
@@ -78,7 +78,7 @@ export function DrainCountdown({ workers, mayOperate, onDone }) {
   const asked = busy
     .map((worker) => worker.id)
     .sort()
-    .slice(0, MOST_ASKED);
+    .slice(0, MAX_ASKED);
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],

@@ -116,7 +116,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
 async def test_results_and_heartbeats_are_taken_while_pushes_are_refused(
     store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake_module, "MOST_SINGLE", 20)
+    monkeypatch.setattr(intake_module, "MAX_SINGLE", 20)
     async with storm_at(store_server) as (master, api, pushers):
         async with worker_at(api, "a", max_jobs=1) as worker:
             assert (await pushers.single())[0] == 201

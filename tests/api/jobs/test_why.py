@@ -9,7 +9,7 @@ import pytest
 
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
-from jqmaster.service.jobs.backlog_why import MOST_EXPLAINED, BacklogWhy
+from jqmaster.service.jobs.backlog_why import MAX_EXPLAINED, BacklogWhy
 from jqmaster.store.link.pool import StorePool
 from tests.support import real_time
 from tests.support.constraints import EVERY_JOB
@@ -255,7 +255,7 @@ async def test_the_causes_of_a_backlog_take_few_round_trips(
 
     monkeypatch.setattr(BacklogWhy, "explain", counted)
     monkeypatch.setattr(StorePool, "exchange", counting)
-    names = [f"mail.{number}" for number in range(MOST_EXPLAINED)]
+    names = [f"mail.{number}" for number in range(MAX_EXPLAINED)]
     await api.call("PUT", "/api/constraints/none", {"matcher": EVERY_JOB, "key": "argument", "paused": True})
     async with worker_at(api, *names):
         for name in names:
@@ -264,7 +264,7 @@ async def test_the_causes_of_a_backlog_take_few_round_trips(
         async def are_explained() -> bool:
             found.clear()
             causes = (await api.call("GET", "/api/jobs/why"))[1]["causes"]
-            return sum(one["count"] for one in causes if one["code"] == "constraint") == MOST_EXPLAINED
+            return sum(one["count"] for one in causes if one["code"] == "constraint") == MAX_EXPLAINED
 
         await wait_until(are_explained, what="all are explained")
     assert len(found) <= 18, found

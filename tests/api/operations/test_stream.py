@@ -16,7 +16,7 @@ import pytest
 
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.operations import live, live_feed
-from jqmaster.api.operations.live_feed import LEAST_SHARE, SIGNS, _Listener
+from jqmaster.api.operations.live_feed import MIN_SHARE, SIGNS, _Listener
 from jqmaster.errors import UnauthorizedError
 from jqmaster.store.operations.live import LiveFingerprint
 from tests.support import real_time
@@ -199,7 +199,7 @@ async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServe
 async def test_a_caller_has_no_more_than_its_share_of_the_streams(store_server: StoreServer) -> None:
     tokens = ["read:one-caller", "read:other-caller"]
     async with (
-        master_on(store_server.url, max_streams=4 * LEAST_SHARE, tokens=tokens) as (master, _),
+        master_on(store_server.url, max_streams=4 * MIN_SHARE, tokens=tokens) as (master, _),
         contextlib.AsyncExitStack() as stack,
     ):
         url = master.server.url
@@ -208,13 +208,13 @@ async def test_a_caller_has_no_more_than_its_share_of_the_streams(store_server: 
         async def listens(caller: str) -> Dashboard:
             return await stack.enter_async_context(dashboard_at(url, Authorization=f"Bearer {caller}"))
 
-        mine = [await listens("one-caller") for _ in range(LEAST_SHARE)]
-        await wait_until(lambda: len(feed._listeners) == LEAST_SHARE, what="the share is taken")
+        mine = [await listens("one-caller") for _ in range(MIN_SHARE)]
+        await wait_until(lambda: len(feed._listeners) == MIN_SHARE, what="the share is taken")
         api = Api(url, "one-caller")
         stack.push_async_callback(api.http.aclose)
         answer = await api.http.get("/api/stream", headers={"Accept": "*/*"})
         assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
-        assert f"{LEAST_SHARE} streams of this caller are open" in answer.json()["detail"]
+        assert f"{MIN_SHARE} streams of this caller are open" in answer.json()["detail"]
         assert int(answer.headers["retry-after"]) > 0
         other = await listens("other-caller")
         await wait_until(lambda: "jobs" in other.newest, what="another caller is served")

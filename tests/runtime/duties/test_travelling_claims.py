@@ -13,7 +13,7 @@ from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.runtime.duties import dispatcher as dispatcher_module
 from jqmaster.runtime.duties import given_jobs
-from jqmaster.runtime.duties.claim_offers import MOST_WITH_ANSWER
+from jqmaster.runtime.duties.claim_offers import MAX_WITH_ANSWER
 from jqmaster.service.workers.polls import Ask
 from jqmaster.store.jobs.settlements import Settled, Successes
 from jqmaster.store.link.client import StoreClient
@@ -511,14 +511,14 @@ async def test_jobs_that_need_an_answer_of_the_worker_are_pushed(dispatching: Di
 
 async def test_more_jobs_than_an_answer_carries_are_pushed(dispatching: Dispatching) -> None:
     world = dispatching.world
-    worker = await dispatching.worker(max_jobs=MOST_WITH_ANSWER + 1)
+    worker = await dispatching.worker(max_jobs=MAX_WITH_ANSWER + 1)
     await dispatching.start()
-    await world.enqueue_many(MOST_WITH_ANSWER + 1)
-    await wait_until(lambda: len(worker.started) == MOST_WITH_ANSWER + 1)
+    await world.enqueue_many(MAX_WITH_ANSWER + 1)
+    await wait_until(lambda: len(worker.started) == MAX_WITH_ANSWER + 1)
     await wait_until(lambda: not dispatching.member(worker).pushes)
-    await world.enqueue_many(MOST_WITH_ANSWER + 1)
+    await world.enqueue_many(MAX_WITH_ANSWER + 1)
     report = Successes(worker.id, [(*started, b"") for started in worker.started], {}, 0)
     (settled,) = await world.settlements.settle_successes([report])
     assert isinstance(settled, Settled)
     assert settled.given is None
-    await wait_until(lambda: len(worker.started) == 2 * (MOST_WITH_ANSWER + 1))
+    await wait_until(lambda: len(worker.started) == 2 * (MAX_WITH_ANSWER + 1))

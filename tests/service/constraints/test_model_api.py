@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from examples.llm.__main__ import LEAST_THROUGHPUT, MOST_OFF, argument
+from examples.llm.__main__ import MAX_OFF, MIN_THROUGHPUT, argument
 from examples.llm.model import Model
 from examples.llm.plans import JOB, TENANTS, WEIGHTS, constraints_for
 from jqmaster.domain.constraints.constraint import Constraint, new_cid
@@ -125,12 +125,12 @@ async def test_twenty_tenants_use_nine_tenths_of_a_models_limits_by_their_weight
     used_by = {tenant: api.model.used[tenant] - before[tenant] for tenant in TENANTS}
     total, weights = sum(used_by.values()), sum(WEIGHTS[plan] for plan in TENANTS.values())
     assert api.model.refused == 0
-    assert total >= LEAST_THROUGHPUT * 3 * TOKENS
+    assert total >= MIN_THROUGHPUT * 3 * TOKENS
     # A tenant's first job of the period may have been the last of the turn before.
     off = {
         tenant: used_by[tenant] / (total * WEIGHTS[plan] / weights) - 1 for tenant, plan in TENANTS.items()
     }
-    assert {tenant: share for tenant, share in off.items() if abs(share) > MOST_OFF} == {}
+    assert {tenant: share for tenant, share in off.items() if abs(share) > MAX_OFF} == {}
 
 
 @pytest.mark.req("D30")

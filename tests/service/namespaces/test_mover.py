@@ -357,7 +357,7 @@ async def test_a_master_that_was_silent_for_a_moment_is_waited_for(
     await one.begin()
     move = await one.run()
     assert (move.step, "http://busy" in move.progress.reason) == ("failed", True)
-    one.control.pass_ms(mover.LEAST_SILENCE_MS)
+    one.control.pass_ms(mover.MIN_SILENCE_MS)
     await one.begin()
     assert (await one.run()).step == "done"
 
@@ -365,7 +365,7 @@ async def test_a_master_that_was_silent_for_a_moment_is_waited_for(
 async def test_too_many_movers_end_the_move(one: MoveWorld) -> None:
     await one.seed(2)
     await one.begin()
-    for _ in range(mover.MOST_MOVERS):
+    for _ in range(mover.MAX_MOVERS):
         await one.take()
         one.control.pass_ms(HOLD_MS + 1)
     assert (await one.run()).step == "failed"

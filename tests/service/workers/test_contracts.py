@@ -15,7 +15,7 @@ from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.workers import contracts
-from jqmaster.service.workers.contracts import LEAST_LIFE_S, LIFE_S, LOG_EVERY_S, ContractService
+from jqmaster.service.workers.contracts import LIFE_S, LOG_EVERY_S, MIN_LIFE_S, ContractService
 from jqmaster.service.workers.schema_judge import SchemaJudge
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 from jqmaster.store.workers.contracts import ContractStore
@@ -275,7 +275,7 @@ async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(w
     # A worker registered at another master.
     await ContractStore(world.shard).declare(["wrok"], {})
     assert await service.unserved(["wrok"]) == ["wrok"]
-    clock.now_s += LEAST_LIFE_S
+    clock.now_s += MIN_LIFE_S
     assert await service.unserved(["wrok"]) == []
     assert store.read == ["wrok", "work", "wrok"]
 
@@ -284,7 +284,7 @@ async def test_one_push_looks_for_all_that_come_meanwhile(world: StoreWorld) -> 
     store, clock = CountedReads(world), HandClock()
     service = ContractService(store, world.workers, SchemaJudge(clock), clock, LiveValue(3_000))
     assert await service.unserved(["wrok"]) == ["wrok"]
-    clock.now_s += LEAST_LIFE_S
+    clock.now_s += MIN_LIFE_S
     found = await asyncio.gather(*(service.unserved(["wrok"]) for _ in range(32)))
     assert found == [["wrok"]] * 32
     assert store.read == ["wrok", "wrok"]

@@ -633,7 +633,7 @@ async def test_one_batch_that_cannot_be_read_hides_no_other(
 async def test_the_unfinished_jobs_of_a_batch_are_counted_up_to_a_bound(
     world: StoreWorld, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_of_batches, "MOST_COUNTED", 3)
+    monkeypatch.setattr(store_of_batches, "MAX_COUNTED", 3)
     batch = await batches.make()
     none = await batches.store.unfinished(await batches.get(batch))
     assert none is not None

@@ -135,7 +135,7 @@ async def test_members_without_a_record_leave_and_count_as_deleted(
     await world.redis.zadd(k.batch_members(batch), dict.fromkeys(lost, 0))
     (fault,) = await faults(world)
     assert fault.detail.endswith("1100 without a record")
-    assert len(fault.missing) == health.MOST_MISSING
+    assert len(fault.missing) == health.MAX_MISSING
     # One round of repair removes a bounded number of them, the next one the rest.
     assert await repaired(world) == [k.batch(batch)]
     assert await repaired(world) == [k.batch(batch)]

@@ -87,7 +87,7 @@ async def test_keys_of_others_are_none_of_our_business(world: StoreWorld) -> Non
 async def test_many_foreign_keys_are_counted_and_some_are_named(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_types, "MOST_NAMED", 2)
+    monkeypatch.setattr(key_types, "MAX_NAMED", 2)
     found = await findings_with(world, *(f"foreign:{n}" for n in range(5)))
     assert [one.rule for one in found] == ["foreign"] * 3
     assert found[-1] == Finding("foreign", f"{world.shard.keys.tag}*", "3 more keys like those above")

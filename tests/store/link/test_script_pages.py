@@ -116,7 +116,7 @@ async def test_calls_that_are_made_again_are_packed_once_and_others_are_not_kept
 
 
 async def test_only_so_many_round_trips_are_kept(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script_pages, "MOST_TRIPS", 3)
+    monkeypatch.setattr(script_pages, "MAX_TRIPS", 3)
     trips = script_pages.RepeatedTrips()
     first = pages.beats()
     assert trips.trip(first).commands is None

@@ -71,7 +71,7 @@ async def test_the_only_shard_of_a_store_scans_by_itself(store: Store) -> None:
 async def test_shards_without_room_wait_for_the_next_scan(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_scan, "MOST_KEYS", 7)
+    monkeypatch.setattr(shared_scan, "MAX_KEYS", 7)
     await store.fill(3)
     found = await asyncio.gather(*map(store.keys_of, store.tags))
     assert found == [[f"{tag}{number}" for number in range(3)] for tag in store.tags]
@@ -82,7 +82,7 @@ async def test_shards_without_room_wait_for_the_next_scan(
 async def test_a_shard_with_too_many_keys_scans_by_itself_and_holds_up_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_scan, "MOST_KEYS", 2)
+    monkeypatch.setattr(shared_scan, "MAX_KEYS", 2)
     big, small = store.tags[:2]
     await store.redis.mset({f"{big}{number}": "" for number in range(3)} | {f"{small}1": ""})
     async with store.client.scan.keys_of(big) as found:

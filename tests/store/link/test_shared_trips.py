@@ -15,7 +15,7 @@ from jqmaster.store.link import shared_trips
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.shared_trips import MOST_TOGETHER, MOST_TRIPS
+from jqmaster.store.link.shared_trips import MAX_TOGETHER, MAX_TRIPS
 from jqmaster.store.operations.looks import LookStore
 from tests.support.admin import admin_of
 from tests.support.server import StoreServer
@@ -85,11 +85,11 @@ async def test_a_single_shard_waits_for_no_other(trips: Trips, monkeypatch: pyte
 async def test_a_round_trip_has_a_bound_because_the_store_runs_its_calls_without_a_pause(
     trips: Trips,
 ) -> None:
-    shards = trips.shards(MOST_TOGETHER + 5)
+    shards = trips.shards(MAX_TOGETHER + 5)
     await MasterStore(shards[0]).beat(ME)
     trips.sizes.clear()
     await asyncio.gather(*(MasterStore(shard).beat(ME) for shard in shards))
-    assert sorted(trips.sizes) == [5, MOST_TOGETHER]
+    assert sorted(trips.sizes) == [5, MAX_TOGETHER]
 
 
 async def test_a_shard_whose_key_is_damaged_fails_alone(trips: Trips) -> None:
@@ -137,8 +137,8 @@ async def test_a_store_that_is_away_is_told_to_all_and_a_caller_that_gave_up_kee
 async def test_what_arrives_while_all_round_trips_are_under_way_waits_for_the_end_of_one(
     trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shards = trips.shards(MOST_TRIPS + 1)
-    monkeypatch.setattr(shared_trips, "MOST_TOGETHER", 1)
+    shards = trips.shards(MAX_TRIPS + 1)
+    monkeypatch.setattr(shared_trips, "MAX_TOGETHER", 1)
     await MasterStore(shards[0]).beat(ME)
     replies, go_on, under_way = trips.client._replies, asyncio.Event(), 0
 
@@ -150,12 +150,12 @@ async def test_what_arrives_while_all_round_trips_are_under_way_waits_for_the_en
 
     monkeypatch.setattr(trips.client, "_replies", slow)
     beats = [asyncio.create_task(MasterStore(shard).beat(ME)) for shard in shards]
-    await wait_until(lambda: under_way == MOST_TRIPS, what="as many round trips as there may be")
+    await wait_until(lambda: under_way == MAX_TRIPS, what="as many round trips as there may be")
     # Those who gave up and those whose answers are late hold up no other.
     beats[0].cancel()
     go_on.set()
-    assert len(await asyncio.gather(*beats[1:])) == MOST_TRIPS
-    assert under_way == MOST_TRIPS + 1
+    assert len(await asyncio.gather(*beats[1:])) == MAX_TRIPS
+    assert under_way == MAX_TRIPS + 1
 
 
 async def test_a_round_trip_that_ends_early_tells_all_who_wait_for_it(

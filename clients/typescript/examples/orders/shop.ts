@@ -23,7 +23,7 @@ export interface Entry {
 /** Orders with such a number can never be carried out. */
 export const IMPOSSIBLE_EACH = 7;
 const WORK_MS = 30;
-const MOST_AT_A_TIME = 5;
+const MAX_AT_A_TIME = 5;
 
 /** A shop. */
 export class Shop {
@@ -47,7 +47,7 @@ export class Shop {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.url === "/room") {
-      response.writeHead(this.#atWork < MOST_AT_A_TIME ? 204 : 503).end();
+      response.writeHead(this.#atWork < MAX_AT_A_TIME ? 204 : 503).end();
       return;
     }
     const { order, callbackUrl } = JSON.parse(await textOf(request)) as { order: number; callbackUrl: string };

@@ -29,7 +29,7 @@ local edition, mark, event_edition = ARGV[5], ARGV[7], ARGV[10]
 local dedupe_ms, max_events, events_life_ms = ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
 local max_argument_bytes, definitions = tonumber(ARGV[14]), cmsgpack.unpack(ARGV[15])
 local FIRST = 16
-local MOST_REMOVED = 2000
+local MAX_REMOVED = 2000
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
@@ -160,8 +160,8 @@ if #kept > 0 then
   redis.call('HSET', bodies_key, unpack(bodies))
   -- Removes events that are too old or too many, but only a bounded number of them. Later calls remove the rest.
   local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
-  local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MOST_REMOVED)
-  local over = math.min(redis.call('ZCARD', events_key) - max_events, MOST_REMOVED)
+  local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MAX_REMOVED)
+  local over = math.min(redis.call('ZCARD', events_key) - max_events, MAX_REMOVED)
   if over > #gone then gone = redis.call('ZRANGE', events_key, 0, over - 1) end
   if #gone > 0 then
     redis.call('ZREM', events_key, unpack(gone))

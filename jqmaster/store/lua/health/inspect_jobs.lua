@@ -20,7 +20,7 @@ local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
 local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]
 local FIRST = 5
 -- Maximum number of predecessors of one job to check.
-local MOST_PREDECESSORS = 20
+local MAX_PREDECESSORS = 20
 local index_of = layout.index
 
 local function after(prefix)
@@ -55,7 +55,7 @@ for i = FIRST, #ARGV do
   end
   local order_fault = ''
   if #head >= layout.head.length and record.state_of(head) == layout.STATE.awaiting_jobs then
-    order_fault = dependents.fault_of(id, MOST_PREDECESSORS)
+    order_fault = dependents.fault_of(id, MAX_PREDECESSORS)
   end
   local expiry_fault = #head >= layout.head.length and expiry.fault_of(id, head, now_ms) or ''
   -- The log of a deleted job may still wait to be archived.

@@ -26,7 +26,7 @@ local result_ttl_ms = tonumber(ARGV[6])
 local tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
-local MOST_PREDECESSORS = 20
+local MAX_PREDECESSORS = 20
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local index_of = layout.index
@@ -173,7 +173,7 @@ end
 
 -- Makes a job wait for each predecessor that may still end as required, and lists the job as its dependent.
 local function put_order_right(id, key, head, state)
-  if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MOST_PREDECESSORS) == '' then return 0 end
+  if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MAX_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0
 end
 

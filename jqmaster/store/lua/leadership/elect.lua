@@ -10,13 +10,13 @@
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- The holder may be configured with a longer lifetime of the lock than the caller.
-local MOST_LIVES = 4
+local MAX_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
   -- If the clock was set back, the lock would outlive its holder by that time, so its lifetime is cut.
-  if redis.call('PTTL', leader_key) > MOST_LIVES * ttl_ms then
-    redis.call('PEXPIRE', leader_key, MOST_LIVES * ttl_ms)
+  if redis.call('PTTL', leader_key) > MAX_LIVES * ttl_ms then
+    redis.call('PEXPIRE', leader_key, MAX_LIVES * ttl_ms)
   end
   return {'held', holder}
 end

@@ -22,7 +22,7 @@ local max_bytes = tonumber(ARGV[9])
 local finished_channel, is_final = ARGV[10], layout.is_final
 local FIRST, WIDTH = 11, 5
 -- Limits what one call removes, so that it does not block the store. The next call continues.
-local MOST_MADE_ROOM = 200
+local MAX_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
 local known = job_logs.read(id, 'token', 'worker', 'attempt', 'base', 'sent', 'last', 'late_token', 'late_worker',
@@ -120,7 +120,7 @@ redis.call('ZADD', times_key, string.format('%.0f', now_ms), id)
 redis.call('SADD', logged_key, id)
 job_logs.count(id, bytes)
 local made_room, own_size = 0, job_logs.number(redis.call('HGET', log_key, 'size'))
-for _ = 1, MOST_MADE_ROOM do
+for _ = 1, MAX_MADE_ROOM do
   local total = job_logs.number(redis.call('HGET', totals_key, 'size'))
   local oldest = own_size > max_job_bytes and id
     or total > max_bytes and redis.call('ZRANGE', times_key, 0, 0)[1]

@@ -18,7 +18,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "../../ui/tables.js";
 
 const PAGE = 50;
 // Maximum number of pages of the API to read. Each covers only a part of the jobs.
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 const FILTERS = ["state", "name"];
 
 /** @param {Challenge} one */
@@ -32,7 +32,7 @@ const keyOf = (one) => `${one.job_id} ${one.request}`;
 async function load(query, signal) {
   const challenges = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES && challenges.length < PAGE; page += 1) {
+  for (let page = 0; page < MAX_PAGES && challenges.length < PAGE; page += 1) {
     /** @type {import("../../../answers").Answer<"api/challenges">} */
     const found = await get("api/challenges", { ...query, cursor, limit: PAGE - challenges.length }, signal);
     challenges.push(...found.challenges);

@@ -22,9 +22,9 @@ const PAGE = 50;
 // The value of `send` in an address that names no type.
 const ANY = "*";
 const FILTERS = ["type", "source", "definition"];
-const MOST_STATES = 20;
+const MAX_STATES = 20;
 // This many pages of the API, each covering a part, hold all events that are kept.
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 const EXAMPLE = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -45,7 +45,7 @@ const idOf = (event) => event.event_id;
 async function load(query, signal) {
   const events = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES && events.length < PAGE; page += 1) {
+  for (let page = 0; page < MAX_PAGES && events.length < PAGE; page += 1) {
     /** @type {import("../../../answers").Answer<"api/events">} */
     const found = await get("api/events", { ...query, cursor, limit: PAGE - events.length }, signal);
     events.push(...found.events);
@@ -213,7 +213,7 @@ function OneEvent({ id, session }) {
   const found = useResource(
     async (signal) => {
       const event = await get(path, {}, signal);
-      const ids = event.runs.flatMap((run) => run.job_id ?? []).slice(0, MOST_STATES);
+      const ids = event.runs.flatMap((run) => run.job_id ?? []).slice(0, MAX_STATES);
       const states = await Promise.all(ids.map((job) => stateOf(job, signal)));
       return { event, states: new Map(ids.map((job, at) => [job, states[at]])) };
     },

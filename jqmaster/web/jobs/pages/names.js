@@ -357,14 +357,14 @@ function Course({ history, name, earlier, compared }) {
 const SPREAD = /** @type {const} */ (["p50", "p95", "p99", "max"]);
 const FIGURES = /** @type {const} */ (["ready", "pushed", "succeeded", "discarded", "failed", "retried"]);
 // More bars could not be read at a glance.
-const MOST_BARS = 12;
+const MAX_BARS = 12;
 
 /**
  * Join neighbouring buckets until there are few enough bars.
  * @param {{le_ms: number | null, count: number}[]} buckets
  */
 function joined(buckets) {
-  const size = Math.ceil(buckets.length / MOST_BARS);
+  const size = Math.ceil(buckets.length / MAX_BARS);
   const end = buckets.length % size;
   /** @type {typeof buckets} */
   const bars = [];

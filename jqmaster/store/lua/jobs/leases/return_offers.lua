@@ -21,7 +21,7 @@ local wake_channel, finished_channel = ARGV[6], ARGV[7]
 local tag = ARGV[2]
 local FIRST, WIDTH = 8, 2
 -- The shortest and the longest delay of a job with callbacks.
-local LEAST_PUT_OFF_MS, MOST_PUT_OFF_MS = 1000, 60000
+local MIN_PUT_OFF_MS, MAX_PUT_OFF_MS = 1000, 60000
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, tokens, names, watched = {}, {}, {}, {}, {}
@@ -41,7 +41,7 @@ end
 -- once: a worker that has refused a job gets none for a moment, so the right worker can take this one.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
-  return now_ms + math.min(LEAST_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MOST_PUT_OFF_MS)
+  return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)
 end
 
 for i = FIRST, #ARGV, WIDTH do

@@ -12,7 +12,7 @@ local charge_faults = lazily.made_by(function()
   local tag = ARGV.tag
   -- How many jobs are checked at a gate in one call, and the most charges or starts that are added up. Adding up a
   -- charge takes a tenth of the time of checking its job.
-  local MOST_JOBS, MOST_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
+  local MAX_JOBS, MAX_SUMMED, SUMMED_PER_JOB = 1000, 20000, 10
   local checked = 0
 
   local function passes(head, gate_id)
@@ -39,7 +39,7 @@ local charge_faults = lazily.made_by(function()
     if not (limits and limits.weight_default and limits.tracks_slots) then return found end
     local gate_lists, count = slots.kept_under(gate_id), 0
     for _, gate_list in ipairs(gate_lists) do count = count + redis.call('HLEN', tag .. 'slots:' .. gate_list) end
-    if count > MOST_JOBS then return found end
+    if count > MAX_JOBS then return found end
     checked = checked + count
     for _, gate_list in ipairs(gate_lists) do
       for _, id in ipairs(redis.call('HKEYS', tag .. 'slots:' .. gate_list)) do
@@ -51,7 +51,7 @@ local charge_faults = lazily.made_by(function()
 
   -- Returns the sum of the charges of all entries; nil if there are too many to add up.
   local function sum_of(count, read)
-    if count > MOST_SUMMED then return nil end
+    if count > MAX_SUMMED then return nil end
     local sum = 0
     for _, entry in ipairs(read()) do sum = sum + charges.charge_of(entry) end
     checked = checked + count / SUMMED_PER_JOB
@@ -72,8 +72,8 @@ local charge_faults = lazily.made_by(function()
     local key = tag .. 'handed_over:' .. gate_id
     return sum_of(redis.call('SCARD', key), function()
       local ids, entries = redis.call('SMEMBERS', key), {}
-      for from = 1, #ids, MOST_JOBS do
-        local last = math.min(from + MOST_JOBS - 1, #ids)
+      for from = 1, #ids, MAX_JOBS do
+        local last = math.min(from + MAX_JOBS - 1, #ids)
         for _, entry in ipairs(redis.call('HMGET', tag .. 'charges:' .. gate_id, unpack(ids, from, last))) do
           if entry then entries[#entries + 1] = entry end
         end
@@ -86,7 +86,7 @@ local charge_faults = lazily.made_by(function()
   -- this piece whose charges belong to no running job; `missing`: running jobs without a charge; then the sums as they
   -- should be and as they are stored. `next`: the cursor of the next piece ('0': there is none).
   local function of(gate_id, cursor)
-    local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MOST_JOBS)
+    local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MAX_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}
     for at = 1, #page[2], 2 do
       if not is_charged_rightly(page[2][at], gate_id) then found.leaked[#found.leaked + 1] = page[2][at] end
@@ -106,7 +106,7 @@ local charge_faults = lazily.made_by(function()
   end
 
   -- Returns whether this call has reached the limit of jobs to check.
-  local function is_enough() return checked >= 2 * MOST_JOBS end
+  local function is_enough() return checked >= 2 * MAX_JOBS end
 
   local function set_sum(key, gate_id, sum)
     if sum == 0 then

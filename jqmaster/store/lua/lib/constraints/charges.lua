@@ -11,7 +11,7 @@
 -- moved to the time of its call, a space and the time of its claim follow in `starts:{gate}`.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
-  local TOKEN_LENGTH, MAX_NAMED, MOST_SINCE = 16, 1000, 5000
+  local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
   -- The most expired starts that one call reads, at all gates together.
   local expired_to_read = 5000
   -- The gates at which this call has read expired starts.
@@ -162,7 +162,7 @@ local charges = lazily.made_by(function()
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
     local has_weight = limits and limits.weight_default
     local sum = has_weight and 0 or 1000 * redis.call('ZCOUNT', key, from, '+inf')
-    for _, entry in ipairs(redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, MOST_SINCE)) do
+    for _, entry in ipairs(redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, MAX_SINCE)) do
       local is_earlier = (claimed_before(entry) or from_ms) < from_ms
       if has_weight and not is_earlier then sum = sum + charge_of(entry) end
       if is_earlier and not has_weight then sum = sum - 1000 end

@@ -12,7 +12,7 @@ local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
   -- The least part of a turn that a job takes, and the number of jobs over which the average weight is taken.
-  local LEAST_TURN, AVERAGED = 0.01, 256
+  local MIN_TURN, AVERAGED = 0.01, 256
   local of_cid, share_of = {}, {}
 
   local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
@@ -63,7 +63,7 @@ local turn_clock = lazily.made_by(function()
       average = average or job_weight
       virtual.average = average + (job_weight - average) / AVERAGED
     end
-    return average and math.max(LEAST_TURN, job_weight / average) or 1
+    return average and math.max(MIN_TURN, job_weight / average) or 1
   end
 
   -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: returns an anchor that is later

@@ -67,7 +67,7 @@ local run_records = (function()
     return memory
   end
 
-  local PAGE, MOST_PAGES = 100, 10
+  local PAGE, MAX_PAGES = 100, 10
   -- Removes records that are too many or too old. Updates `memory` and writes it to `memory_key`. `memory` is nil for
   -- records that no backfill needs.
   local function trim(name, now_ms, memory, memory_key)
@@ -83,7 +83,7 @@ local run_records = (function()
     if excess > 0 then remove(excess) end
     -- The age of a record counts from its writing, not from its instant. A young record also keeps the records after
     -- it.
-    for _ = 1, MOST_PAGES do
+    for _ = 1, MAX_PAGES do
       local old = 0
       for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do
         local recorded_ms = tonumber(string.match(run, '^%S+ %S* %S* %S* (%d+)'))

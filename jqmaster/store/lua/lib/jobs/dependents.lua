@@ -11,7 +11,7 @@ local dependents = lazily.made_by(function()
   local WHEN_FINISHED, ID_LENGTH = '2', 36
   -- Limits of one call: the dependents that it checks to find out whether a finished job is still needed, and the
   -- predecessors that it checks of a skipped job.
-  local MOST_LOOKED_AT, MOST_PREDECESSORS = 100, 20
+  local MAX_LOOKED_AT, MAX_PREDECESSORS = 100, 20
   -- The score of a dependent: its condition at the last check.
   local OVER, MAY_RUN_AGAIN, UNFINISHED = 0, 0.5, 1
   local noted = {}
@@ -100,13 +100,13 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.failed or state == layout.STATE.canceled or state == layout.STATE.skipped
   end
 
-  -- Checks at most MOST_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
+  -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
   -- the job ('must': one is unfinished; 'may': one would need it if it ran again; nil: none), and how many were
   -- checked. A skipped dependent needs only those predecessors that succeeded: the others do not have to be kept for
   -- it.
   local function look(key, at, ended)
     local need, changed = nil, {}
-    local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MOST_LOOKED_AT)
+    local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MAX_LOOKED_AT)
     for _, dependent in ipairs(found) do
       local state = state_of(dependent)
       local score = not is_over(state) and UNFINISHED or may_run_again(state) and MAY_RUN_AGAIN or OVER
@@ -127,7 +127,7 @@ local dependents = lazily.made_by(function()
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)
     -- The next call checks further dependents.
-    if need == 'must' or count == MOST_LOOKED_AT then return 'must' end
+    if need == 'must' or count == MAX_LOOKED_AT then return 'must' end
     return (look(key, MAY_RUN_AGAIN, ended)) or need
   end
 
@@ -145,7 +145,7 @@ local dependents = lazily.made_by(function()
     -- In a long chain, all jobs depend on the root cause.
     if root and not state_of(string.sub(root, 1, ID_LENGTH)) then return false end
     local ids, when = after_of(key, head)
-    for n = 1, math.min(ids and #ids or 0, MOST_PREDECESSORS) do
+    for n = 1, math.min(ids and #ids or 0, MAX_PREDECESSORS) do
       local state = state_of(ids[n])
       if not state and not is_met(state, when) then return false end
     end

@@ -7,7 +7,7 @@ local read_ahead = (function()
   -- large ones.
   local FEW, MANY, SMALL = 4, 64, 4096
   -- Maximum number of jobs that are read ahead of one lane if jobs of other lanes may come in between.
-  local MOST_OF_ONE = 16
+  local MAX_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
 
@@ -17,7 +17,7 @@ local read_ahead = (function()
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
       -- Reads one job more than may start: that job determines the lane's next place in the order.
-      local wanted = math.min(lane_queue.first() and MOST_OF_ONE or most, most, room) + 1
+      local wanted = math.min(lane_queue.first() and MAX_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
       lane.ahead, lane.at_job, lane.looked_at, lane.has_more = ahead, at, from + #ahead / 2, #ahead == wanted * 2

@@ -3,12 +3,12 @@
 local log_faults = (function()
   local tag = ARGV.tag
   -- Limits for adding up sizes. Longer logs are not checked, because that would block the store.
-  local MOST_CHUNKS, MOST_LOGS = 32, 10000
+  local MAX_CHUNKS, MAX_LOGS = 32, 10000
   local SIZE = 6
 
   local function look(id)
     local hash = redis.pcall('HMGET', tag .. 'log:' .. id, 'size', 'record')
-    local chunks = redis.pcall('XRANGE', tag .. 'logs:' .. id, '-', '+', 'COUNT', MOST_CHUNKS + 1)
+    local chunks = redis.pcall('XRANGE', tag .. 'logs:' .. id, '-', '+', 'COUNT', MAX_CHUNKS + 1)
     local found = {is_damaged = hash.err ~= nil, has_damaged_chunks = chunks.err ~= nil,
       has_hash = redis.call('EXISTS', tag .. 'log:' .. id) == 1,
       has_job = redis.call('EXISTS', tag .. 'job:' .. id) == 1,
@@ -21,7 +21,7 @@ local log_faults = (function()
     found.has_record = not found.is_damaged and hash[2] ~= false
     found.length = #chunks
     found.size = not found.is_damaged and job_logs.number(hash[1]) or 0
-    if found.length <= MOST_CHUNKS then
+    if found.length <= MAX_CHUNKS then
       found.counted = 0
       for _, chunk in ipairs(chunks) do
         found.counted = found.counted + job_logs.number(chunk[2][SIZE])
@@ -54,7 +54,7 @@ local log_faults = (function()
   -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. The second value is the
   -- right sum.
   local function of_total()
-    if redis.call('SCARD', tag .. 'logged') > MOST_LOGS then return '', 0 end
+    if redis.call('SCARD', tag .. 'logged') > MAX_LOGS then return '', 0 end
     local sum = 0
     for _, id in ipairs(redis.call('SMEMBERS', tag .. 'logged')) do
       local size = redis.pcall('HGET', tag .. 'log:' .. id, 'size')
