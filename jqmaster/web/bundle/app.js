@@ -1728,8 +1728,8 @@ function errorKinds(jobs) {
 }
 
 // jobs/action_kinds.js
-var MOST_READ = 100;
-var MOST_SHOWN = 6;
+var MAX_READ = 100;
+var MAX_SHOWN = 6;
 var queryOf = (filter) => Object.fromEntries(
   Object.entries(filter).map(([key, value]) => [
     key,
@@ -1739,18 +1739,18 @@ var queryOf = (filter) => Object.fromEntries(
 function ActionKinds({ action, filter, dry }) {
   const query = filter && queryOf(filter);
   const { data } = useResource(
-    (signal) => query ? get("api/jobs", { ...query, include: "error", limit: MOST_READ }, signal) : Promise.resolve(null),
+    (signal) => query ? get("api/jobs", { ...query, include: "error", limit: MAX_READ }, signal) : Promise.resolve(null),
     [JSON.stringify(query)]
   );
   if (query && !data) return html`<p class="muted">${t("loading")}</p>`;
   const touched = data ? data.jobs.filter((job) => admits(job.state, action)) : dry.examples;
   const kinds = errorKinds(touched);
   if (kinds.length === 0) return null;
-  const rest = kinds.slice(MOST_SHOWN).reduce((sum2, kind) => sum2 + kind.count, 0);
+  const rest = kinds.slice(MAX_SHOWN).reduce((sum2, kind) => sum2 + kind.count, 0);
   return html`<div class="examples">
       ${dry.count > touched.length && html`<p class="muted">${t("action.kinds.of", { count: touched.length })}</p>`}
       <ul class="plain">
-        ${kinds.slice(0, MOST_SHOWN).map(
+        ${kinds.slice(0, MAX_SHOWN).map(
     (kind) => html`<li key=${`${kind.name} ${kind.error}`}>
                 <span class="num">${number(kind.count)} ×</span> <strong><${Text} value=${kind.name} max=${60} /></strong>${" "}
                 <span class="muted"><${Text} value=${kind.error} max=${120} /></span>
@@ -2485,8 +2485,8 @@ var weightText = (weight) => weight.from === null ? t("limit.weight.same", { def
 var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 var FIELDS = ["name", "tags", "priority"];
 var JOBS_READ = 5;
-var MOST_DEEP = 4;
-var MOST_VALUES = 20;
+var MAX_DEEP = 4;
+var MAX_VALUES = 20;
 function ruleOf(text) {
   let matcher;
   try {
@@ -2659,7 +2659,7 @@ function useSuggestions(fields, read, deps) {
     read(add, aborter.signal).then(
       () => setFound({
         fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
-        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
+        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MAX_VALUES)]))
       }),
       () => {
       }
@@ -2670,7 +2670,7 @@ function useSuggestions(fields, read, deps) {
 }
 function eachPart(path, value, take) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    if (path.split(".").length > MOST_DEEP) return;
+    if (path.split(".").length > MAX_DEEP) return;
     for (const [key, member] of Object.entries(value))
       eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
   } else if (!Array.isArray(value)) take(path, value);
@@ -3625,8 +3625,8 @@ async function presentActs(route, session2, onPause, onAsk, onKnown, signal) {
 
 // shell/palette_index.js
 var FRESH_MS = 2e4;
-var MOST_NAMES = 500;
-var MOST_LISTED = 200;
+var MAX_NAMES = 500;
+var MAX_LISTED = 200;
 var EVENTS_READ = 100;
 var index = null;
 var knownIndex = (who) => index?.who === who ? index : null;
@@ -3634,11 +3634,11 @@ async function loadIndex(who, signal) {
   const known2 = knownIndex(who);
   if (known2 && Date.now() - known2.atMs < FRESH_MS) return known2;
   const [names, batches, workers, constraints, definitions, calendars, events] = await Promise.allSettled([
-    get("api/names", { limit: MOST_NAMES }, signal),
-    get("api/batches", { limit: MOST_LISTED }, signal),
+    get("api/names", { limit: MAX_NAMES }, signal),
+    get("api/batches", { limit: MAX_LISTED }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
-    get("api/definitions", { limit: MOST_LISTED }, signal),
+    get("api/definitions", { limit: MAX_LISTED }, signal),
     get("api/calendars", {}, signal),
     get("api/events", { limit: EVENTS_READ }, signal)
   ]);
@@ -3661,7 +3661,7 @@ async function loadIndex(who, signal) {
     ...(valueOf2(calendars)?.calendars ?? []).map((one) => entry("calendar", one.name, { more: one.country })),
     ...[...types].map((type) => entry("event", type))
   ];
-  const isWhole = namesFound.length < MOST_NAMES && definitionsFound.length < MOST_LISTED && ![names, batches, constraints, definitions].some(isMissing);
+  const isWhole = namesFound.length < MAX_NAMES && definitionsFound.length < MAX_LISTED && ![names, batches, constraints, definitions].some(isMissing);
   signal.throwIfAborted();
   index = { who, atMs: Date.now(), entries, isWhole };
   return index;
@@ -4191,7 +4191,7 @@ function FilterInstant({ label, value, onChange }) {
 }
 
 // jobs/failure_dialogs.js
-var MOST_OTHERS = 500;
+var MAX_OTHERS = 500;
 var CUT_AT = 200;
 var pathOf2 = (group, call2) => (
   /** @type {const} */
@@ -4262,7 +4262,7 @@ function Merge({ group, onClose, onDone }) {
   );
   W2(() => {
     const aborter = new AbortController();
-    get("api/failures", { name: group.name, limit: MOST_OTHERS }, aborter.signal).then(
+    get("api/failures", { name: group.name, limit: MAX_OTHERS }, aborter.signal).then(
       (answer) => setOthers(answer.groups.filter((one) => one.id !== group.id)),
       (error) => {
         if (!aborter.signal.aborted) form.setProblem(error);
@@ -4717,7 +4717,7 @@ function RunJob({ run }) {
 
 // operations/lasting_faults.js
 var STEPS = 10;
-var LEAST_GROWTH = 100;
+var MIN_GROWTH = 100;
 var MOST2 = 20;
 var LOOKS_TO_BEGIN = 3;
 var LOOKS_TO_END = 2;
@@ -4898,7 +4898,7 @@ function growthOf(points) {
     const before = backlog[at2 - 1];
     return typeof value === "number" && typeof before === "number" && value > before;
   }).length;
-  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
+  if (last - first < Math.max(MIN_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
   return [
     {
       kind: "warn",
@@ -5115,7 +5115,7 @@ var WAIT_BAD_MS = 6e5;
 var MEMORY_WARN = 0.8;
 var MEMORY_BAD = 0.95;
 var LATENCY_WARN_MS = 100;
-var MOST_ORPHANS = 5;
+var MAX_ORPHANS = 5;
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing2, orphans) {
   const faults = [];
@@ -5140,7 +5140,7 @@ function faultsOf(stats, failing2, orphans) {
   if (workers.fresh === 0 && waiting > 0)
     add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
   else
-    for (const name of orphans.slice(0, MOST_ORPHANS)) {
+    for (const name of orphans.slice(0, MAX_ORPHANS)) {
       const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
       add(
         "bad",
@@ -5254,8 +5254,8 @@ function SnoozeDialog({ fault: fault2, onSnooze, onClose }) {
 }
 
 // operations/fault_list.js
-var LEAST_FAULT_ROWS = 2;
-var MOST_TALL_FAULTS = 3;
+var MIN_FAULT_ROWS = 2;
+var MAX_TALL_FAULTS = 3;
 var FORGET_MS = 15e3;
 function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known2, setKnown] = usePref("acknowledged", []);
@@ -5276,10 +5276,10 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const faults = shown2.filter((fault2) => !snoozed.has(fault2.key));
   const hidden = found.length - shown2.length;
   const asleep = shown2.length - faults.length;
-  const rows = j(LEAST_FAULT_ROWS);
+  const rows = j(MIN_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
   return html`<section
-      class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`}
+      class=${`faults ${rows.current > MAX_TALL_FAULTS ? "many" : ""}`}
       style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite"
       aria-busy=${String(!isAnswered)}>
       <${ErrorBox} problem=${problem} />
@@ -7175,7 +7175,7 @@ var COLORS = (
   /** @type {Record<string, string>} */
   { incident: "--failed", pause: "--retrying" }
 );
-var MOST_LISTED2 = 6;
+var MAX_LISTED2 = 6;
 var LAST_ALPHA = 0.14;
 var colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 function drawMarks(plot, marks) {
@@ -7210,9 +7210,9 @@ function drawMarks(plot, marks) {
 var marksIn = (marks, fromS, toS) => fromS === void 0 || toS === void 0 ? [] : marks.filter(({ atMs, untilMs }) => (untilMs ?? atMs) / 1e3 >= fromS && atMs / 1e3 <= toS);
 function MarkList({ marks, timeOf, more }) {
   if (marks.length === 0) return null;
-  const hidden = marks.length - MOST_LISTED2;
+  const hidden = marks.length - MAX_LISTED2;
   return html`<ul class="chart-marks" aria-label=${t("chart.marks")}>
-      ${marks.slice(-MOST_LISTED2).reverse().map(
+      ${marks.slice(-MAX_LISTED2).reverse().map(
     (mark) => html`<li key=${`${mark.atMs} ${mark.text}`}>
                 <i style=${{ background: `var(${colorOf(mark)})` }} aria-hidden="true"></i>
                 <span class="num">${timeOf(mark.atMs)}</span> <b>${mark.label}</b> ${mark.link ? html`<a href=${mark.link}><${Text} value=${mark.text} max=${120} /></a>` : html`<${Text} value=${mark.text} max=${120} />`}
@@ -7222,8 +7222,8 @@ function MarkList({ marks, timeOf, more }) {
 }
 
 // ui/charts.js
-var LEAST_DRAG_PX = 6;
-var LEAST_POINTS = 5;
+var MIN_DRAG_PX = 6;
+var MIN_POINTS = 5;
 var NO_MARKS = [];
 var clockIn = (textOf4) => (
   /**
@@ -7392,7 +7392,7 @@ function Chart({
           setSelect: [
             (u) => {
               const { left, width: selected } = u.select;
-              if (selected < LEAST_DRAG_PX) return;
+              if (selected < MIN_DRAG_PX) return;
               const iso = (px) => new Date(u.posToVal(px, "x") * 1e3).toISOString();
               const [from, to2] = [iso(left), iso(left + selected)];
               u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -7504,7 +7504,7 @@ function byKey({ key, shiftKey }, { plot, xs, at: at2, anchor, zoom, setZoom, on
     case "-": {
       const [min, max] = [zoom?.min ?? x3(0), zoom?.max ?? x3(last)];
       const half = (max - min) * (key === "-" ? 2 : 0.5) / 2;
-      const least = (x3(last) - x3(0)) / last * LEAST_POINTS;
+      const least = (x3(last) - x3(0)) / last * MIN_POINTS;
       if (2 * half < least) return true;
       const from = Math.max(x3(0), Math.min(x3(at2) - half, x3(last) - 2 * half));
       const to2 = Math.min(x3(last), from + 2 * half);
@@ -7648,13 +7648,13 @@ function markLink({ kind, subject, entry: entry2, incident_id }) {
 }
 
 // operations/marks.js
-var LEAST_MS = 1e4;
+var MIN_MS = 1e4;
 var POLL_MS3 = 3e4;
 function useMarks(since, name = "") {
   const { data } = useResource(
     (signal) => since ? get("api/marks", { since }, signal) : Promise.resolve(null),
     [since === void 0],
-    { events: ["constraints", "masters", "workers"], leastMs: LEAST_MS, pollMs: POLL_MS3 }
+    { events: ["constraints", "masters", "workers"], leastMs: MIN_MS, pollMs: POLL_MS3 }
   );
   return y(
     () => (data?.marks ?? []).filter((mark) => !name || isAbout(mark, name)).map((mark) => ({
@@ -8929,7 +8929,7 @@ var LEVELS2 = (
   /** @type {const} */
   ["debug", "info", "warning", "error", "critical"]
 );
-var MOST_SHOWN2 = 2e3;
+var MAX_SHOWN2 = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
 var AGAIN_MS = 2e3;
@@ -8995,7 +8995,7 @@ function JobLog({ path, isGone = false, mayErase = false }) {
       <${ErrorBox} problem=${problem} onRetry=${retry} />
       ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
       ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
-      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN2 })}</p>`}
+      ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MAX_SHOWN2 })}</p>`}
       ${log.entries.length === 0 ? !problem && html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown2.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown2.map(
     (entry2, at2) => html`<${Line2} key=${entry2.seq} entry=${entry2} before=${shown2[at2 - 1]} isWhole=${!text && level === "debug"} mode=${mode} />`
   )}</div>`}
@@ -9061,7 +9061,7 @@ async function follow(path, level, signal, onLog, onProblem) {
           after,
           level,
           limit: PAGE3,
-          ...isFirst ? { tail: MOST_SHOWN2 } : { wait: WAIT_S }
+          ...isFirst ? { tail: MAX_SHOWN2 } : { wait: WAIT_S }
         },
         signal
       );
@@ -9069,12 +9069,12 @@ async function follow(path, level, signal, onLog, onProblem) {
       after = page.next;
       const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
       log = {
-        entries: entries.slice(-MOST_SHOWN2),
+        entries: entries.slice(-MAX_SHOWN2),
         dropped: page.dropped,
         isLast: page.is_last,
         isArchived: log.isArchived || page.is_archived,
         missing: log.missing,
-        isCut: log.isCut || entries.length > MOST_SHOWN2 || (entries[0]?.seq ?? 1) > page.dropped + 1
+        isCut: log.isCut || entries.length > MAX_SHOWN2 || (entries[0]?.seq ?? 1) > page.dropped + 1
       };
       onLog(log);
     } catch (error) {
@@ -9613,11 +9613,11 @@ function Value({ value, label }) {
       </div>
     </div>`;
 }
-var MAX_SHOWN = 100;
+var MAX_SHOWN3 = 100;
 var OPEN_DEPTH = 3;
 var isDeep = (value, depth = 0) => value !== null && typeof value === "object" && (depth >= OPEN_DEPTH ? Object.keys(value).length > 0 : Object.values(value).some((member) => isDeep(member, depth + 1)));
 function Tree({ value, depth }) {
-  const [shown2, setShown] = E2(MAX_SHOWN);
+  const [shown2, setShown] = E2(MAX_SHOWN3);
   if (value === null) return html`<span class="v-null">null</span>`;
   if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
   if (typeof value === "number" || typeof value === "bigint")
@@ -9641,7 +9641,7 @@ function Tree({ value, depth }) {
               </li>`
   )}
       ${entries.length > shown2 && html`<li>
-            <button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN)}>
+            <button type="button" class="link" onClick=${() => setShown(shown2 + 10 * MAX_SHOWN3)}>
               ${t("text.more_items", { count: entries.length - shown2 })}
             </button>
           </li>`}
@@ -10321,13 +10321,13 @@ function FlowWaterfall({ flow, newest, current, failure, tools }) {
 }
 
 // jobs/flow.js
-var MOST_JOBS = 500;
+var MAX_JOBS = 500;
 var VIEWS = (
   /** @type {const} */
   ["graph", "waterfall"]
 );
 async function loadFlow(path, signal) {
-  const flow = await get(path, { limit: MOST_JOBS }, signal);
+  const flow = await get(path, { limit: MAX_JOBS }, signal);
   if (!flow.jobs.some((job) => job.after.length > 0)) return null;
   await loadLayout();
   return flow;
@@ -11037,9 +11037,9 @@ var FIGURES = (
   /** @type {const} */
   ["ready", "pushed", "succeeded", "discarded", "failed", "retried"]
 );
-var MOST_BARS = 12;
+var MAX_BARS = 12;
 function joined(buckets) {
-  const size = Math.ceil(buckets.length / MOST_BARS);
+  const size = Math.ceil(buckets.length / MAX_BARS);
   const end = buckets.length % size;
   const bars = [];
   for (let at2 = end - (end ? size : 0); at2 < buckets.length; at2 += size) {
@@ -11271,7 +11271,7 @@ function partsOf(groups, split2) {
 
 // batches/members.js
 var MEMBERS = 25;
-var MOST_PAGES = 10;
+var MAX_PAGES = 10;
 var ALL4 = "all";
 function shownState(batch, state) {
   if (state && STATES[state]) return state;
@@ -11285,7 +11285,7 @@ async function loadMembers(batch, query, signal) {
   );
   const jobs = [];
   let cursor = query.cursor;
-  for (let page = 0; page < MOST_PAGES && jobs.length < MEMBERS; page += 1) {
+  for (let page = 0; page < MAX_PAGES && jobs.length < MEMBERS; page += 1) {
     const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
     jobs.push(...found.jobs);
     cursor = found.next_cursor;
@@ -11754,7 +11754,7 @@ function Changes({ name, etag }) {
 }
 
 // constraints/replay.js
-var MOST_KEYS = 8;
+var MAX_KEYS = 8;
 function LastHour({ document: document2 }) {
   const asked = document2 ? toJson(document2) : null;
   const [state, setState] = E2(
@@ -11819,7 +11819,7 @@ function Told({ told: told4 }) {
         <${Sparkline}
           values=${points.map((point) => units ? point.held_units ?? 0 : point.held)} label=${units ? t("constraints.replay.chart.units", { unit: units.unit }) : t("constraints.replay.chart")} />`}
     ${told4.held > 0 && told4.keys && html`<p>
-          ${told4.keys.slice(0, MOST_KEYS).map(
+          ${told4.keys.slice(0, MAX_KEYS).map(
     (key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `
   )}
         </p>`}
@@ -12134,10 +12134,10 @@ function ValueLimits({ shown: shown2, path, onClose, onDone }) {
     <p><strong><${Text} value=${shown2.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
     <div class="form-grid">${VALUE_FIGURES2.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
-var MOST_HEAVY = 5;
+var MAX_HEAVY = 5;
 function Weights({ units, weight }) {
   const { unit, total, heaviest, by_default: byDefault, too_heavy: tooHeavy } = units;
-  const jobs = units.too_heavy_jobs.slice(0, MOST_HEAVY);
+  const jobs = units.too_heavy_jobs.slice(0, MAX_HEAVY);
   return html`<p>
       ${t("constraints.preview.units", {
     total: number(total),
@@ -12990,11 +12990,11 @@ function Matches({ matches }) {
   if (matches === null) return html`<span class="muted">${t("events.preview.unknown")}</span>`;
   return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
 }
-var MOST_SHOWN3 = 300;
+var MAX_SHOWN4 = 300;
 function Excerpt({ value, isHidden }) {
   if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
   if (value === null || value === void 0) return html`<${Num} value=${null} />`;
-  const text = visible(toJson(value).slice(0, MOST_SHOWN3));
+  const text = visible(toJson(value).slice(0, MAX_SHOWN4));
   return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
 }
 
@@ -14421,8 +14421,8 @@ function Deletion({ one, onClose }) {
 var PAGE9 = 50;
 var ANY = "*";
 var FILTERS2 = ["type", "source", "definition"];
-var MOST_STATES = 20;
-var MOST_PAGES2 = 10;
+var MAX_STATES = 20;
+var MAX_PAGES2 = 10;
 var EXAMPLE4 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
 function Page10({ query, go: go3, session: session2 }) {
   return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List6} query=${query} go=${go3} session=${session2} />`;
@@ -14431,7 +14431,7 @@ var idOf3 = (event) => event.event_id;
 async function load2(query, signal) {
   const events = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES2 && events.length < PAGE9; page += 1) {
+  for (let page = 0; page < MAX_PAGES2 && events.length < PAGE9; page += 1) {
     const found = await get("api/events", { ...query, cursor, limit: PAGE9 - events.length }, signal);
     events.push(...found.events);
     cursor = found.next_cursor;
@@ -14572,7 +14572,7 @@ function OneEvent({ id, session: session2 }) {
   const found = useResource(
     async (signal) => {
       const event2 = await get(path, {}, signal);
-      const ids = event2.runs.flatMap((run) => run.job_id ?? []).slice(0, MOST_STATES);
+      const ids = event2.runs.flatMap((run) => run.job_id ?? []).slice(0, MAX_STATES);
       const states2 = await Promise.all(ids.map((job) => stateOf(job, signal)));
       return { event: event2, states: new Map(ids.map((job, at2) => [job, states2[at2]])) };
     },
@@ -14663,7 +14663,7 @@ function Payload({ event }) {
 }
 
 // workers/drains.js
-var MOST_ASKED = 10;
+var MAX_ASKED = 10;
 var POLL_MS4 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
   const answer = await post("api/workers/resume", selection);
@@ -14714,7 +14714,7 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   useTick();
   const draining = workers.filter((worker) => worker.state === "draining");
   const busy = draining.filter((worker) => worker.busy > 0);
-  const asked = busy.map((worker) => worker.id).sort().slice(0, MOST_ASKED);
+  const asked = busy.map((worker) => worker.id).sort().slice(0, MAX_ASKED);
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],
@@ -17072,13 +17072,13 @@ function Logins() {
 
 // challenges/pages/challenges.js
 var PAGE11 = 50;
-var MOST_PAGES3 = 10;
+var MAX_PAGES3 = 10;
 var FILTERS5 = ["state", "name"];
 var keyOf4 = (one) => `${one.job_id} ${one.request}`;
 async function load3(query, signal) {
   const challenges = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES3 && challenges.length < PAGE11; page += 1) {
+  for (let page = 0; page < MAX_PAGES3 && challenges.length < PAGE11; page += 1) {
     const found = await get("api/challenges", { ...query, cursor, limit: PAGE11 - challenges.length }, signal);
     challenges.push(...found.challenges);
     cursor = found.next_cursor;
