@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -68,6 +69,16 @@ def test_a_homonym_is_part_of_names_of_one_thing_only() -> None:
 def test_an_exception_of_the_lexicon_is_a_class_or_a_module() -> None:
     known = {name.strip("_") for name, _ in _names()}
     assert {name for homonym in HOMONYMS for name in homonym.besides} <= known
+
+
+@pytest.mark.parametrize(
+    ("package", "suffix"), [("jqmaster", "py"), ("jqmaster", "lua"), ("jqmaster", "js"), ("worker_sdk", "py")]
+)
+def test_constants_for_bounds_begin_with_max_and_min(package: str, suffix: str) -> None:
+    paths = [path for path in (ROOT / package).rglob(f"*.{suffix}") if "bundle" not in path.parts]
+    assert paths
+    found = {path: re.findall(r"\b_?(?:MOST|LEAST)_[A-Z]\w*", path.read_text()) for path in paths}
+    assert {path.as_posix(): names for path, names in found.items() if names} == {}
 
 
 def test_scripts_use_the_words_of_the_lexicon() -> None:
