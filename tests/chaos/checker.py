@@ -86,12 +86,12 @@ class _Checker:
         }
         # Nobody knows what they had begun when they left.
         self._left_unannounced = {line.detail for line in history.lines if line.what == "left"}
-        # The attempts that a worker refused because it was about to end. If its answer gets lost, its claims end when
-        # it leaves.
-        self._refused_at_end = {
-            (line.job_id, line.attempt)
+        # The attempts that a worker refused, each with the reason. If the answer of a draining worker gets lost, its
+        # claims end when it leaves. A claim that comes too late with the answer to a report is handed back.
+        self._refused = {
+            (line.job_id, line.attempt): line.detail
             for line in history.lines
-            if line.what == "offer" and line.detail == "draining"
+            if line.what == "offer" and line.detail in ("draining", "too_late")
         }
         self._end_s = max(
             [line.at_s for line in history.lines]
@@ -478,8 +478,11 @@ class _Checker:
             return ""
         if entry.worker_id in self._left_unannounced:
             return "claims not begun, of a worker that left unannounced"
-        if (job_id, entry.attempt) in self._refused_at_end:
-            return "claims not begun, that a draining worker refused"
+        match self._refused.get((job_id, entry.attempt)):
+            case "draining":
+                return "claims not begun, that a draining worker refused"
+            case "too_late":
+                return "claims not begun, that came too late"
         return ""
 
     def _attempts(self) -> Iterator[Violation]:

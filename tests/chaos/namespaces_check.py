@@ -155,13 +155,23 @@ class _Checker:
         masters = self._absences if call.kind == "ready" else {master: self._absences.get(master, [])}
         spans = [span for of in masters.values() for span in of]
         spans += [
-            (fault.from_s, fault.to_s + BACK_S)
+            (fault.from_s, self._over_s(fault, master) + BACK_S)
             for fault in self._h.faults
             if self._may_refuse(fault, name, None if call.kind == "ready" else master)
         ]
         if call.returned_s - call.invoked_s > ANSWER_S:
             spans += [(one.from_s, one.to_s) for one in self._h.starved if one.master in (master, HARNESS)]
         return any(a - READING_S <= call.returned_s and call.invoked_s <= b for a, b in spans)
+
+    def _over_s(self, fault: Fault, master: str) -> float:
+        """Return when this master no longer suffers from a fault. It learns from the registry that a move is over."""
+        over_s = fault.to_s
+        if fault.kind == MOVE:
+            ways = (self._h.control, f"{master}>{self._h.control}")
+            for from_s, to_s in sorted((f.from_s, f.to_s) for f in self._h.faults if f.target in ways):
+                if from_s - BACK_S <= over_s < to_s:
+                    over_s = to_s
+        return over_s
 
     def _may_refuse(self, fault: Fault, name: str, master: str | None) -> bool:
         """Return whether the fault keeps this master, or any, from its work for the namespace."""

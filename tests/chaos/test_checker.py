@@ -194,6 +194,11 @@ def an_untaken_claim_that_a_draining_worker_refused(s: Story) -> None:
     s.h.lines[-1] = Line("offer", "worker-1", 101, 1.1, job_id="a", attempt=1, detail="draining")
 
 
+def an_untaken_claim_that_came_too_late(s: Story) -> None:
+    an_untaken_claim_that_a_draining_worker_refused(s)
+    s.h.lines[-1] = replace(s.h.lines[-1], detail="too_late")
+
+
 def a_backfilled_one(s: Story) -> None:
     of, fence = s.run("past")
     claim: dict[str, Any] = {"job_id": "past", "attempt": 1, "token": of, "fence": fence, "epoch": 10}
@@ -448,7 +453,7 @@ GOOD = [
     an_untaken_claim_of_a_stopped_worker, an_untaken_claim_before_a_clock_was_set_back,
     an_untaken_claim_of_a_worker_that_left_unannounced,
     an_untaken_claim_that_waited_again_after_its_worker_left_unannounced,
-    an_untaken_claim_that_a_draining_worker_refused, a_backfilled_one,
+    an_untaken_claim_that_a_draining_worker_refused, an_untaken_claim_that_came_too_late, a_backfilled_one,
     a_master_that_was_away,
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,

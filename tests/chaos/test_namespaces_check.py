@@ -94,6 +94,12 @@ def moved_and_refused_meanwhile(t: Tale) -> None:
     t.epoch("shop", "store-c", 6.6, 2, holder="master-2")
 
 
+def moved_while_a_master_cannot_read_the_registry(t: Tale) -> None:
+    moved_and_refused_meanwhile(t)
+    t.fault("silent cut", "master-1>store", 6.0, 8.0 + BACK_S)
+    t.call("shop", 7.5 + BACK_S, code="namespace_moving")
+
+
 def away_with_its_new_store(t: Tale) -> None:
     moved_and_refused_meanwhile(t)
     t.fault("kill", "store-c", 16.0, 17.0)
@@ -114,8 +120,8 @@ def a_lock_that_nobody_saw_go_with_its_store(t: Tale) -> None:
 GOOD = [
     all_is_well, refused_while_its_own_store_is_away, refused_by_a_master_that_is_cut_off_from_its_store,
     no_answer_of_a_master_that_was_killed, a_master_that_waits_for_the_registry_before_it_starts,
-    nobody_leads_after_a_kill, moved_and_refused_meanwhile, away_with_its_new_store,
-    no_answer_because_nobody_got_to_run, a_lock_that_nobody_saw_go_with_its_store,
+    nobody_leads_after_a_kill, moved_and_refused_meanwhile, moved_while_a_master_cannot_read_the_registry,
+    away_with_its_new_store, no_answer_because_nobody_got_to_run, a_lock_that_nobody_saw_go_with_its_store,
 ]  # fmt: skip
 
 
@@ -213,6 +219,12 @@ def moving_refused_another(t: Tale) -> None:
     t.call("shop", 6.0, code="namespace_moving")
 
 
+def moved_while_another_master_cannot_read_the_registry(t: Tale) -> None:
+    moved_and_refused_meanwhile(t)
+    t.fault("silent cut", "master-2>store", 6.0, 8.0 + BACK_S)
+    t.call("shop", 7.5 + BACK_S, code="namespace_moving")
+
+
 def away_with_its_former_store(t: Tale) -> None:
     moved_and_refused_meanwhile(t)
     t.fault("kill", "store-b", 16.0, 17.0)
@@ -230,7 +242,7 @@ BAD: dict[str, list[Callable[[Tale], None]]] = {
         _refused_while("master-2>store-b", "cut off"), _refused_while("master-2", status=0),
         _refused_while("worker-1", status=429), _refused_while("store-c", kind="stop", status=0, took_s=3.0),
         refused_at_once_by_a_busy_master, no_answer_of_a_master_beside_a_busy_one, still_refused_long_after,
-        moving_refused_another, away_with_its_former_store,
+        moving_refused_another, moved_while_another_master_cannot_read_the_registry, away_with_its_former_store,
         the_process_is_not_ready_for_another_store,
     ],
     "in two stores": [two_copies],
