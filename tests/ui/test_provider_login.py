@@ -94,7 +94,7 @@ async def test_a_person_who_logs_in_for_a_question_comes_back_to_it(
                 await page.get_by_label("Password").fill(PASSWORD)
                 await page.get_by_role("button", name="Log in").click()
             await expect(page.get_by_role("heading", name="Refund order 42?")).to_be_visible()
-            who = "oidc:ada" if how == "a provider" else "user:grace"
+            who = "oidc:ada" if how == "a provider" else "grace"
             await expect(page.get_by_text(f"You answer as {who}.")).to_be_visible()
             assert page.url.endswith(address)
             await page.get_by_label("Amount").fill("7.5")

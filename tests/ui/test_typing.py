@@ -79,9 +79,10 @@ OPENERS = """(buttons) => {
       if (hasRowAction) return [];
       hasRowAction = true;
     }
-    if (!e.checkVisibility({ visibilityProperty: true }) || e.matches(':disabled')) return [];
+    const isShown = e.closest('details.more-menu') ?? e;
+    if (!isShown.checkVisibility({ visibilityProperty: true }) || e.matches(':disabled')) return [];
     const isInRow = e.closest('tr, .keys-list > li, .group') !== null;
-    return [[index, isInRow ? e.innerText.replace(/ .*/s, '') : e.innerText]];
+    return [[index, isInRow ? e.textContent.trim().replace(/ .*/s, '') : e.textContent.trim()]];
   });
 }"""
 
@@ -195,6 +196,9 @@ async def walk_dialogs(walk: Walk) -> None:
     while found := await opener():
         name, button = found
         done.add(name)
+        menu = button.locator("xpath=ancestor::details[contains(@class, 'more-menu')][not(@open)]/summary")
+        if await menu.count():
+            await menu.click()
         await button.click()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_be_visible()
