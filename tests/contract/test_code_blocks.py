@@ -9,12 +9,15 @@ import configparser
 import json
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
+from jqmaster.cli.declared.documents import KINDS, declared_by
 from jqmaster.config import Settings
 from tests.support.each import for_each
 from tests.support.pages import ROOT, all_blocks, commands, documents
@@ -42,7 +45,9 @@ def read(language: str, text: str) -> None:
             _read_json(text)
         case "toml":
             document = tomllib.loads(text)
-            if not document.keys() & {"constraint", "definition"}:
+            if document.keys() & set(KINDS):
+                _check_declarations(text)
+            else:
                 assert document.keys() <= Settings.model_fields.keys(), "these are settings"
         case "yaml":
             assert list(yaml.safe_load_all(text))
@@ -55,6 +60,15 @@ def read(language: str, text: str) -> None:
         case _:
             # Commands, or diagrams, requests and output.
             assert language in {"", *OTHERS, *PIECES}, f"no test knows the language {language}"
+
+
+def _check_declarations(text: str) -> None:
+    """Check the tables as `jqmaster apply` does before it asks a master."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        declared = declared_by(file.name, None)
+    assert any(declared.documents.values())
 
 
 def _read_json(text: str) -> None:
@@ -81,10 +95,13 @@ def test_every_block_can_be_read(page: str) -> None:
 
 def test_a_block_that_cannot_be_read_is_found() -> None:
     for language, text in (
-        ("json", '{"a": }'), ("toml", "a ="), ("toml", "no_such_setting = 1"), ("yaml", "a: [b"), ("ini", "a"),
+        ("json", '{"a": }'), ("toml", "a ="), ("toml", "no_such_setting = 1"), ("toml", '[[constraint]]\nname = "a"'),
+        ("yaml", "a: [b"), ("ini", "a"),
         ("py", "def"), ("sh", "if true"), ("fortran", "end"),
     ):  # fmt: skip
-        with pytest.raises((AssertionError, ValueError, SyntaxError, yaml.YAMLError, configparser.Error)):
+        with pytest.raises(
+            (typer.Exit, AssertionError, ValueError, SyntaxError, yaml.YAMLError, configparser.Error)
+        ):
             read(language, text)
 
 

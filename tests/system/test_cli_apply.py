@@ -33,6 +33,28 @@ name = "often"
 schedule = {every_minutes = 5}
 job = {name = "report"}
 """
+EVERYTHING = """
+[[constraint]]
+name = "customers"
+matcher = {field = "name", op = "eq", value = "summarize"}
+key = "argument.customer"
+rate = {limit = 96000, period_s = 60}
+concurrency = 5000
+weight = {from = "argument.tokens", default = 500, unit = "tokens"}
+overrides = [{value = "acme", paused = true}, {match = {field = "tags", op = "eq", value = "pro"}, concurrency = 9000}]
+max_backlog = 7
+reason = "The plan of the API"
+expires_at = "2099-01-01T00:00:00Z"
+
+[[constraint]]
+name = "shared"
+matcher = {field = "name", op = "eq", value = "summarize"}
+key = "argument.customer"
+concurrency = 9
+fair = {weights = [{value = "acme", weight = 10}], default = 2}
+reserve = [{matcher = {field = "argument.plan", op = "eq", value = "pro"}, concurrency = 3}]
+counts_awaiting = false
+"""
 MODULE = """
 from datetime import timedelta
 
@@ -92,6 +114,17 @@ async def test_a_file_is_planned_applied_and_applied_again_without_a_write(api: 
     assert await definition(api, "nightly") == before
     assert await changes(api) == written
     assert (await api.call("GET", "/api/declarations"))[1]["declarations"] == [kept]
+
+
+@pytest.mark.req("D30", "D33")
+async def test_a_constraint_with_all_that_it_may_have_is_applied_once(api: Api, cli: Cli) -> None:
+    file = cli.file("limits.toml", EVERYTHING)
+    applied = await cli("apply", file)
+    assert (applied.code, applied.err) == (0, "")
+    view = (await api.call("GET", "/api/constraints/customers"))[1]
+    assert view["weight"] == {"from": "argument.tokens", "default": 500, "unit": "tokens"}
+    assert (await api.call("GET", "/api/constraints/shared"))[1]["fair"]["default"] == 2.0
+    assert (await cli("plan", file)).code == 0, "nothing is left to do"
 
 
 async def test_what_is_no_longer_declared_is_shown_and_removed_only_with_prune(api: Api, cli: Cli) -> None:

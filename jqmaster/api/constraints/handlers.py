@@ -58,7 +58,7 @@ async def put(call: Call) -> Reply:
             errors=[FieldError(("name",), f"must be {name[:100]}")],
         )
     stored, is_new = await call.services.constraint_editor.put(
-        name, request.fields(), call.who, call.content, demands
+        name, request.model_dump(), call.who, call.content, demands
     )
     return Reply(201 if is_new else 200, views.constraint_view(stored, call.content), _etag(stored.etag))
 
@@ -101,7 +101,7 @@ async def preview(call: Call) -> Reply:
         who=call.who,
         most_per_minute=call.services.settings.previews_per_minute,
         overrides=overrides,
-        weight=request.weight.fields() if request.weight else None,
+        weight=request.weight.model_dump() if request.weight else None,
         least_limit=request.least_limit(),
     )
     return Reply(200, views.preview_view(found, call.content, len(overrides)))
@@ -111,7 +111,7 @@ async def replay(call: Call) -> Reply:
     """Say what a constraint would have held back in the last hour."""
     request = await _read(call, ConstraintRequest)
     found = await call.services.replays.last_hour(
-        request.fields(),
+        request.model_dump(),
         call.content,
         who=call.who,
         most_per_minute=call.services.settings.previews_per_minute,

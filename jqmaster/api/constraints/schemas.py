@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    ConfigDict,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -135,6 +136,9 @@ class WeightRequest(Request):
     """How much of `concurrency` and `rate` a job takes. Both then count units instead of jobs, and may be up to
     1,000,000,000."""
 
+    # Everything that takes the fields of a request knows them by the names that clients write.
+    model_config = ConfigDict(serialize_by_alias=True)
+
     from_: str | None = Field(
         None,
         alias="from",
@@ -152,9 +156,6 @@ class WeightRequest(Request):
         description="Name of the unit, as in the `used` of results.",
         json_schema_extra={"pattern": UNIT_PATTERN},
     )
-
-    def fields(self) -> dict[str, Any]:
-        return {"from": self.from_, "default": self.default, "unit": self.unit}
 
 
 _SHARE_BOUNDS: Final[dict[str, Any]] = {"minimum": MIN_SHARE, "maximum": MAX_SHARE}
@@ -265,10 +266,6 @@ class ConstraintRequest(Request):
     expires_at: Instant | None = Field(
         None, description="The constraint is deleted at this time. Null: it stays until somebody deletes it."
     )
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the document, by the names that clients write."""
-        return self.model_dump() | {"weight": self.weight.fields() if self.weight else None}
 
 
 class ValueRequest(Request):

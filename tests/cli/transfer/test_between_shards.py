@@ -104,7 +104,11 @@ async def fill(world: StoreWorld) -> dict[str, str]:
     ids["second"] = await world.enqueue("step", 4, after=After((ids["first"],)))
     parts = Installation(world.shard, SETTINGS)
     await parts.settings.change({"retention_failed_s": 4321.0}, "ada")
-    constraint = {"matcher": {"field": "name", "op": "eq", "value": "work"}, "concurrency": 3}
+    constraint = {
+        "matcher": {"field": "name", "op": "eq", "value": "work"},
+        "concurrency": 3,
+        "weight": {"from": "argument.n", "default": 1, "unit": "pages"},
+    }
     from jqmaster.api.constraints.schemas import ConstraintRequest
     from jqmaster.api.definitions.schemas import DefinitionRequest
     from jqmaster.api.notices.schemas import NoticeRequest
