@@ -101,8 +101,8 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
-    """Return the cases in order. A pattern (`*`, `?`) is matched against `name` and `name[key=value,…]`;
-    without any, return all cases of these groups."""
+    """Return the cases in order. A pattern (`*`, `?`) is matched against `name` and `name[key=value,…]`; without
+    patterns, return all cases of these groups."""
     # Brackets are part of the names.
     patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []
@@ -145,11 +145,11 @@ def main() -> None:
         action="append",
         help="without --only: these groups; `speed` if none is named",
     )
-    parser.add_argument("--rounds", type=int, default=1, help="the cases take turns; medians are told")
+    parser.add_argument("--rounds", type=int, default=1, help="the cases take turns; medians are printed")
     parser.add_argument(
         "--quick", action="store_true", help="small numbers: shows that it works, measures nothing"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records there")
+    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records to this file")
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of all chosen cases"
     )

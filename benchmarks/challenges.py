@@ -57,7 +57,7 @@ def _until(is_true: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + WITHIN_S
     while not is_true():
         if time.monotonic() > deadline_s:
-            raise SystemExit("the challenges did not come so far")
+            raise SystemExit("the challenges did not reach the expected state in time")
         time.sleep(0.25)
 
 

@@ -1,4 +1,5 @@
-"""Measure the cost of constraints, always beside the same load without them, in the same run on the same system."""
+"""Measure the cost of constraints, always compared with the same load without them, in the same run on the same
+system."""
 
 import asyncio
 import contextlib
@@ -21,7 +22,7 @@ Figures = dict[str, float]
 Document = dict[str, Any]
 
 ALL = {"field": "name", "op": "eq", "value": "noop"}
-# Every kind that can match without limiting.
+# Every kind of limit that can apply to a job without holding it back.
 FIVE: dict[str, Document] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},
     "by-argument": {"matcher": {"field": "argument.k", "op": "ge", "value": 0}, "concurrency": 1_000_000},
@@ -30,7 +31,7 @@ FIVE: dict[str, Document] = {
     "backlog": {"matcher": ALL, "max_backlog": 100_000_000},
 }
 ONE_EACH: dict[str, Document] = {"per-key": {"matcher": ALL, "key": "argument.k", "concurrency": 1}}
-# The greatest limits, so that neither holds a job back. Jobs weigh what their number says.
+# The largest limits, so that neither holds a job back. The number of a job is its weight.
 WEIGHT: Document = {"from": "argument.k", "default": 1}
 PLAIN: dict[str, Document] = {
     "limit": {"matcher": ALL, "concurrency": 1_000_000, "rate": {"limit": 100_000, "period_s": 1}},
@@ -102,7 +103,7 @@ async def change_under_load() -> Figures:
 
 
 async def change_by_name() -> Figures:
-    """Measure the same with a constraint that reads only their names."""
+    """Measure how long it takes until 100,000 waiting jobs obey a new constraint that reads only their names."""
     return await _change({"matcher": ALL, "concurrency": 1})
 
 
@@ -123,8 +124,8 @@ async def _change(document: Document) -> Figures:
 
 
 async def key_memory() -> Figures:
-    """Measure the store's bytes for a waiting job under a keyed constraint, each with its own key value:
-    while its gate is open, and when the gate is closed and the job lies in its own lane."""
+    """Measure the store's bytes for a waiting job under a keyed constraint, each with its own key value: while its gate
+    is open, and when the gate is closed and the job waits in its own lane."""
     async with _system(workers=1) as (system, session, pusher):
         store = system.store
         await _put(session, system, {"pause": {"matcher": ALL, "paused": True}})

@@ -1,5 +1,4 @@
-"""Measure the cost of size: many workers that only report, many jobs that only wait, and jobs that only take
-long."""
+"""Measure the cost of size: many workers that only send heartbeats, many jobs that only wait, and long-running jobs."""
 
 import asyncio
 import contextlib
@@ -24,7 +23,7 @@ WORKERS: Final = 500
 BEAT_S: Final = 1.0
 WATCHED_S: Final = 30.0
 WAITING: Final = 1_000_000
-# For each measurement, with and without waiting jobs.
+# The jobs of each measurement, with and without waiting jobs.
 JOBS: Final = 20_000
 SINGLE: Final = 5_000
 WARM_UP: Final = 2_000
@@ -41,8 +40,8 @@ Figures = dict[str, float]
 
 
 class IdleWorker:
-    """A worker registered at a port of its own, as the protocol wants it. It has no work, and says so every
-    second."""
+    """A worker that is registered with a port of its own, as the protocol requires. It has no work, and says so in a
+    heartbeat every second."""
 
     def __init__(self, master_url: str) -> None:
         self._master_url = master_url
@@ -244,12 +243,12 @@ async def _until_waiting(session: aiohttp.ClientSession, system: System, most: i
     await _until(is_so)
 
 
-# --- jobs that only take long
+# --- long-running jobs
 
 
 async def long_jobs() -> Figures:
-    """Measure the hourly cost of a long-running job, beside the same worker without jobs: CPU, and bytes that the
-    store appends to its file."""
+    """Measure the hourly cost of a long-running job, compared with the same worker without jobs: CPU, and bytes that
+    the store appends to its file."""
     with running_system(workers=1, max_jobs=LONG_JOBS) as system:
         idle = await _spent(system)
         async with Pusher(system.url, max_wait_s=60) as pusher:
@@ -282,5 +281,5 @@ async def _until(is_true: Callable[[], Awaitable[bool]], timeout_s: float = 120.
     deadline_s = time.monotonic() + timeout_s
     while not await is_true():
         if time.monotonic() > deadline_s:
-            raise SystemExit("it did not come to that")
+            raise SystemExit("the expected state was not reached in time")
         await asyncio.sleep(0.02)

@@ -25,7 +25,8 @@ from tests.support.store import StoreWorld
 
 SCRIPTS: Final = ("enqueue", "claim", "settle_success")
 FORMS: Final = ("scripts", "functions")
-# The hash with the bytes that calls have allocated, by script, and the mark of functions that count them.
+# The key of the hash with the bytes that calls have allocated, by script; and the suffix of the functions that count
+# them.
 ALLOCATED: Final = "allocated"
 COUNTED: Final = "counted"
 

@@ -1,4 +1,4 @@
-"""Measure gathered jobs beside single ones: in one system, in turns, by what they cost the worker and the store."""
+"""Compare gathered jobs with single ones: in one system, in turns, by their cost for the worker and the store."""
 
 import statistics
 from collections import defaultdict
@@ -13,8 +13,8 @@ KINDS: Final = ("single_async", "single_def", "gathered_async", "gathered_def")
 
 
 def gathered(*, jobs: int = 10_000, slots: int = 500, rounds: int = 5) -> Figures:
-    """Measure from the moment at which a worker may take the jobs, which wait for it, to the end of the last one.
-    So the figures are those of claims, calls and ends alone."""
+    """Measure from the moment at which a worker may take the waiting jobs to the end of the last one. So the figures
+    cover claims, calls and ends, but not pushes."""
     found: dict[str, list[float]] = defaultdict(list)
     with running_system(max_jobs=slots) as system:
         [worker] = system.get("/api/workers")["workers"]

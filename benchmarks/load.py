@@ -190,9 +190,9 @@ def running_system(
     store_url: str = "",
     **settings: object,
 ) -> Iterator[System]:
-    """Run a system with the defaults that a user gets; only the log level is lower. Each of the `masters` has
-    its own port and `processes`; with `everysec` they promise less. Use `store` if it is given, else the
-    first master's own."""
+    """Run a system with the defaults that a user gets; only the log level is lower. Each of the `masters` has its own
+    port and `processes`. With `everysec`, their durability is lower. Use `store` if it is given, else the first
+    master's own."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"

@@ -1,4 +1,4 @@
-"""Measure logs of jobs: the CPU that a line costs each process, and how long a quiet job beside them takes."""
+"""Measure logs of jobs: the CPU that a line costs each process, and how long a job without lines takes meanwhile."""
 
 import time
 from typing import Any, Final
@@ -8,10 +8,10 @@ import httpx
 from benchmarks.load import System, running_system
 from benchmarks.scenario import Figures, Scenario
 
-# `benchmarks.worker.lines` says what they are. The others are compared with the first.
+# `benchmarks.worker.lines` explains these ways. All others are compared with the first.
 WAYS: Final = ("silent", "null", "stream", "context", "loggers", "shown")
 PROBE_EVERY_S: Final = 0.1
-# Gathered lines are sent, and the last call is answered, by then.
+# By then, gathered lines have been sent, and the last call has been answered.
 SETTLED_AFTER_S: Final = 1.0
 
 

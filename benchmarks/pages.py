@@ -25,7 +25,7 @@ from benchmarks.watching import process, until_ready
 
 MAX_SHIFT: Final = 0.1
 MAX_FIRST_MS: Final = 1_500
-# With those for what waits, and for the stream.
+# This includes the requests for the waiting jobs and for the stream.
 MAX_REQUESTS: Final = 14
 MAX_SHOWN_CPU_MS: Final = 300
 MAX_KEY_CPU_MS: Final = 25
@@ -146,7 +146,7 @@ async def page_figures(context: BrowserContext, url: str, address: str, seconds:
     await page.wait_for_function(f"() => location.hash !== '#/account' && ({IS_SHOWN})()", polling=20)
     shown_ms = (time.perf_counter() - began_s) * 1_000
     shown_cpu_ms = await busy_ms(devtools) - began_ms
-    # Faults that take some seconds to be one have come by then.
+    # The page reports some faults only after a few seconds; by then, it has.
     await page.wait_for_timeout(SETTLED_MS)
     await page.evaluate("() => { seen.shift = 0; seen.blocked = 0; }")
     await page.wait_for_timeout(seconds * 1_000)

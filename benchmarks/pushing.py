@@ -1,5 +1,5 @@
-"""Make the load in a process of its own: `python -m benchmarks.pushing ORDER`, ORDER in JSON. It prints JSON
-when it is done.
+"""Generate the load in a separate process: `python -m benchmarks.pushing ORDER`, ORDER in JSON. It prints JSON when it
+is done.
 
 A bare client that knows just enough HTTP sends single POSTs. It costs a small part of what the master costs,
 so its figures are those of the master. Bulks and results go through the SDK, as users send them.
@@ -323,9 +323,9 @@ async def storm(
     obeys: bool = True,
     jobs: int = 1,
 ) -> Told:
-    """Send up to `rate` POSTs a second, of `jobs` each, for so long, on each connection as soon as its turn
-    has come. `obeys`: a connection that is told to come back later waits that long. Count every accepted job,
-    and every request without an answer."""
+    """Send up to `rate` POSTs of `jobs` jobs a second, for `seconds`. Each connection sends as soon as its turn comes.
+    `obeys`: a connection that gets a Retry-After waits that long. Count every accepted job, and every request without
+    an answer."""
     argument = argument_of(argument_bytes)
     all_requests = [Requests(url, name="noop", argument=argument, jobs=jobs) for url in urls]
     answers: Counter[int] = Counter()

@@ -1,4 +1,5 @@
-"""Measure shards: what each namespace without work costs its master and its store, and what a job costs beside them."""
+"""Measure shards: what each namespace without work costs its master and its store, and what a job costs when there are
+many."""
 
 import asyncio
 import time
@@ -40,7 +41,7 @@ async def idle(*, namespaces: int = 1, seconds: float = 30) -> Figures:
 
 
 async def beside(*, namespaces: int = 1, jobs: int = 20_000, seconds: float = 10) -> Figures:
-    """Measure the CPU of a job in one of this many namespaces, without what all of them cost when idle."""
+    """Measure the CPU of a job in one of this many namespaces, less the cost of all namespaces when idle."""
     with running_system() as system:
         if namespaces > 1:
             await _open(system, namespaces - 1)

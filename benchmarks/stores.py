@@ -20,9 +20,9 @@ from tests.chaos.proxy import RawLink, Weather
 from tests.support.server import StoreServer, started
 
 NAMESPACES: Final = ("one", "two", "three")
-# Those of `isolation`, each on a store of its own.
+# The namespaces of `isolation`, each on a store of its own.
 APART: Final = (*NAMESPACES, "four", "five")
-# Beside the default store.
+# The stores besides the default one.
 OTHERS: Final = ("b", "c", "d", "e")
 UP_WITHIN_S: Final = 60.0
 OVER_WITHIN_S: Final = 600.0
@@ -34,7 +34,7 @@ SETTLE_S: Final = 3.0
 
 @dataclass(frozen=True)
 class Stores:
-    """A system with namespaces on several stores. `others` are the stores beside the default one, and `link` leads to
+    """A system with namespaces on several stores. `others` are the stores besides the default one, and `link` leads to
     the first of them."""
 
     system: System
@@ -175,7 +175,7 @@ class Pusher:
 def isolation(*, fault: str = "hung", seconds: float = 6, rate: float = 10, rounds: int = 4) -> Figures:
     """Push at a steady rate to five namespaces on five stores, of which one fails again and again. Figures are those of
     the four others, without and during the fault, which take turns so that both meet the same load of the machine. The
-    fault `none` tells how much they differ by chance."""
+    fault `none` shows how much they differ by chance."""
     with several(len(APART), APART, is_linked=fault == "slow") as found:
         begin, end = _fault(fault, found)
         without, during = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate, rounds=rounds))

@@ -11,7 +11,7 @@ from benchmarks.scenario import Figures, Meter, Scenario, waits
 
 JOBS: Final = 20_000
 WARM_UP: Final = 2_000
-# As `benchmarks.constraints`: kinds that match every job and limit none.
+# As in `benchmarks.constraints`: kinds of limits that apply to every job and hold none back.
 ALL: Final = {"field": "name", "op": "eq", "value": "noop"}
 NO_LIMIT: Final[dict[str, dict[str, Any]]] = {
     "by-name": {"matcher": ALL, "concurrency": 1_000_000},

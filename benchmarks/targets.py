@@ -26,7 +26,8 @@ _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-
 _SUCCESS: Final = b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"status":"success"}'
 # The beginning of an answer that takes longer than any benchmark.
 _DRIP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
-# Files that a master needs besides the connections of its deliveries, and its most memory beside that of them.
+# The files that a master needs besides the connections of its deliveries, and the most memory that it may take besides
+# theirs.
 _OTHER_FILES: Final = 256
 _OTHER_MIB: Final = 512
 _MAX_HOSTS: Final = 100
@@ -193,7 +194,7 @@ def _until(is_true: Callable[[], bool], look_s: float = 0.1) -> None:
     deadline_s = time.monotonic() + WITHIN_S
     while not is_true():
         if time.monotonic() > deadline_s:
-            raise SystemExit("the deliveries did not come so far")
+            raise SystemExit("the deliveries did not reach the expected state in time")
         time.sleep(look_s)
 
 

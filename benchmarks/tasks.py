@@ -1,5 +1,5 @@
 """The handler `noop` as a task, alone and for many jobs in one call: the difference is what checks of arguments and
-results cost, and what each job costs beside its call."""
+results cost, and what each job costs besides its call."""
 
 from typing import Any
 

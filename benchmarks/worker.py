@@ -54,8 +54,8 @@ async def nap50(argument: Any) -> None:
 
 @worker.handler("challenge")
 async def challenge(argument: Any, ctx: Context) -> None:
-    """Open a challenge, and note its address. Then note the seconds since its callback was posted; its body
-    says when."""
+    """Open a challenge, and note its address. Then note the seconds since its callback was posted; the body of the
+    callback has that time."""
     if ctx.callback is None:
         opened = await ctx.open_challenge()
         os.write(_callback_urls(), f"{opened.callback_url}\n".encode())
@@ -71,9 +71,9 @@ JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
 
 @worker.handler("lines")
 async def lines(argument: dict[str, Any], ctx: Context) -> None:
-    """Write `rate` lines a second for so long. `way`: `silent`: none; `null`: by a logger that drops them;
-    `stream`: by one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`:
-    by `ctx.logger`, and the log of the worker has them, too."""
+    """Write `rate` lines a second, for the time in the argument. `way`: `silent`: none; `null`: by a logger that drops
+    them; `stream`: by one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`: by
+    `ctx.logger`, and the log of the worker has them, too."""
     way = argument["way"]
     JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
     for handler in logging.getLogger().handlers:

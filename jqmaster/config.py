@@ -889,7 +889,7 @@ class Settings(BaseSettings):
             if not _REDACT_PATH.fullmatch(path) or path.endswith(".**") or path.count("**") > 1:
                 raise ValueError(
                     f"{path[:100]}: expected argument, result, error or headers, followed by keys, each after a dot; "
-                    "** may stand once, and not at the end"
+                    "** may occur only once, and not at the end"
                 )
         return paths
 

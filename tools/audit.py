@@ -1,9 +1,9 @@
-"""Look up everything that runs among known vulnerabilities, and never take silence for good news.
+"""Look up everything that runs among known vulnerabilities. A failed lookup never counts as a good result.
 
-Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI and of
-the TypeScript package. Images of containers: all that is in them, if `trivy` is installed, and in any case Python and
-Valkey themselves, which OSV is asked about. The server that a master embeds, in the same way, and by what `jqmaster
-doctor` knows.
+Python packages: the locked versions, and the lowest ones that the projects allow. npm packages of the web UI and of the
+TypeScript package. Images of containers: everything in them, if `trivy` is installed; Python and Valkey themselves
+always, by a query to OSV. The server that a master embeds: by OSV too, and by the releases that `jqmaster doctor`
+requires.
 
 Exit codes: 0, all of it was looked up and nothing is known; 1, something is known; 3, a part was not looked up.
 """
@@ -57,13 +57,13 @@ CHART: Final = ROOT / "deploy" / "helm" / "golden"
 _FLOOR: Final = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9.]+)")
 _FROM: Final = re.compile(r"^FROM (\S+)", re.MULTILINE)
 _IMAGE: Final = re.compile(r"^ +(?:- )?image: (\S+)", re.MULTILINE)
-# Our own image is what the others and the locks make; images of examples stand for those of users.
+# Our own image consists of the other images and the locked packages. Images in examples stand for those of users.
 _OURS: Final = re.compile(r"(registry\.example/|jqmaster[:@])")
 # This ecosystem has advisories about programs that are built from source.
 OSV: Final = "https://api.osv.dev/v1/query"
 OSV_ECOSYSTEM: Final = "Bitnami"
 OSV_TIMEOUT_S: Final = 30
-# Versions with holes that everybody knows: whether the source knows the program at all.
+# Versions with well-known vulnerabilities. They show whether the source has entries about the program at all.
 KNOWN_HOLES: Final = {"valkey": "8.1.0", "python": "3.11.0"}
 _PROGRAM: Final = re.compile(r"/(valkey|python):(\d+\.\d+\.\d+)")
 _VALKEY: Final = re.compile(r"/valkey:([0-9.]+)")
@@ -204,7 +204,8 @@ def audit_programs(ask: Callable[[str, str], list[dict[str, Any]]] = ask_osv) ->
     found = CLEAN
     for where, (name, version) in sorted(programs().items()):
         try:
-            # A source that knows nothing of a version with known holes knows nothing of this one either.
+            # If the source has no entry for a version with known vulnerabilities, its silence about this version proves
+            # nothing.
             if not ask(name, KNOWN_HOLES[name]):
                 found = worst(found, _not_audited(f"{where}: OSV does not know {name}"))
                 continue

@@ -51,7 +51,7 @@ def lacking(root: Path, extras: Iterable[str]) -> str:
 
 
 def unlike(root: Path, project: dict[str, Any]) -> str:
-    """Return in what the installed project differs from the checkout; empty if in nothing that matters."""
+    """Return how the installed project differs from the checkout; empty if no difference matters."""
     from pip._vendor.packaging.requirements import Requirement
 
     name = str(project["name"])

@@ -1,6 +1,7 @@
 """Tells whether jqmaster is published, and where.
 
-Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. The documents follow: `make docs` after a change.
+Only `[tool.jqmaster]` and `[project.urls]` of pyproject.toml say so. After a change of them, `make docs` updates the
+documents.
 """
 
 import re
@@ -15,7 +16,7 @@ _PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 # True as soon as package indexes and a registry have the distributions and the image.
 IS_PUBLISHED: Final[bool] = _PYPROJECT["tool"]["jqmaster"]["is_published"]
 URLS: Final[dict[str, str]] = _PYPROJECT["project"]["urls"]
-# A name that is reserved for examples, so that nobody can own it: stands where there is no address yet.
+# A name that is reserved for examples, so that nobody can own it: it is used where there is no address yet.
 PLACEHOLDER: Final = "https://jqmaster.example"
 
 

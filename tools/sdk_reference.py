@@ -1,7 +1,7 @@
 """docs/sdk.md and the pages in docs/sdk/, from the signatures and docstrings of worker_sdk, and from the examples in
 docs/sdk/examples: `python -m tools.sdk_reference --write`.
 
-The source is read, not imported: annotations stand in the page as they are written.
+The source is read, not imported: annotations appear in the page as they are written.
 """
 
 import ast
@@ -35,7 +35,7 @@ _TAIL = """\
 """
 
 
-# The decorators of `worker_sdk.blocks`, and what stands before a call.
+# The decorators of `worker_sdk.blocks`, and the keywords before a call.
 BLOCKS = {"either_with": "with ", "with_only": "with ", "async_with_only": "async with "}
 
 
@@ -416,7 +416,7 @@ def _anchor(heading: str, seen: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """A file in docs/sdk/examples. `shows`: the names that it is an example of; it stands at the first one."""
+    """A file in docs/sdk/examples. `shows`: the names that it is an example of; it is shown at the first one."""
 
     file: Path
     shows: tuple[str, ...]

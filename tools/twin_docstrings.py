@@ -242,7 +242,7 @@ def write(pair: Pair) -> None:
 
 
 def differing() -> list[Pair]:
-    """Return the pairs whose docstrings do not belong together."""
+    """Return the pairs in which the second docstring does not follow from the first."""
     return [pair for pair in pairs() if docstring(pair.nodes[1]) != pair.text]
 
 

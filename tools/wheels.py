@@ -26,7 +26,7 @@ from tools.publication import ROOT, URLS
 _VERSION: Final = re.compile(r'^VERSION(?:: Final)? = "([^"]+)"$', re.MULTILINE)
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 _NEVER: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
-# The time of all files if nobody gives another one: archives cannot hold an earlier one than 1980.
+# The default time of all files; archives cannot hold times before 1980.
 _EPOCH: Final = "315532800"
 
 

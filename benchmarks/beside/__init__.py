@@ -1,1 +1,2 @@
-"""A comparison of two trees: `__main__` gives their systems turns in a process of each tree, which is `systems`."""
+"""A comparison of two trees. `__main__` starts a process in each tree, which is `systems`, and gives their systems
+turns."""

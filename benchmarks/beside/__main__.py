@@ -1,8 +1,8 @@
 """Compare this tree with another one: `python -m benchmarks.beside PATH`, where PATH is a checkout with its `.venv`.
 
 Systems of both run at the same time and take turns, for a tenth of a second each. So a machine whose speed changes by
-half within seconds slows both down alike, and the medians of some fifty pairs tell a few per cent. Both run the
-same worker.
+half within seconds slows both down alike, and the medians of some fifty pairs show differences of a few per cent. Both
+run the same worker.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> None:
                 other(kind), own(kind)
         for pair in range(options.pairs):
             for kind in kinds:
-                # Neither tree is always the second one.
+                # Neither tree always goes second.
                 if pair % 2:
                     mine = own(kind)
                     turns[kind].append((other(kind), mine))
@@ -51,8 +51,8 @@ def main() -> None:
 
 
 def _figures(name: str, pairs: list[tuple[Turn, Turn]]) -> Turn:
-    """Return the medians in µs a job, and the median and quartiles of the ratios within the pairs. `wall`
-    is the time that a job takes; `p50` is the median of those within a turn."""
+    """Return the medians in µs a job, and the median and quartiles of the ratios within the pairs. `wall` is the time
+    that a job takes; `p50` is the median of the times of single jobs within a turn."""
     ratios = [mine[name] / theirs[name] for theirs, mine in pairs if theirs[name]]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {

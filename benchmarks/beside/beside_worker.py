@@ -1,4 +1,5 @@
-"""The worker of both trees. A claim looks for jobs of each name that its worker serves, so both must serve as many."""
+"""The worker of both trees. A claim looks for jobs of each name that its worker serves, so the workers of both trees
+must serve the same number of names."""
 
 from typing import Any
 

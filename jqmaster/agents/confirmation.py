@@ -58,7 +58,7 @@ class Confirmations:
         if self._now_s() > until_s:
             raise ConfirmationError(_AGAIN.format(f"is older than {VALID_S // 60} minutes"))
         if state != present.state:
-            raise ConfirmationError(_AGAIN.format("is for what has been changed since"))
+            raise ConfirmationError(_AGAIN.format("is for an object that has changed since"))
         if present.count > count:
             raise ConfirmationError(
                 f"nothing was done: it would now act on {present.count} jobs, and {count} were confirmed. Call again "

@@ -1,4 +1,5 @@
-"""A search over the documents of jqmaster, which a release has beside this file, and a checkout in `docs/`."""
+"""A search over the documents of jqmaster. In a release they are in the folder of this file, in a checkout in
+`docs/`."""
 
 import functools
 import math

@@ -43,13 +43,13 @@ PROMPTS: Final = (
         "Something was deployed, and I need to know what it broke. Call health, then failures: look for groups that "
         "are new or regressed, whose first_seen_at lies after the deploy, or that only the new version has. Compare "
         "history of the failing names before and after. Show the error of one example of each group by show_job. "
-        "Tell what is new apart from what failed before as well. " + _END,
+        "List what is new separately from what also failed before. " + _END,
     ),
     AgentPrompt(
         "what_will_change", "What will this change do?",
         "Foresee the effect of a limit, a pause or a retry.",
         {"change": "The change in words, or a constraint as JSON."},
-        "Before I change something, tell me what it would do. For a limit, call preview_constraint with its matcher, "
+        "Before I change something, show me what it would do. For a limit, call preview_constraint with its matcher, "
         "key and limits, and tell how many jobs it would hold and for how long. For a pause, a retry or a cancellation "
         "call that tool without confirm, which changes nothing, and tell the count and examples. Name what else the "
         "change touches. Do not confirm it. " + _END,

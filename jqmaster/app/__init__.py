@@ -1,4 +1,5 @@
-"""The composition root: builds a master, starts its parts in the order of need, and stops them in reverse."""
+"""The composition root: builds a master, starts its parts in the order in which they need one another, and stops them
+in reverse order."""
 
 from jqmaster.app.process import Master
 from jqmaster.app.serving import running_master, serve

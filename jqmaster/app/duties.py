@@ -117,7 +117,7 @@ class LeaderDuties:
         self.look = self._make_look()
 
     def components(self) -> Sequence[Component]:
-        """Return the duties in the order of need."""
+        """Return the duties in the order in which they need one another."""
         return [
             self.dispatcher,
             self.keeper,

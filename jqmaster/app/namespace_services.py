@@ -91,7 +91,7 @@ def installation_troubles(
     *,
     faults: Callable[[], Mapping[str, str]],
 ) -> InstallationTroubles:
-    """Return the part that finds the troubles of the installation. `link`: the shard of the default namespace.
+    """Return the service that finds the problems of the installation. `link`: the shard of the default namespace.
     `faults`: see `InstallationTroubles`."""
     places = NamespacePlaces(stores, shared.settings)
     return InstallationTroubles(registry, places, MoveStore(link), shared.clock, faults=faults)

@@ -36,7 +36,8 @@ class NamespaceSource(Protocol):
 
 class NamespaceSet:
     """Component. Serves the namespaces that are open in the registry. They open at the same time, and the failure of
-    one does not affect the others. It starts after the server; its stages stop as those of the process do.
+    one does not affect the others. It starts after the server; its stages stop in the same order as those of the
+    process.
 
     `serves_default`: it serves the default namespace, too.
     """
@@ -94,7 +95,7 @@ class NamespaceSet:
         NamespaceUnavailableError and StoreUnavailableError."""
         namespace = self._registry.current.get(name)
         if namespace is None:
-            # A worker that is told 404 ends, so no answer is better than a wrong one.
+            # A worker ends after a 404, so an error is better than a wrong 404.
             if doubt := self._registry.doubt(name):
                 raise NamespaceUnavailableError(
                     f"whether namespace {name[:64]} exists is not known on this master",

@@ -72,7 +72,7 @@ class OpenNamespace:
         return build_app(requests.bundle(), self._policy, limits=self._limits)
 
     def components(self, stage: Stage) -> Sequence[Component]:
-        """Return the components of a stage in the order of need."""
+        """Return the components of a stage in the order in which they need one another."""
         match stage:
             case "requests":
                 return [*self._follows, *self.shard.lower_components()]

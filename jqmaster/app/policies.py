@@ -83,7 +83,7 @@ class Policies:
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
 
     def with_leases(self, least_ms: Callable[[], int]) -> "Policies":
-        """Return these values for a namespace whose leases last at least `least_ms`, which is asked at each use."""
+        """Return these values for a namespace whose leases last at least `least_ms`, which is called at each use."""
         policies = copy.copy(self)
         policies.job_times = ProlongedTimes(self.job_times, least_ms)
         return policies

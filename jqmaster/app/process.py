@@ -65,8 +65,8 @@ logger = logging.getLogger(__name__)
 
 
 class Master:
-    """One process of this service. It has, once per process, the settings, users and tokens, the ways out to workers
-    and to other masters, and the HTTP server. Everything about the data of one store is in `shard`.
+    """One process of this service. It has, once per process, the settings, the users and tokens, the clients for
+    workers and other masters, and the HTTP server. Everything about the data of one store is in `shard`.
 
     It is built when the store serves; see `running_master`. `link`: the shard. `failed` is set when the process must
     end, for the reason in `failure`.
@@ -228,8 +228,8 @@ class Master:
         )
 
     def components(self) -> list[Component]:
-        """Return the components in the order of need. The server starts after everything that it uses, and stops before
-        all of that. Only waiting polls and streams have to end before the server."""
+        """Return the components in the order in which they need one another. The server starts after everything that it
+        uses, and stops before it. Only waiting polls and streams have to end before the server."""
         tracing = self.shared.tracing
         return [
             *([tracing] if tracing else []),
@@ -359,7 +359,7 @@ class Master:
         )
 
     def _take_opened(self, store: ServedStore) -> None:
-        """Let no call to a worker or webhook reach a server of this store, wherever its primary is."""
+        """Let no call to a worker or webhook reach a server of this store, whichever of them is the primary."""
         for guard in self._guards:
             store.client.on_located(guard.forbid)
         if store.url == self._url and self._store is None:

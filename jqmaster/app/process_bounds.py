@@ -32,6 +32,6 @@ class ProcessBounds:
         self._previews = SharedBound(LiveValue(MAX_PREVIEWS))
 
     def for_one(self) -> NamespacePortions:
-        """Return the portions of a further namespace. They count as long as somebody has them."""
+        """Return the portions of a further namespace. They count as long as they are referenced."""
         bounds = (self._calls, self._waiting, self._streams, self._previews)
         return NamespacePortions(self._intake.portion(), *(bound.portion() for bound in bounds))

@@ -47,8 +47,8 @@ class ReadinessCheck:
         self._leaderless_since_s: float | None = None
 
     async def of_process(self) -> MasterCondition:
-        """Return the condition for callers who ask whether this process is useful. It is as long as it serves other
-        namespaces, even if the default one cannot work."""
+        """Return the condition for callers who ask whether this process is useful. A process that serves other
+        namespaces is useful even if the default one cannot work."""
         condition = await self.condition()
         faults = condition.faults
         own = {name: fault for name, fault in faults.items() if name not in _OF_PROCESS}
@@ -115,7 +115,8 @@ class ReadinessCheck:
         return {**self._shard.duty_faults(), **self._registry_faults()}
 
     def _duty_faults(self) -> dict[str, str]:
-        """Return the faults for answers that all readers get alike. Some may not know of other namespaces."""
+        """Return the faults without names of other namespaces, because all readers get this answer, and some may not
+        know these names."""
         fault = "other namespaces are not served here; `jqmaster namespaces` tells which, and why"
         return {**self._own_duty_faults(), **({OTHER_NAMESPACES: fault} if self._others() else {})}
 

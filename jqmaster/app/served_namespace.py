@@ -208,8 +208,8 @@ class ServedNamespace:
                 await stack.aclose()
 
     async def _look_for_move(self, store: ServedStore) -> None:
-        """Tell why the mark of the data has changed. If they are being moved, nobody needs to do anything: this master
-        has not heard yet from the registry, which says where they are."""
+        """Log why the mark of the data has changed. If the data are being moved, nobody needs to act: this master has
+        only not read their new place from the registry yet."""
         try:
             is_moved = await generation.is_frozen(Shard(store.client, Keys(self.namespace.tag)))
         except JqmasterError:

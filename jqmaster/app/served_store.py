@@ -72,7 +72,7 @@ class ServedStore:
         self._count_shards()
 
     def unfollow(self, judge: Callable[[], None]) -> None:
-        """Call `judge` no longer."""
+        """Stop calling `judge`."""
         self._followers.remove(judge)
         self._count_shards()
 
@@ -94,7 +94,7 @@ class ServedStore:
     def _count_shards(self) -> None:
         for client in (self.client, self.reserve):
             client.together.shards = len(self._followers)
-        # A Cluster scans one shard by itself.
+        # On a Cluster, a scan covers one shard alone.
         self.client.scan.shards = 1 if self.client.is_on_cluster else len(self._followers)
 
     def _tell(self) -> None:

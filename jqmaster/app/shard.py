@@ -143,7 +143,7 @@ class ServedShard:
         return self._duties if self.leader.leadership else None
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:
-        """Build the components of one leadership, in the order of need."""
+        """Build the components of one leadership, in the order in which they need one another."""
         self._duties = self._router.duties = LeaderDuties(
             leadership,
             self._shared,

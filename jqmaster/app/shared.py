@@ -31,7 +31,7 @@ class Shared:
 
     `rests`: where idle loops wait.
 
-    `registry`: the namespaces of the installation. `leads`: in which order masters should lead them.
+    `registry`: the namespaces of the installation. `leads`: the order in which masters should lead them.
 
     `base`: returns the address at which outside systems reach this process; None: it is unknown.
 

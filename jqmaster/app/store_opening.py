@@ -19,7 +19,7 @@ from jqmaster.store.link.access import StoreAccess, naming_the_store
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# To renew the locks, and to release some at the same time.
+# Connections to renew the locks, and to release some at the same time.
 RESERVED_CONNECTIONS: Final = 4
 # One connection for the listener, and one while it replaces that.
 LISTENER_CONNECTIONS: Final = 2

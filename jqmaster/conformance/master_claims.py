@@ -28,7 +28,7 @@ async def _(master: MasterUnderTest) -> None:
     expect(answer["lease_s"] > 2 * answer["heartbeat_interval_s"], "a lease has no room for two heartbeats")
 
 
-@TOPIC.question("bad_registration", "a registration that makes no sense is answered 422, and names the field")
+@TOPIC.question("bad_registration", "an invalid registration is answered 422, and the answer names the field")
 async def _(master: MasterUnderTest) -> None:
     good = {"url": None, "names": [master.name], "max_jobs": 1, "secret": "s" * 32}
     wrong: dict[str, Any] = {"url": 5, "names": [], "max_jobs": 0, "secret": "short"}
@@ -55,7 +55,7 @@ async def _(master: MasterUnderTest) -> None:
     beat = await worker.beat()
     expect(
         beat["store_time_ms"] - 60_000 < job["not_after_ms"] < job["lease_until_ms"] + 60_000,
-        "the times make no sense",
+        "the times are not plausible",
     )
     await worker.report(job)
 
@@ -67,7 +67,10 @@ async def _(master: MasterUnderTest) -> None:
     await master.refused(404, "unknown_worker", "POST", f"{path}/claim", {"max": 1})
 
 
-@TOPIC.question("heartbeat", "a heartbeat renews what it names, and calls lost what is not the worker's")
+@TOPIC.question(
+    "heartbeat",
+    "a heartbeat renews the claims that it names, and its answer lists as lost those that are not the worker's",
+)
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -86,7 +89,7 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "bad_field", "a heartbeat renews its leases whatever is wrong with other fields, and is told which"
+    "bad_field", "a heartbeat renews its leases even if other fields are wrong, and its answer names those"
 )
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
@@ -101,7 +104,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "never_taken",
-    "a job that no heartbeat names goes back with nothing counted, with `as_of_ms` in the heartbeats or without",
+    "a job that no heartbeat names goes back and nothing is counted, with or without `as_of_ms` in the heartbeats",
 )
 async def _(master: MasterUnderTest) -> None:
     offered = []
@@ -135,9 +138,7 @@ async def _(master: MasterUnderTest) -> None:
     raise FailedError("the job did not go back")
 
 
-@TOPIC.question(
-    "neighbours", "a result that makes no sense does not keep the others of its call from counting"
-)
+@TOPIC.question("neighbours", "an invalid result does not keep the other results of its call from counting")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -177,7 +178,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "only_required",
-    "a worker that sends no field but the required ones is registered, kept, and done with its job",
+    "a worker that sends only the required fields is registered, stays registered, and finishes its job",
 )
 async def _(master: MasterUnderTest) -> None:
     body = {"url": None, "names": [master.name], "max_jobs": 1, "secret": "s" * 32}
@@ -330,9 +331,7 @@ async def _(master: MasterUnderTest) -> None:
     await master.expect_state(job["job_id"], "succeeded")
 
 
-@TOPIC.question(
-    "canceled", "a heartbeat is told which of its jobs was canceled, until the worker has reported"
-)
+@TOPIC.question("canceled", "the answer to a heartbeat names a canceled job until the worker has reported it")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     job = await worker.one(await master.push())
@@ -347,7 +346,7 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "same_poll", "the same poll_id again is given the same jobs with the same tokens; another one is not"
+    "same_poll", "a repeated poll_id gets the same jobs with the same tokens; another poll_id does not"
 )
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
@@ -399,7 +398,7 @@ async def _(master: MasterUnderTest) -> None:
     await master.refused(409, "no_such_poll", "POST", path, {"poll_id": "never", "withdraw": True})
 
 
-@TOPIC.question("room", "a worker is given no more than max, nor more than max_jobs in all")
+@TOPIC.question("room", "a worker gets at most `max` jobs, and at most `max_jobs` in all")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register(max_jobs=2)
     for n in range(4):
@@ -425,7 +424,7 @@ async def _(master: MasterUnderTest) -> None:
     await worker.report(job)
 
 
-@TOPIC.question("drain", "a worker that is to drain is told so, and given nothing; afterwards it is")
+@TOPIC.question("drain", "a draining worker is told to drain and gets no jobs; afterwards it gets jobs again")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     status, _ = await master.ask("POST", f"/api/workers/{worker.id}/drain")
@@ -464,7 +463,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "leaving",
-    "a worker that announces its end is given nothing more, and what it reports counts; one that does not gets jobs",
+    "a worker that announces its end gets no more jobs, and its reports count; a worker that does not gets jobs",
 )
 async def _(master: MasterUnderTest) -> None:
     leaving = await master.register()

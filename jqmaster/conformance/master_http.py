@@ -26,7 +26,7 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "json", "a JSON body is answered in JSON, a MessagePack body in MessagePack, where Accept names neither"
+    "json", "a JSON body is answered in JSON, a MessagePack body in MessagePack, if Accept names neither"
 )
 async def _(master: MasterUnderTest) -> None:
     for kind in (JSON, MSGPACK):
@@ -59,13 +59,13 @@ async def _(master: MasterUnderTest) -> None:
         json.loads(answer.body)
 
 
-@TOPIC.question("not_acceptable", "an Accept that names nothing of ours is answered 406")
+@TOPIC.question("not_acceptable", "an Accept that names no type of the API is answered 406")
 async def _(master: MasterUnderTest) -> None:
     answer = await master.send("GET", f"/api/jobs/{new_id()}/result", None, {"Accept": "image/png"})
     expect(answer.status == 406, f"answered {answer.status}")
 
 
-@TOPIC.question("content_type", "a body of no type, or of another, is answered 415, readably")
+@TOPIC.question("content_type", "a body without a type, or of another type, is answered 415, in JSON")
 async def _(master: MasterUnderTest) -> None:
     for fields in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
         answer = await master.send("POST", "/api/jobs", b'{"name": "x"}', fields)
@@ -86,7 +86,7 @@ async def _(master: MasterUnderTest) -> None:
         expect(answer.status == 400, f"{body!r} was answered {answer.status}")
 
 
-@TOPIC.question("fields", "a 422 names each field and rule, and its detail the first")
+@TOPIC.question("fields", "a 422 names each field and rule, and its detail names the first")
 async def _(master: MasterUnderTest) -> None:
     problem = await master.refused(
         422, "invalid", "POST", "/api/jobs", {"name": master.name, "priority": "high", "no_such_field": 1}

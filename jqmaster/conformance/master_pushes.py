@@ -34,7 +34,7 @@ async def _(master: MasterUnderTest) -> None:
 
 @TOPIC.question(
     "idempotency_key",
-    "an Idempotency-Key does the same without an ID; other content is 409 idempotency_key_reused",
+    "an Idempotency-Key does the same without an ID; other content is answered 409 idempotency_key_reused",
 )
 async def _(master: MasterUnderTest) -> None:
     key = {"Idempotency-Key": new_id()}
@@ -71,7 +71,7 @@ async def _(master: MasterUnderTest) -> None:
     await master.refused(404, "unknown_job", "GET", f"/api/jobs/{good}")
 
 
-@TOPIC.question("delay", "a job with a delay is scheduled, and runs now where it is told to")
+@TOPIC.question("delay", "a job with a delay is scheduled, and `run` makes it ready at once")
 async def _(master: MasterUnderTest) -> None:
     job_id = await master.push(delay=3600)
     await master.expect_state(job_id, "scheduled")
@@ -80,7 +80,9 @@ async def _(master: MasterUnderTest) -> None:
     await master.expect_state(job_id, "ready")
 
 
-@TOPIC.question("cancel", "a waiting job is canceled; again it is 409 with its state as the code")
+@TOPIC.question(
+    "cancel", "a waiting job is canceled; after that, `run` is answered 409 with its state as the code"
+)
 async def _(master: MasterUnderTest) -> None:
     job_id = await master.push()
     status, job = await master.ask("POST", f"/api/jobs/{job_id}/cancel")
@@ -88,7 +90,7 @@ async def _(master: MasterUnderTest) -> None:
     await master.refused(409, "job_canceled", "POST", f"/api/jobs/{job_id}/run")
 
 
-@TOPIC.question("unknown", "a job that is not there is 404 unknown_job, its result null")
+@TOPIC.question("unknown", "a missing job is answered 404 unknown_job, and its result is null")
 async def _(master: MasterUnderTest) -> None:
     for job_id in (new_id(), "nonsense"):
         await master.refused(404, "unknown_job", "GET", f"/api/jobs/{job_id}")
@@ -97,7 +99,8 @@ async def _(master: MasterUnderTest) -> None:
 
 
 @TOPIC.question(
-    "result_waits", "the result of a job that is not over is 202 with its state, after wait at the latest"
+    "result_waits",
+    "the result of a job that is not over is answered 202 with its state, after `wait` at the latest",
 )
 async def _(master: MasterUnderTest) -> None:
     job_id = await master.push(keep_result=True)

@@ -47,18 +47,18 @@ async def _(target: TargetUnderTest) -> None:
 
 
 @TOPIC.question(
-    "at_once", "the same job twice at the same time is answered with success, or with a wish for time"
+    "at_once", "the same job twice at the same time is answered with success, or with a request to wait"
 )
 async def _(target: TargetUnderTest) -> None:
     job = TargetJob()
     for answer in await asyncio.gather(target.deliver(job), target.deliver(job.again())):
         expect(
             200 <= answer.status < 300 or answer.status in (409, 429, 503),
-            f"one of both was answered {answer.status}, which a master counts as a failure for good",
+            f"one of the two was answered {answer.status}, which a master counts as a failure for good",
         )
 
 
-@TOPIC.question("many", "several jobs at once are answered, each with success or with a wish for time")
+@TOPIC.question("many", "several jobs at once are answered, each with success or with a request to wait")
 async def _(target: TargetUnderTest) -> None:
     answers = await asyncio.gather(*(target.deliver() for _ in range(_MANY)))
     wrong = [
@@ -87,7 +87,7 @@ async def _(target: TargetUnderTest) -> None:
             expect(False, "the body of the callback is not JSON")
 
 
-@TOPIC.question("future_fields", "header fields and members of tomorrow are passed over")
+@TOPIC.question("future_fields", "unknown header fields and members are ignored")
 async def _(target: TargetUnderTest) -> None:
     job = TargetJob()
     fields = {"JQ-Of-Tomorrow": "1", "X-Forwarded-For": "192.0.2.1"}

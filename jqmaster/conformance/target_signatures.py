@@ -64,7 +64,7 @@ async def _(target: TargetUnderTest) -> None:
 
 
 @TOPIC.question(
-    "rotation", "of several signatures one right one is enough, wherever it stands: secrets are replaced"
+    "rotation", "one valid signature among several is enough, at any position: secrets are replaced"
 )
 async def _(target: TargetUnderTest) -> None:
     secret = target.need_secret()
@@ -76,7 +76,7 @@ async def _(target: TargetUnderTest) -> None:
         target.expect_done(await target.send(body, fields))
 
 
-@TOPIC.question("future_version", "a signature of a version of tomorrow beside the right one is passed over")
+@TOPIC.question("future_version", "a signature of an unknown version next to the valid one is ignored")
 async def _(target: TargetUnderTest) -> None:
     secret = target.need_secret()
     job = TargetJob()

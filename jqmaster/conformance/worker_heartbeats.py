@@ -50,14 +50,14 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "as_of", "as_of_ms, if it is told, is store time, never ahead of it, and not far behind", is_timed=True
+    "as_of", "as_of_ms, if it is sent, is store time, never ahead of it, and not far behind", is_timed=True
 )
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.beats)
     await worker.beats(10)
     told = [beat for beat in worker.master.beats[seen:] if "as_of_ms" in beat.body]
     if not told:
-        raise SkippedError("it tells no as_of_ms, which is optional: lost offers wait a little longer")
+        raise SkippedError("it sends no as_of_ms, which is optional: lost offers wait a little longer")
     for beat in told:
         as_of_ms = beat.body["as_of_ms"]
         expect(as_of_ms <= beat.store_ms, f"`as_of_ms` is {as_of_ms - beat.store_ms} ms ahead of the store")
@@ -82,7 +82,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.stop(job)
 
 
-@TOPIC.question("status", "GET /status tells what runs", WorkerMode.PUSH)
+@TOPIC.question("status", "GET /status lists the running jobs", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     status = decode((await worker.send("GET", "/status")).body, MSGPACK)
@@ -134,7 +134,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await until(lambda: not worker.is_named(job), "it is still named")
 
 
-@TOPIC.question("not_renewed", "an answer that renews nothing lengthens no lease", is_timed=True)
+@TOPIC.question("not_renewed", "a lease that no answer renews is not prolonged", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.renews = False
@@ -163,7 +163,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "drain_call", "POST /drain holds offers back at once, POST /resume takes them again", WorkerMode.PUSH
+    "drain_call",
+    "after POST /drain offers are refused at once, after POST /resume they are taken again",
+    WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.drain = True
@@ -208,7 +210,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "continues",
-    "a worker that is told detached asks to continue, and goes on with its jobs where it may",
+    "a worker that learns that it is detached asks to continue, and goes on with the jobs that it may keep",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -226,7 +228,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "detached",
-    "after three questions without a yes a worker stops its jobs without reports, and registers anew",
+    "after it has asked three times without a yes, a worker stops its jobs without reports, and registers again",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -247,7 +249,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "unknown",
-    "a worker that the master does not know registers anew, and reports under its new ID what it owes",
+    "a worker that the master does not know registers again, and reports the results that it owes under its new ID",
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:

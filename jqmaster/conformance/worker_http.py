@@ -103,7 +103,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "huge",
-    "a body of a gigabyte is refused before it is read, with 413 or by closing, or 401 where it is unsigned",
+    "a body of a gigabyte is refused before it is read, with 413 or by closing, or with 401 if it is unsigned",
 )
 async def _(worker: WorkerUnderTest) -> None:
     connection = await Connection.open(worker.url)
@@ -121,14 +121,14 @@ async def _(worker: WorkerUnderTest) -> None:
         await connection.close()
 
 
-@TOPIC.question("broken_body", "after a right signature, a body that is not MessagePack is answered 400")
+@TOPIC.question("broken_body", "with a valid signature, a body that is not MessagePack is answered 400")
 async def _(worker: WorkerUnderTest) -> None:
     for body in (b"\xc1", b"\x81\xa1", b""):
         answer = await worker.send("POST", "/jobs", body)
         expect(answer.status == 400, f"{body!r} was answered {answer.status}")
 
 
-@TOPIC.question("no_map", "after a right signature, a body that is not a map is answered 422")
+@TOPIC.question("no_map", "with a valid signature, a body that is not a map is answered 422")
 async def _(worker: WorkerUnderTest) -> None:
     values: tuple[Any, ...] = (None, [], 1, "jobs")
     for value in values:

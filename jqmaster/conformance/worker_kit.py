@@ -96,7 +96,7 @@ async def ask_worker(
         )
         faults = Result(
             "calls.form",
-            "every call of the worker was of the form, with the token and a content type",
+            "every call of the worker had the right form, the token and a content type",
             QuestionOutcome.FAILED if master.faults else QuestionOutcome.PASSED,
             "; ".join(master.faults)[:1000],
             0.0,

@@ -88,7 +88,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("twice_in_a_push", "a token that stands twice in one push is started once", WorkerMode.PUSH)
+@TOPIC.question("twice_in_a_push", "a token that occurs twice in one push is started once", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job()
     answer = await worker.send("POST", "/jobs", worker.body_of(job, job))
@@ -98,7 +98,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "unknown_name", "a name without a handler is refused as unknown_name, and again so", WorkerMode.PUSH
+    "unknown_name",
+    "a name without a handler is refused as unknown_name, also when it is offered again",
+    WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job("conformance.unknown")
@@ -188,9 +190,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(verdict == "stale_epoch", f"answered {verdict}")
 
 
-@TOPIC.question(
-    "malformed", "a push that makes no sense is answered 422, and none of its jobs starts", WorkerMode.PUSH
-)
+@TOPIC.question("malformed", "an invalid push is answered 422, and none of its jobs starts", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     good = worker.job()
     for field in ("job_id", "token", "name", "timeout", "not_after_ms"):
@@ -205,7 +205,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await remains(lambda: not worker.was_accepted(good), "a job was started", 2 * worker.beat_s)
 
 
-@TOPIC.question("future_fields", "fields of tomorrow, in a push and in a job, are passed over")
+@TOPIC.question("future_fields", "unknown fields in a push and in a job are ignored")
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(argument=1, a_field_of_tomorrow={"x": [None]})
     if worker.mode is WorkerMode.PUSH:

@@ -12,7 +12,7 @@ TOPIC: Final[Questions[WorkerUnderTest]] = Questions("pull", WorkerMode.PULL)
 _PROBLEM: Final = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
 
 
-@TOPIC.question("form", "a call for jobs has max, wait and, if any, a poll_id of the form")
+@TOPIC.question("form", "a call for jobs has `max`, `wait` and, if it has a `poll_id`, one of the right form")
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.polls)
     await until(lambda: len(worker.master.polls) >= seen + 2, "it asks for no jobs")
@@ -32,7 +32,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(worker.master.most_polls == 1, f"there were {worker.master.most_polls} at once")
 
 
-@TOPIC.question("max", "max is the room that there is")
+@TOPIC.question("max", "`max` is the number of free slots")
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     seen = len(worker.master.polls)
@@ -83,7 +83,7 @@ async def _expect_next_poll(worker: WorkerUnderTest, seen: int) -> None:
     await until(lambda: len(worker.master.polls) > seen, "the call was not repeated")
 
 
-@TOPIC.question("refuses", "what is not taken stands in refused of the next call", is_timed=True)
+@TOPIC.question("refuses", "jobs that are not taken are in `refused` of the next call", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job("conformance.unknown")
     await worker.give(job)
@@ -101,9 +101,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(not worker.master.polls[-1].get("refused"), "it is refused again and again")
 
 
-@TOPIC.question(
-    "drained", "a worker that is to drain asks for no jobs, and asks again afterwards", is_timed=True
-)
+@TOPIC.question("drained", "a draining worker asks for no jobs, and asks again afterwards", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.drain = True
     await worker.beats(4)

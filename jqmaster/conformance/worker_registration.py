@@ -13,7 +13,7 @@ TOPIC: Final[Questions[WorkerUnderTest]] = Questions("register")
 
 
 @TOPIC.question(
-    "form", "the registration has the fields, in the form, that masters ask for; text is text and not binary"
+    "form", "the registration has the fields that masters require, in the right form; texts are not binary"
 )
 async def _(worker: WorkerUnderTest) -> None:
     body = worker.master.worker.body
@@ -29,7 +29,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(32 <= len(body["secret"]) <= 128, "`secret` must have 32 to 128 characters")
     missing = set(NAMES) - set(body["names"])
     expect(not missing, f"the kit needs handlers for {', '.join(sorted(missing))}")
-    expect(body["max_jobs"] >= 2, "the kit needs max_jobs of 2 at least")
+    expect(body["max_jobs"] >= 2, "the kit needs max_jobs of at least 2")
 
 
 @TOPIC.question("again", "a registration that is refused with 503 is tried again")

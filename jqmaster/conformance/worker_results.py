@@ -96,9 +96,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question(
-    "owed", "a result that was not answered stays named in heartbeats, and no longer", is_timed=True
-)
+@TOPIC.question("owed", "heartbeats name a claim until its result is answered, and no longer", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
     worker.master.script.results.extend([(503, problem, {"Retry-After": "1"})])
@@ -113,7 +111,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("stale", "the answer stale is final: the result is not repeated", is_timed=True)
+@TOPIC.question("stale", "the answer `stale` is final: the result is not repeated", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(argument=1)
     worker.master.script.stale.add(job["token"])
@@ -124,7 +122,9 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(not worker.is_named(job), "it is still named")
 
 
-@TOPIC.question("too_large", "a result that the master finds too large is replaced by a failure that says so")
+@TOPIC.question(
+    "too_large", "a result that the master refuses as too large is replaced by a failure that says so"
+)
 async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "Too large", "status": 413,
                "detail": "a result has more than 1048576 bytes",
@@ -249,7 +249,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question(
     "cancel_unknown",
-    "to cancel what does not run here, or under another token, is answered 404 and stops nothing",
+    "a cancel of a job that does not run here, or under another token, is answered 404 and stops nothing",
     WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:

@@ -91,7 +91,7 @@ class Histogram:
         }
 
     def buckets(self) -> list[tuple[int | None, int]]:
-        """Yield (upper bound in ms or None, count) for each bucket that is not empty."""
+        """Return (upper bound in ms or None, count) for each bucket that is not empty."""
         return [
             (BOUNDS_MS[n] if n < len(BOUNDS_MS) else None, count)
             for n, count in enumerate(self.counts)

@@ -19,7 +19,7 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 MAX_SOCKET_PATH_BYTES = 107
 # Files that may be there before the first start: the master's first token, and what a new file system contains.
 _HARMLESS = frozenset({"first_token", "lost+found"})
-# Copies of the registry of namespaces, from a time in which this master used another store.
+# Copies of the registry of namespaces, from a time when this master used another store.
 _COPY_PREFIX = "namespaces-"
 MAX_LOG_BYTES = 8 * 1024 * 1024
 

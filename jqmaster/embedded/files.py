@@ -60,8 +60,8 @@ class AppendOnlyFiles:
         return frozenset(self._named((self.directory / MANIFEST).read_text("utf-8", "replace")))
 
     def cut_zeros(self) -> CutZeros | None:
-        """Cut zeros off the end of the last file. Some file systems leave them after a power cut, and no command ends
-        with one. They were never acknowledged, and are kept in a file beside it."""
+        """Cut zeros off the end of the last file. Some file systems leave zeros there after a power cut, and no command
+        ends with one. They hold nothing that was acknowledged, and are kept in a separate file."""
         try:
             named = self._named((self.directory / MANIFEST).read_text("utf-8", "replace"))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The server of a data directory, without starting one: its address, its end, and what would keep it from starting."""
+"""Finds, ends and examines the server of a data directory, without starting one."""
 
 import os
 import signal

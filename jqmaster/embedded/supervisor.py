@@ -92,8 +92,8 @@ class EmbeddedValkey:
         return self._status
 
     async def start(self) -> None:
-        """Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data); StoreUnavailableError
-        (disk)."""
+        """Start the server. Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data);
+        StoreUnavailableError (disk)."""
         self._directory.hold()
         try:
             self._client = self._connect(self._directory.socket())
@@ -161,7 +161,7 @@ class EmbeddedValkey:
         while time.monotonic() < deadline:
             with contextlib.suppress(RedisError, OSError):
                 return int((await self._redis().info("server"))["process_id"])
-            # A master that was killed may have started it a moment ago, or it may be ending by itself.
+            # A master that was killed may have started a server a moment ago, or a server may be ending by itself.
             lock = self._directory.try_server_lock()
             if lock is not None:
                 os.close(lock)

@@ -20,6 +20,6 @@ def allow_many() -> None:
 
 
 def for_clients() -> int:
-    """Return half of all: clients must not take those that the store, the workers and the disk need."""
+    """Return half of the limit: the other half is for the store, the workers and the disk."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2

@@ -50,7 +50,7 @@ _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without space and backslash
-# urlsplit ignores what follows the bracket.
+# urlsplit ignores any text after the bracket.
 _BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -84,7 +84,8 @@ class PinnedAddress:
 
 
 class EgressGuard:
-    """Decides by networks and by endpoints. All refusals are AddressRefusedError."""
+    """Decides whether an address may be called, by its network and by its host and port. All refusals are
+    AddressRefusedError."""
 
     def __init__(
         self,
@@ -96,8 +97,8 @@ class EgressGuard:
         """`forbidden_addresses`: host (name or address) and port of the store and of this master. `allows_public`: the
         addresses of the public internet are allowed, too.
 
-        A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine.
-        ValueError: not a network.
+        A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine. Raise ValueError for a text
+        that is not a network.
         """
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
         self._allows_public = allows_public

@@ -9,7 +9,7 @@ from joserfc.jwk import JWKRegistry, Key
 
 from jqmaster.errors import UnauthorizedError
 
-# Signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
+# Only signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519",
 )  # fmt: skip

@@ -63,7 +63,7 @@ class Endpoints:
 @dataclass(frozen=True, slots=True)
 class Identified:
     """A person whom the provider has named. `claims`: from the ID token, and from the userinfo endpoint if it was
-    asked."""
+    called."""
 
     claims: Mapping[str, Any]
     id_token: str
@@ -138,8 +138,8 @@ class OidcProvider:
         is_complete: Callable[[Mapping[str, Any]], bool],
         now_s: int,
     ) -> Identified:
-        """Exchange a code, and return who logged in. `named_issuer`: the `iss` beside the code (RFC 9207). The userinfo
-        endpoint is asked only if the claims of the ID token are not complete."""
+        """Exchange a code, and return who logged in. `named_issuer`: the `iss` that came with the code (RFC 9207). The
+        userinfo endpoint is called only if the claims of the ID token are not complete."""
         endpoints = await self._discovered()
         if named_issuer != self.issuer and (named_issuer is not None or endpoints.names_itself):
             raise UnauthorizedError("the answer names another issuer", code="id_token_invalid")
@@ -221,7 +221,7 @@ class OidcProvider:
                 self._read_again_s = self._monotonic_s() + AGAIN_AFTER_S
                 if self._endpoints is None:
                     raise
-                logger.warning("what the login provider said earlier is used: %s", exc)
+                logger.warning("the earlier discovery document of the login provider stays in use: %s", exc)
             return self._endpoints
 
     async def _current_keys(self, url: str, *, again: bool) -> list[Key]:
@@ -234,7 +234,7 @@ class OidcProvider:
                 except ProviderUnavailableError as exc:
                     if not self._keys:
                         raise
-                    logger.warning("the keys that the login provider had earlier are used: %s", exc)
+                    logger.warning("the earlier keys of the login provider stay in use: %s", exc)
             return self._keys
 
     def _endpoints_in(self, document: Mapping[str, Any]) -> Endpoints:

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-# Names that resolve slowly can take all of these, and then others wait. Nothing else waits for them.
+# Slow lookups may occupy all of these threads. Then only other lookups wait for them.
 MAX_LOOKUPS: Final = 16
 
 _Found = list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]
@@ -62,5 +62,5 @@ class Resolver:
 
 
 def look_up(host: str, port: int) -> _Found:
-    """Ask the system. This blocks."""
+    """Look up the addresses by the resolver of the system. This blocks."""
     return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))

@@ -148,7 +148,7 @@ class LeaderLoop(PeriodicLoop):
         self._on_stale = on_stale
         self._follows_looks = False
         self._rest_share = 1.0
-        # The pause that is under way, with a task and without one.
+        # The pause that is under way: `_pausing` has a task, `_resting` has none.
         self._began_pause_s = 0.0
         self._pausing: asyncio.Timeout | None = None
         self._resting: asyncio.TimerHandle | None = None
@@ -200,7 +200,7 @@ class LeaderLoop(PeriodicLoop):
         if self._resting is None and (pausing is None or pausing.expired()):
             return
         at_s, planned_s = loop.time() + seconds, self.next_round_s
-        # Both instants come from the same one of the store, read at different times.
+        # Both instants may be derived from the same time of the store, read at different moments.
         if planned_s is not None and at_s >= planned_s - _SAME_INSTANT_S:
             return
         if self._resting is None:

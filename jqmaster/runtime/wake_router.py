@@ -147,7 +147,7 @@ class WakeRouter:
                 duties.bulk.wake()
 
     def take_answer(self, answer: BeatAnswer, sent_at_s: float) -> None:
-        """Tell those who follow the store what the answer to a heartbeat says."""
+        """Pass the answer to a heartbeat to the components that follow the store."""
         self._settings.take_versions(answer.versions)
         self._identity.take_version(answer.identity, answer.now_ms, sent_at_s)
 
@@ -157,8 +157,9 @@ class WakeRouter:
         self._polls.look_all()
         duties = self.duties if self._leader.leadership else None
         if duties and duties.look.may_wait:
-            # The look finds whatever was missed, and the next heartbeat tells of settings and identity. If each of a
-            # thousand quiet shards woke all its duties, requests would find no free connection for seconds.
+            # The look finds whatever was missed, and the answer to the next heartbeat shows changed settings and a
+            # changed identity. If each of a thousand quiet shards woke all its duties, requests would find no free
+            # connection for seconds.
             duties.look.wake()
             return
         for message in _AFTER_A_GAP:

@@ -298,7 +298,7 @@ def master_document() -> dict[str, Any]:
 def _worker_operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield path, method and operation of each call of a master to a worker."""
     order = {200: ("Done", None)}
-    stale = {409: ("The order came from an older leader", None)}
+    stale = {409: ("The command came from an older leader", None)}
     answers: Mapping[int, tuple[str, type[BaseModel] | None]]
     answers = {200: ("The accepted and rejected jobs", w.PushAnswer)}
     offer = _worker_operation("offer_jobs", "Offer jobs; their results come later", w.PushRequest, answers)

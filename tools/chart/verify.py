@@ -33,7 +33,7 @@ MODELS: Final = {
     "cert-manager.io/v1": "cloudcoil.models.cert_manager.v1",
     "monitoring.coreos.com/v1": "cloudcoil.models.prometheus_operator.v1",
 }
-# Values that the schema lets through, because only two of them together are wrong, and a part of what the chart says.
+# Values that the schema accepts, because only their combination is wrong; each with a part of the chart's error.
 REFUSED: Final[tuple[tuple[Object, str], ...]] = (
     ({"workers": [{"name": "a"}]}, "needs a target"),
     ({"workers": [{"name": "a", "target": "a:b"}, {"name": "a", "target": "a:c"}]}, "two groups are named a"),
@@ -76,7 +76,7 @@ REFUSED: Final[tuple[tuple[Object, str], ...]] = (
         "networkPolicy.mastersEgress is empty",
     ),
 )
-# The remedies for what is refused above because of a policy.
+# Values that follow the remedies for the refusals above, where these concern a policy.
 _REMEDIES: Final[tuple[Object, ...]] = (
     {"enabled": False},
     {
@@ -120,14 +120,14 @@ def check_goldens() -> Faults:
 
 
 def check_lint() -> Faults:
-    """Helm has nothing to say about the chart, but that it has no icon."""
+    """Helm's lint reports nothing about the chart except that it has no icon."""
     said = _helm().lint(str(golden.chart()))
     yield from map(str, said["errors"])
     yield from (str(one) for one in said["messages"] if one["error"] != "icon is recommended")
 
 
 def check_refusals() -> Faults:
-    """Helm refuses misspelt values anywhere by the schema, and the chart those that do not go together."""
+    """The schema refuses misspelt values at every level, and the chart refuses values that contradict one another."""
     helm = _helm()
     values = yaml.safe_load((files.CHART / "values.yaml").read_text("utf-8"))
     with helm.Chart.load(str(golden.chart())) as chart:
@@ -171,7 +171,7 @@ def _places(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def check_kubernetes() -> Faults:
-    """Each object is one of each of the newest Kubernetes versions, and has no key that these do not know."""
+    """Each object is valid in each of the newest Kubernetes versions, and has no key that they do not know."""
     _helm()
     validate = _tool("kubernetes_validate", "kubernetes-validate")
     for name in files.cases():
@@ -186,7 +186,7 @@ def check_kubernetes() -> Faults:
 
 
 def check_extensions() -> Faults:
-    """Each object of KEDA, cert-manager and the Prometheus operator is one, and has no key that they do not know."""
+    """Each object of KEDA, cert-manager and the Prometheus operator is valid, and has no key that they do not know."""
     _helm()
     for name in files.cases():
         for one in golden.documents(name):
@@ -215,7 +215,7 @@ def _dropped(given: Any, known: Any, path: str) -> Iterator[str]:
 
 
 def check_monitoring() -> Faults:
-    """Rules and dashboards are those of the repository, in the package as well, where no links are."""
+    """Rules and dashboards are those of the repository, also in the package, which has no links."""
     helm = _helm()
     values = yaml.safe_load(files.cases()["external"].read_text("utf-8"))
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""A batch: jobs that belong together, and the jobs that start when they are over."""
+"""A batch: jobs that belong together. Further jobs, its callbacks, start when these are over."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class BatchSpec:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as the store has it. Times are store milliseconds, 0 where there is none.
+    """A stored batch. Times are in store milliseconds; 0: not set.
 
     `ended`: the number of its jobs by their final state; `deleted`: the number of those that were deleted before they
     succeeded; `gone`: the number of those that were removed after their retention. `expires_at_ms`: an incomplete batch
@@ -101,14 +101,14 @@ class Batch:
 
 
 def callback_job_id(batch_id: str, callback: BatchCallback) -> str:
-    """Return the ID of the job that a batch starts: a UUIDv8 that sorts like the batch's own ID if that is a UUIDv7."""
+    """Return the ID of a callback's job: a UUIDv8 that sorts like the ID of the batch, if the latter is a UUIDv7."""
     digits = batch_id.replace("-", "")
     digest = blake2b(f"{batch_id} {callback}".encode(), digest_size=10).digest()
     return uuid8(int(digits[:12], 16) << 80 | int.from_bytes(digest, "big"))
 
 
 def callback_job(spec: BatchSpec, callback: BatchCallback) -> JobSpec:
-    """Return the job that a batch starts, with its ID."""
+    """Return the job of a callback, with its ID filled in."""
     job = spec.callbacks[callback]
     job_id = callback_job_id(spec.id, callback)
     return replace(job, id=job_id, callback_of=CallbackOf(spec.id, str(callback)))

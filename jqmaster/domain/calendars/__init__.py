@@ -1,1 +1,1 @@
-"""Days off: which they are, and where they come from."""
+"""Days off, and the sources that they are read from."""

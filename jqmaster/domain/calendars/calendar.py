@@ -1,4 +1,4 @@
-"""A calendar: its days off, and the source that named them."""
+"""A calendar: its days off, and the source of its holidays."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ MAX_HOLIDAYS: Final = 5_000
 MAX_HOLIDAY_NAME: Final = 100
 MAX_ICAL_BYTES: Final = 256 * 1024
 FIRST_YEAR: Final = 1970
-# A source is asked for last year, because a backfill may need it, this year, and the two that follow.
+# Holidays are read for last year, which a backfill may need, for this year, and for the next two years.
 YEARS_BEFORE: Final = 1
 YEARS_AFTER: Final = 2
 
@@ -24,7 +24,7 @@ _DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sa
 
 
 class CalendarError(ValueError):
-    """A calendar that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+    """A calendar that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(f"{'.'.join(map(str, loc))}: {msg}")
@@ -50,7 +50,7 @@ class CalendarSource:
 class Calendar:
     """Holidays by day, and the days of the week that are off. Raise CalendarError.
 
-    `covers_until`: the last day whose holidays are known; None: those of all days are.
+    `covers_until`: the last day whose holidays are known; None: there is no such limit.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class CalendarDifference:
-    """The holidays that a change adds and removes, by day, and the pairs of old and new names of others."""
+    """The holidays that a change adds, removes and renames, by day. `renamed`: pairs of the old and the new name."""
 
     added: Mapping[date, str]
     removed: Mapping[date, str]
@@ -113,7 +113,7 @@ def clean_name(text: str) -> str:
 
 
 def joined(present: str | None, name: str) -> str:
-    """Return the name of a day after another holiday was added to it."""
+    """Return the name of a day on which the holiday `name` falls in addition to those in `present`."""
     if not present or name in present.split("; "):
         return present or name
     return f"{present}; {name}"[:MAX_HOLIDAY_NAME]

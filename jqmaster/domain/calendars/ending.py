@@ -8,13 +8,14 @@ from typing import Final
 
 from jqmaster.domain.calendars.calendar import Calendar
 
-# People are told so long before the end.
+# How long before the end people are notified.
 RENEW_BEFORE: Final = timedelta(days=60)
 
 
 @dataclass(frozen=True, slots=True)
 class EndingCalendar:
-    """A calendar in use whose known holidays end soon. `definitions`: how many use it; `command`: what renews it."""
+    """A calendar in use whose known holidays end soon. `definitions`: the number of definitions that use it; `command`:
+    the command that renews it."""
 
     name: str
     covers_until: date

@@ -93,7 +93,7 @@ def _split(text: str, job_id: str) -> RequestId:
 
 @dataclass(frozen=True, slots=True)
 class CallbackSignature:
-    """How the outside system signs its callbacks: HMAC-SHA256 of the body, in a header behind a prefix."""
+    """How the outside system signs its callbacks: HMAC-SHA256 of the body, in a header, after a prefix."""
 
     header: str
     secret: str
@@ -137,13 +137,14 @@ def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge as the store has it; times are store milliseconds, 0 where there is none.
+    """A stored challenge. Times are in store milliseconds; 0: not set.
 
-    `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that
-    the outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
-    challenge is over, the store keeps the number of its callbacks but not their bodies. With a `form`, people
-    answer it: `answers` has what they chose, and `link` is its whole request ID until it is over. They are
-    reminded `remind_ms` after `awaiting_since_ms`; None: they are not.
+    `shown`: the part of its request ID that views show. `awaiting_since_ms`: when its attempt reported that the outside
+    system has the work. `run_at_ms`: when its callbacks were given to a worker. After the end of a challenge, the store
+    keeps the number of its callbacks but not their bodies.
+
+    With a `form`, people answer the challenge: `answers` holds their answers, and `link` the whole request ID until the
+    challenge is over. `remind_ms`: the time from `awaiting_since_ms` to the reminder; None: there is no reminder.
     """
 
     job_id: str

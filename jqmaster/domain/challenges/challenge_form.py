@@ -1,4 +1,4 @@
-"""Forms of challenges that people answer: a few fields, choices and a comment, and the answers to them."""
+"""Forms with which people answer challenges: choices, a few fields and a comment; and their answers."""
 
 import math
 import re
@@ -61,7 +61,7 @@ class Comment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to answer. `skips_fields`: an answer with it has no values."""
+    """A way to answer. `skips_fields`: an answer with this choice has no field values."""
 
     value: str
     label: str = ""
@@ -112,7 +112,7 @@ class Form:
 
 
 class FormError(ValueError):
-    """A form that is refused: `loc` leads to its part, `msg` names the rule."""
+    """A form that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(msg)
@@ -131,8 +131,8 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """An answer as it is kept with its challenge. `by`: who gave it, empty for a person who only had the link;
-    `address`: from where."""
+    """An answer as stored with its challenge. `by`: the person who gave it; empty for a person who only had the link.
+    `address`: the network address of that person."""
 
     choice: str
     comment: str
@@ -328,7 +328,7 @@ def _fault_of_format(form: str, value: str) -> str | None:
 def check_submission(
     form: Form, choice: str, comment: str, values: Mapping[str, Any]
 ) -> tuple[Submission, Sequence[FieldError]]:
-    """Return the answer, reduced to what the form asks for, and all faults of the answer."""
+    """Return the answer without values that the form does not ask for, and all its faults."""
     errors = []
     chosen = form.choice(choice)
     if chosen is None:
@@ -362,9 +362,8 @@ def check_submission(
 
 
 def values_of_texts(form: Form, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the field values for the texts that a browser sent. A text that does not fit its kind stays a
-    text; an empty one gives no value. Browsers do not send a box that is not ticked, so a missing one means
-    no."""
+    """Return the field values for the texts that a browser sent. A text that does not fit the kind of its field stays a
+    text. An empty text gives no value. Browsers do not send unticked boxes, so a missing one means false."""
     found: dict[str, Any] = {}
     for asked in form.fields:
         text = texts.get(asked.name, "")

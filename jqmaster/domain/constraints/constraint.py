@@ -30,7 +30,7 @@ from jqmaster.domain.matching.paths import Path, Reader
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
-# Each is tested against every job to which the constraint applies, until one is met.
+# Each job to which the constraint applies is tested against them, until it meets one.
 MAX_CONDITIONS: Final = 20
 MAX_REASON: Final = 500
 # The names of pauses begin with this.
@@ -39,13 +39,13 @@ PAUSE_PREFIX: Final = "pause-"
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 
-# Each use copies this object, which takes three quarters of the time of making one.
+# Each use copies this object. Making a new one would take a third longer.
 _DIGEST: Final = blake2b(digest_size=8)
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
-# The IDs of constraints with a weight begin with this. This release makes no other IDs that do. So scripts see from
-# the ID of a gate whether jobs have charges there.
+# IDs of constraints with a weight begin with this, and no other new IDs do. So scripts can tell from the ID of a gate
+# whether jobs have charges there.
 WEIGHTED_CID: Final = "ff"
 
 
@@ -57,7 +57,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """The limits of one gate: a field for each of PER_VALUE. None: no limit of that kind."""
+    """The limits of one gate: a field for each kind in PER_VALUE. None: no limit of that kind."""
 
     concurrency: int | None = None
     rate: Rate | None = None
@@ -66,8 +66,8 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Other limits for one value of the key. None: the limit of the constraint applies. A pause here does not lift a
-    pause of the constraint."""
+    """Other limits for one value of the key. None: the limit of the constraint applies. An override cannot lift a pause
+    of the constraint."""
 
     value: object
     limits: GateLimits
@@ -75,9 +75,10 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalOverride:
-    """Other limits for the values of the key whose jobs a matcher selects, such as those of customers with a plan.
+    """Other limits for values of the key whose jobs a matcher selects, such as customers with a certain plan.
 
-    The job of a value that was placed last decides. An override of the value itself takes precedence, limit by limit.
+    If the jobs of one value differ, the job that was placed last decides. An override of the value itself takes
+    precedence, limit by limit.
     """
 
     matcher: Matcher
@@ -107,8 +108,8 @@ class Counted(NamedTuple):
 class Constraint:
     """A limit on the jobs that `matcher` selects. With a `key`, each value of it has a limit of its own.
 
-    `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not
-    given, False that the constraint is prepared for a pause; both let jobs pass. Raise ConstraintError.
+    Slots and starts are counted under `cid`, which is new each time that the constraint is created. `paused`: None: not
+    given; False: prepared for a pause. Both let jobs pass. Raise ConstraintError.
     """
 
     name: str
@@ -122,13 +123,13 @@ class Constraint:
     paused: bool | None = None
     max_backlog: int | None = None
     fair: bool | ProportionalTurns = False
-    # False: the slot of a job is free as soon as its work is with another system.
+    # False: a job frees its slot when another system takes over its work.
     counts_awaiting: bool = True
     reserve: tuple[Reservation, ...] = ()
     # Concurrency and rate count units of this weight; None: they count jobs.
     weight: Weight | None = None
     overrides: tuple[Override, ...] = ()
-    # The first whose matcher selects a job applies.
+    # For a job, the first one whose matcher selects it applies.
     conditions: tuple[ConditionalOverride, ...] = ()
     # Why it exists, for people.
     reason: str = ""
@@ -159,7 +160,7 @@ class Constraint:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the fields of a job that decide about its gates, and about its weight there."""
+        """Return the fields of a job that determine its gates, and its weight there."""
         conditions = [one.matcher for one in self.conditions]
         matchers = [self.matcher, *conditions, *(one.matcher for one in self.reserve)]
         paths = (self.key, self.weight.path if self.weight else None)
@@ -192,8 +193,8 @@ class Constraint:
         return Counted("slots" in counted, "starts" in counted)
 
     def limits_of(self, key: KeyValue | None, condition: str = NO_CONDITION) -> GateLimits:
-        """Return the limits at the gate of `key`, whose jobs meet `condition`; None is the gate of a constraint without
-        a key."""
+        """Return the limits at the gate for the key value `key`, whose jobs meet `condition`. `key` is None for a
+        constraint without a key."""
         limits = self._own_limits()
         if by_condition := self._by_condition.get(condition):
             limits = _merged(by_condition, limits)
@@ -263,9 +264,9 @@ def _check_shares(constraint: Constraint) -> None:
 
 
 def check_conditions_leave_slots(constraint: Constraint) -> None:
-    """Raise ConstraintError if a conditional override leaves other jobs no slot beside `reserve`.
+    """Raise ConstraintError if a conditional override leaves no slot for jobs without a reservation.
 
-    For constraints that are put: those that an earlier release has stored stay in force as they are.
+    Only new and changed constraints are checked. Constraints that an earlier release stored stay in force unchanged.
     """
     reserved = sum(one.concurrency for one in constraint.reserve)
     for condition in constraint.conditions if reserved else ():
@@ -346,7 +347,7 @@ def _scalars(value: object) -> Iterator[object]:
 
 
 def new_cid(*, is_weighted: bool = False) -> str:
-    """Return a name for a new incarnation of a constraint, which has a weight or not."""
+    """Return a new `cid`. `is_weighted`: whether the constraint has a weight."""
     if is_weighted:
         return WEIGHTED_CID + os.urandom(3).hex()
     while (cid := os.urandom(4).hex()).startswith(WEIGHTED_CID):
@@ -355,14 +356,14 @@ def new_cid(*, is_weighted: bool = False) -> str:
 
 
 def keeps_counts(old: Constraint, new: Constraint) -> bool:
-    """Return whether both have the same gates, so that slots and starts counted for `old` also count for `new`.
-    Charges in another unit do not."""
+    """Return whether both have the same gates, so that slots and starts counted for `old` also count for `new`. Charges
+    in another unit do not count."""
     return old.enabled and new.enabled and old.key == new.key and _unit(old) == _unit(new)
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Return whether jobs that were matched before `new` must be matched again. A constraint that no longer
-    limits anything does not require it, unless it changed the order of jobs.
+    """Return whether jobs must be matched again after `old` was replaced by `new`. This is not necessary if the
+    constraint is removed or disabled, unless it changed the order of jobs.
     """
     if _orders(old) != _orders(new):
         return True
@@ -417,7 +418,7 @@ def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
 
 
 def keyed_gate(constraint: Constraint, value: object) -> Gate:
-    """Return the gate of a constraint at one value of its key, as the argument has it."""
+    """Return the gate of a constraint at a decoded value of its key."""
     key = key_value(value)
     return Gate(gate_id(constraint.cid, key), constraint.cid, key.text, True)
 
@@ -428,12 +429,12 @@ def read_key(constraint: Constraint, fields: JobFields) -> object:
 
 
 def value_id(key: KeyValue) -> str:
-    """Return 16 hexadecimal digits that tell this value of a key from all others."""
+    """Return 16 hexadecimal digits that identify this value of a key."""
     digest = _DIGEST.copy()
     digest.update(key.canonical)
     return digest.hexdigest()
 
 
 def gate_id(cid: str, key: KeyValue | None) -> str:
-    """Return `cid` and 16 hexadecimal digits. Scripts read from `cid` which constraint the gate belongs to."""
+    """Return `cid` and 16 hexadecimal digits. Scripts find the constraint of a gate by the `cid`."""
     return cid + (NO_KEY if key is None else value_id(key))

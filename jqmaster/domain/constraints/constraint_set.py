@@ -1,4 +1,4 @@
-"""All constraints together: which gates a job has to pass, and so in which lane it waits."""
+"""All constraints together. They determine the gates that a job must pass, and so the lane in which it waits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ class _PlanEntry(NamedTuple):
 
 
 class NamePlan:
-    """The facts about all jobs of one name, before any of them is read."""
+    """The facts that hold for all jobs of one name, so that no job must be read for them."""
 
     __slots__ = ("has_fixed_gates", "is_decided", "sole_lane", "steps", "weighted")
 
@@ -81,7 +81,7 @@ class ConstraintSet:
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
-        # Placements without keyed gates, by queue and set of shared gates.
+        # Lanes without keyed gates, by queue and set of shared gates.
         self._lanes: dict[tuple[str, int], Lane] = {}
         # Keyed gates, by constraint and value.
         self._gates: dict[tuple[str, str], Gate] = {}
@@ -123,7 +123,7 @@ class ConstraintSet:
 
     def _gate_at(self, constraint: Constraint, value: object) -> Gate:
         """Return the gate of a constraint at one value of its key."""
-        # Hosts, tenants and other short texts recur. A longer text is not kept, as a job's argument may be large.
+        # Hosts, tenants and other short texts recur. Longer texts are not cached, because arguments may be large.
         if type(value) is not str or len(value) > MAX_KEY_TEXT:
             return keyed_gate(constraint, value)
         identity = constraint.cid, value
@@ -154,8 +154,8 @@ class ConstraintSet:
         return [constraint for constraint in self.constraints if constraint.cid in applying]
 
     def lane_of_queue(self, queue: str) -> Lane | None:
-        """Return the one lane of all jobs of that queue. None: other fields of a job decide. For jobs that
-        ask for no labels, the queue is their name."""
+        """Return the lane that all jobs of this queue share; None if the lane depends on other fields of a job. The
+        queue of jobs that require no labels is their name."""
         plan = self.plan(queue)
         if plan.sole_lane is None and plan.is_decided:
             plan.sole_lane = self._unkeyed_lane(queue, sum(step.bit for step in plan.steps))
@@ -167,7 +167,8 @@ class ConstraintSet:
         return lane.with_keyed(keyed) if keyed else lane
 
     def place_of(self, fields: JobFields) -> tuple[Lane, Sequence[Gate]]:
-        """Return the base lane of the job's group, and its keyed gates sorted by ID: what `lane_of` puts together."""
+        """Return the base lane of the job's group, and the job's keyed gates sorted by ID. `lane_of` combines the
+        two."""
         queue = fields.queue
         plan = self.plan(queue)
         if plan.is_decided and (sole_lane := self.lane_of_queue(queue)):
@@ -181,8 +182,7 @@ class ConstraintSet:
         return lane, keyed
 
     def weights_of(self, fields: JobFields) -> dict[str, int]:
-        """Return the weights that the job has of its own, in thousandths by cid. At other gates it has the default
-        weight."""
+        """Return the job's own weights by cid, in thousandths. At other gates, it has the default weight."""
         found = {}
         for constraint, matches, *_ in self.plan(fields.queue).weighted:
             if matches is None or matches(fields):

@@ -26,9 +26,9 @@ class GateCheck:
     """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be closed if it were
     enforced.
 
-    `waiting` jobs have to pass it, `holders` are the jobs that have run longest, if all slots are taken.
-    `figures`: every number and flag of the gate, under the names that scripts use; each kind of limit knows
-    its own. A missing figure means no limit.
+    `waiting`: the number of jobs that must pass it. `holders`: if all slots are taken, the jobs that have run longest.
+    `figures`: all numbers and flags of the gate, under the names that scripts use; each kind of limit reads its own. A
+    missing figure means no limit.
     """
 
     gate_id: str
@@ -59,13 +59,13 @@ class GateCheck:
 
     @property
     def needed(self) -> int:
-        """Return the weight of an earlier job, if the gate keeps room for it that this job would need; 0: there is no
-        such job."""
+        """Return the weight of an earlier job for which the gate keeps room free, in thousandths; 0: there is no such
+        job."""
         return self.figures.get("noted", 0)
 
     @property
     def need(self) -> int:
-        """Return the room at which the gate opens for this job."""
+        """Return how much room the gate needs before it opens for this job, in thousandths."""
         return max(1, self.weight + self.needed)
 
     @property

@@ -1,5 +1,5 @@
-"""Lanes: jobs of one name with the same gates. A gate that blocks one job of a lane blocks them all, and no
-job of another lane."""
+"""Lanes: jobs of one name with the same gates. A gate that blocks one job of a lane blocks the whole lane, so no job
+waits behind a job with other gates."""
 
 from collections.abc import Sequence
 from hashlib import blake2b, sha1
@@ -10,8 +10,8 @@ from jqmaster.domain.matching.requirement import name_of
 
 
 class Lane(NamedTuple):
-    """`queue` is the name of its jobs, with the labels that they ask for. `group` (16 hexadecimal digits) is
-    the same for all lanes that differ in their keyed gates only.
+    """`queue` is the name of its jobs, with the labels that they ask for. `group` (16 hexadecimal digits) is the same
+    for all lanes that differ only in their keyed gates.
 
     Gates are sorted by ID. Group and lane belong to one edition: after a change of constraints, all lanes are
     new. `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.

@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class ConstraintError(ValueError):
-    """A constraint that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+    """A constraint that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
@@ -22,10 +22,10 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a limit, for which a form has an input. `path`: its place in the document.
+    """A part of a limit, for which the web form has an input. `path`: its place in the document.
 
-    A count is a whole number, and seconds may have a fraction. An instant is the text of a time and has no
-    bounds here. A number and a text may be left out although the limit has others.
+    Units: a count is a whole number, seconds may have a fraction, and an instant is a time as text, without bounds.
+    Figures of the units `number` and `text` are optional.
     """
 
     name: str
@@ -93,8 +93,8 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, float | None]:
-        """Return the fields of this value for scripts. None: a constraint omits the field, an override has an empty
-        one."""
+        """Return the fields of this value for scripts. A field that is None is omitted from a constraint, and empty in
+        an override."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:

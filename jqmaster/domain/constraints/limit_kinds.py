@@ -36,7 +36,7 @@ MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000
 MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
-# Each reservation doubles the gates that a job without one has to pass.
+# Each further reservation doubles the number of gates that a job without one must pass.
 MAX_RESERVATIONS: Final = 3
 MAX_NAMED_HOLDERS: Final = 3
 # An absurdly long period is cut to this, so that it stays finite in milliseconds and is then refused.
@@ -349,7 +349,7 @@ class Fairness(LimitKind[bool | ProportionalTurns], Explained):
 
 
 def _check_share(share: float, loc: Loc) -> None:
-    # Not a number fails, too.
+    # NaN fails this comparison, too.
     if not MIN_SHARE <= share <= MAX_SHARE:
         raise ConstraintError(loc, f"must be {MIN_SHARE} to {MAX_SHARE}")
 
@@ -435,7 +435,8 @@ class WeightRule(LimitKind[Weight | None], Explained):
 
 
 class Observation(GateCloser):
-    """The room that another system reported, until an instant. It is not part of a constraint."""
+    """The room left at another system, as a worker reported it; valid until an instant. It is not part of a
+    constraint."""
 
     name = "observed"
 
@@ -544,8 +545,8 @@ def _used(gate: GateCheck, what: str) -> str:
 
 
 def _whole_units(gate: GateCheck, what: str) -> tuple[int | None, int | None]:
-    """Return the limit and what is in use of it, in whole units: the answer of `why` had integers before there were
-    weights."""
+    """Return a limit and the part of it that is in use, in whole units. The answer of `why` had integers before weights
+    existed."""
     most, left = gate.figures.get(f"{what}_most"), gate.figures.get(f"{what}_left")
     return (None, None) if most is None or left is None else (most // 1000, -((left - most) // 1000))
 

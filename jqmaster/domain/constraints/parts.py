@@ -65,8 +65,8 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
             if (limits := _less(one.limits, reserved)) is not None
         ),
         conditions=tuple(
-            # A conditional override that is put leaves slots for other jobs. One of an earlier release that leaves none
-            # pauses its values for them, and overrides of these values cannot undo that.
+            # New conditional overrides leave slots for other jobs. One from an earlier release may leave none. It then
+            # pauses its values for other jobs, and overrides of these values cannot undo that.
             ConditionalOverride(one.matcher, _less(one.limits, reserved) or GateLimits())
             for one in constraint.conditions
         ),
@@ -82,9 +82,9 @@ def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
 
 
 def _neither(matcher: Matcher, chosen: tuple[Reservation, ...]) -> Matcher:
-    """Return the matcher of the jobs that `matcher` selects and none of the reservations is meant for.
+    """Return a matcher of the jobs that `matcher` selects and for which no reservation is meant.
 
-    It is put together from parsed matchers: as a document, it might be deeper than a matcher may be.
+    It combines parsed matchers, because a combined document might exceed the maximum depth of matchers.
     """
     excluded = tuple(one.matcher for one in chosen)
     return Matcher(

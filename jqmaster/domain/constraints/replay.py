@@ -30,8 +30,8 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPoint:
-    """One minute. `held` is the most jobs that were held at the same time in it. `started_units` and `held_units`: the
-    same in thousandths of units."""
+    """One minute. `held`: the most jobs held at one time. `started_units` and `held_units`: the same in thousandths of
+    units."""
 
     at_ms: int
     started: int
@@ -42,7 +42,7 @@ class ReplayPoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyReplay:
-    """One value of the key."""
+    """The result for one value of the key."""
 
     value: KeyValue
     started: int
@@ -89,8 +89,8 @@ class _Delay:
 def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms: int) -> Replay:
     """Simulate the runs: each job asks to start at its real start time, and runs for its real run time.
 
-    Jobs that started before `from_ms` are not held, but they hold slots and count towards rates. A backlog
-    limit and turns between values delay no job at its gate, so they are left out, and so are reserved slots.
+    Jobs that started before `from_ms` are not held, but they hold slots and count towards rates. Backlog limits and
+    turns between values are left out, because they delay no job at its gate. Reserved slots are left out, too.
     """
     by_gate: dict[bytes | None, list[PastRun]] = {}
     for run in runs:
@@ -150,7 +150,8 @@ def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms
 
 
 class _Counted:
-    """The units that count against one limit, each until an instant. `most`: the limit in units; None: no limit."""
+    """The units that count against one limit, each with the instant at which they stop counting. `most`: the limit in
+    units; None: no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._most = None if most is None else most * THOUSAND
@@ -158,7 +159,8 @@ class _Counted:
         self._sum = 0
 
     def free_at(self, weight: int, at: float) -> float:
-        """Return the first instant from `at` on at which a job of this weight has room. Forget what ends before it."""
+        """Return the first instant, not before `at`, with room for a job of this weight. Drop units that no longer
+        count then."""
         if self._most is None:
             return at
         # A job that is heavier than the limit needs the whole limit.
@@ -176,7 +178,7 @@ class _Counted:
 
 
 def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int) -> Iterable[_Delay]:
-    """The same as `_delays`, for a constraint that counts units."""
+    """Yield the delayed runs as `_delays` does, for a constraint that counts units."""
     running, window = _Counted(limits.concurrency), _Counted(limits.rate.limit if limits.rate else None)
     last = 0.0
     for run in runs:
@@ -195,7 +197,7 @@ def _delays_by_weight(limits: GateLimits, runs: Sequence[PastRun], from_ms: int)
 def _timeline(
     started: Sequence[PastRun], delays: Sequence[_Delay], from_ms: int, to_ms: int
 ) -> list[ReplayPoint]:
-    """Return by minute what started, and the most that was held at the same time."""
+    """Return the jobs and units that started in each minute, and the most that were held at one time."""
     first, last = from_ms // STEP_MS, (to_ms - 1) // STEP_MS
     starts, units = Counter[int](), Counter[int]()
     for run in started:

@@ -18,8 +18,8 @@ _STEP: Final = Decimal("0.001")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """`path`: where a job has its weight; None: every job weighs `default`. So does a job whose path is missing or has
-    no number from 0 on. `default`: in thousandths."""
+    """`path`: the path at which a job has its weight; None: every job has the default weight. A job without a number of
+    at least 0 at the path has it, too. `default`: the default weight, in thousandths."""
 
     path: Path | None = None
     default: int = THOUSAND
@@ -28,7 +28,7 @@ class Weight:
 
 def thousandths(value: object) -> int | None:
     """Return a number of units in thousandths, rounded up. A number above MAX_UNITS counts as MAX_UNITS. None: the
-    value is not a number from 0 on."""
+    value is not a number of at least 0."""
     if type(value) is int:
         return min(value, MAX_UNITS) * THOUSAND if value >= 0 else None
     if type(value) is not float or math.isnan(value) or value < 0:

@@ -30,7 +30,7 @@ class Redactor:
                     f"{text[:100]}: expected {', '.join(ROOTS)}, followed by keys, each after a dot"
                 )
             if rest.count(_ANY_DEPTH) > 1 or rest[-1] == _ANY_DEPTH:
-                raise ValueError(f"{text[:100]}: ** may stand once, and not at the end")
+                raise ValueError(f"{text[:100]}: ** may occur only once, and not at the end")
             self._paths[root].append(tuple(rest))
 
     def encoded(self, root: str, value: bytes) -> bytes:

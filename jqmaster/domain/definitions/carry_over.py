@@ -1,4 +1,4 @@
-"""Carries instants over an edit of a definition or of its calendar: each one gets exactly one record."""
+"""Carries instants over an edit of a definition or its calendar, so that each instant gets exactly one record."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -20,8 +20,8 @@ from jqmaster.domain.definitions.schedule import Occurrence
 def carried_over(
     old: Definition, old_plan: DayPlan, new: Definition, calendar: Calendar | None, at_ms: int
 ) -> DayPlan:
-    """Return the plan of a changed definition, or of one whose calendar changed, from `at_ms` on. All instants that the
-    former plan had until then have their records."""
+    """Return the plan from `at_ms` on of a definition that was changed, or whose calendar was changed. All instants
+    that the former plan had until `at_ms` already have their records."""
     plan = DayPlan(calendar)
     if not isinstance(old.trigger, TimeTrigger) or not isinstance(new.trigger, TimeTrigger):
         return plan
@@ -43,7 +43,7 @@ def carried_over(
             was[origin].at_ms + old.delay_ms <= at_ms or old_plan.is_done(origin)
         ) and origin + old.delay_ms not in overdue_before  # fmt: skip
         if is_handled and due_ms > at_ms:
-            # Instants that follow one another make one range.
+            # Consecutive instants are merged into one range.
             done = [*done[:-1], (done[-1][0], origin)] if is_open else [*done, (origin, origin)]
             is_open = True
             continue
@@ -61,8 +61,8 @@ def _moves(trigger: TimeTrigger) -> bool:
 def _window(
     before: tuple[TimeTrigger, DayPlan], after: tuple[TimeTrigger, DayPlan], from_ms: int, to_ms: int
 ) -> tuple[int, int]:
-    """Return the first and last instant that may be due before an edit under one plan and after it under the other. The
-    edit is between `from_ms`, which allows for jitter, and `to_ms`."""
+    """Return the first and the last instant that may be due before an edit under one plan, and after it under the
+    other. The edit takes place between `from_ms`, which allows for jitter, and `to_ms`."""
     firsts, lasts = [from_ms], [to_ms]
     for trigger, plan in (before, after):
         if _moves(trigger) and plan.calendar is not None:
@@ -81,13 +81,14 @@ def _start(day: date, zone: ZoneInfo, days: int) -> int:
 def _landings(
     trigger: TimeTrigger, calendar: Calendar | None, first_ms: int, last_ms: int
 ) -> Mapping[int, Occurrence]:
-    """Return where the plan puts each instant of the schedule from `first_ms` to `last_ms`, by the instant."""
+    """Return the occurrence to which the calendar moves each instant of the schedule from `first_ms` to `last_ms`, by
+    instant."""
     if not _moves(trigger) or calendar is None:
         found = takewhile(lambda one: one.at_ms <= last_ms, trigger.instants(first_ms - 1))
         return {one.at_ms: one for one in found}
     landings = {}
     day = local_time(first_ms, trigger.zone).date()
-    # An instant within the range may land on the other side of its ends.
+    # The calendar may move an instant of this range to a day outside it.
     margin = _start(first_day(calendar, day), trigger.zone, -2)
     horizon = _start(last_day(calendar, local_time(last_ms, trigger.zone).date()), trigger.zone, 2)
     for one in trigger.planned(margin, DayPlan(calendar)):

@@ -18,7 +18,7 @@ MAX_MOVE_DAYS: Final = 92
 MAX_MOVED_A_DAY: Final = 24
 NO_WORKDAY: Final = f"no workday within {MAX_MOVE_DAYS} days"
 WORKDAY: Final = "workday"
-# The start of trial runs of schedules.
+# Schedules are tried out from this instant on.
 _TRIAL_MS: Final = 1_704_067_199_999
 DAY_MS: Final = 86_400_000
 _DAY: Final = timedelta(days=1)
@@ -79,7 +79,8 @@ def left_out_for(rule: DaysRule, calendar: Calendar, day: date) -> str:
 
 
 def next_day_in(days: Days | None, calendar: Calendar | None, day: date, last: date) -> date:
-    """Return the first day after `day` that the rule lets start jobs, or one after `last`."""
+    """Return the first day after `day` on which the rule lets jobs start; a day after `last` if there is none until
+    then."""
     day += _DAY
     while days and calendar and day <= last and left_out_for(days.rule, calendar, day):
         day += _DAY

@@ -40,7 +40,7 @@ SKIP_LATE_AFTER_S: Final = 300.0
 MAX_CATCH_UP: Final = 1000
 DEFAULT_CATCH_UP: Final = 100
 DID_LENGTH: Final = 16
-# Maximum number of days that a search for the next instant which starts a job goes through.
+# Maximum number of days to search for the next instant that starts a job.
 MAX_DAYS_AHEAD: Final = 800
 # The beginning of the year 9999, after which no day can be counted on.
 _LAST_MS: Final = 253_370_764_800_000
@@ -192,15 +192,15 @@ class Definition:
 
     @property
     def delay_ms(self) -> int:
-        """Return its part of the jitter, the same for all of its instants."""
+        """Return the delay by the jitter, which is the same for all instants of this definition."""
         if not isinstance(self.trigger, TimeTrigger) or not self.trigger.jitter_ms:
             return 0
         digest = blake2b(self.name.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.trigger.jitter_ms
 
     def due_after(self, after_ms: int, plan: DayPlan = NO_PLAN) -> Iterator[Occurrence]:
-        """Yield the instants after this one at which it is due, with their jitter. A definition that events
-        start has none. `plan`: of a definition with `days`."""
+        """Yield the instants after this one at which it is due, with their jitter. Yield none for a definition that
+        events start. `plan`: needed for a definition with `days`."""
         if not isinstance(self.trigger, TimeTrigger):
             return
         trigger, delay_ms = self.trigger, self.delay_ms
@@ -243,8 +243,8 @@ class Definition:
                 yield occurrence
 
     def _resumes_ms(self, occurrence: Occurrence, until_ms: int, plan: DayPlan) -> int:
-        """Return, for an instant that the calendar leaves out, the last instant before the next day that may start
-        jobs. The calendar leaves out all instants of a day."""
+        """Return the last instant before the next day on which jobs may start. `occurrence`: an instant that the
+        calendar leaves out; the calendar leaves out its whole day."""
         zone, delay_ms = self.of_time.zone, self.delay_ms
         day = day_of(occurrence._replace(at_ms=occurrence.at_ms - delay_ms), zone)
         last = local_time(min(until_ms, _LAST_MS), zone).date()

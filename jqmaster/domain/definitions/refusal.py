@@ -8,7 +8,7 @@ ROOT: Final[Loc] = ()
 
 
 class DefinitionError(ValueError):
-    """A definition that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+    """A definition that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)

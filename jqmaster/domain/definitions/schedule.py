@@ -56,7 +56,7 @@ class Occurrence(NamedTuple):
 
 
 class Schedule(Protocol):
-    """The part of a definition that says when. `document` is what people wrote."""
+    """The part of a definition that sets its instants. `document`: the schedule as people wrote it."""
 
     @property
     def document(self) -> Mapping[str, Any]: ...

@@ -25,7 +25,8 @@ _decoder: Final = msgspec.json.Decoder(_EndpointAnswer)
 
 @dataclass(frozen=True, slots=True)
 class EndpointVerdict:
-    """`status`: one of the above. The HTTP status plays no part in it, as in Fireworq."""
+    """The meaning of an answer. `status`: one of the words above. As in Fireworq, it does not depend on the HTTP
+    status."""
 
     status: str
     message: str

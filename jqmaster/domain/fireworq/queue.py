@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 QUEUE_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,80}$"
 DEFAULT_MAX_WORKERS: Final = 20
 DEFAULT_POLLING_INTERVAL_MS: Final = 200
-# Fireworq polls a queue that limits its dispatches at this interval, whatever was asked for.
+# Fireworq polls a queue that limits its dispatches at this interval, whatever interval was requested.
 THROTTLED_POLLING_INTERVAL_MS: Final = 100
 MAX_WORKERS: Final = 100_000
-# Each is a target, too, of which there may be a few more.
+# Each queue is also a target; the maximum number of targets is a little higher.
 MAX_QUEUES: Final = 400
 MAX_ROUTINGS: Final = 10_000
 MAX_CATEGORY: Final = 200
@@ -38,7 +38,7 @@ class StartLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FireworqQueue:
-    """A queue as its clients defined it. 0 and None stand for what was left out."""
+    """A queue as its clients defined it. 0 and None stand for omitted values."""
 
     name: str
     polling_interval: int = 0
@@ -75,15 +75,15 @@ class FireworqQueue:
 
     @property
     def starts(self) -> StartLimit | None:
-        """Return the limit on the starts of its jobs: a burst may start in the time in which as many dispatches are
-        due."""
+        """Return the limit on the starts of its jobs: the jobs of a burst, in the time that as many dispatches take at
+        the rate of the queue."""
         if self.max_dispatches_per_second is None or self.max_burst_size is None:
             return None
         return self._starts(self.max_dispatches_per_second, self.max_burst_size)
 
     @staticmethod
     def _starts(per_second: float, burst: int) -> StartLimit:
-        # A period below the least one counts several bursts.
+        # If the period of one burst is below the minimum, several bursts are counted together.
         bursts = max(1, math.ceil(_MIN_PERIOD_S * per_second / burst))
         return StartLimit(burst * bursts, burst * bursts / per_second)
 

@@ -55,11 +55,13 @@ LOCAL: Final = "local"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
-    digits of its digest. `identity` stays the same when a token is rotated. `allows_name` tells which job names it may
-    push and run; None: all. `by_namespace`: the same caller in namespaces where it has other scopes than `scopes`,
-    which it has everywhere else; None: there are none. `elsewhere`: those scopes, of a caller whose `scopes` are the
-    ones of the present namespace.
+    """The caller. `name`: for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
+    digits of its digest. `identity`: stays the same when a token is rotated. `allows_name`: whether it may push and run
+    jobs of a name; None: all names are allowed.
+
+    `by_namespace`: the same caller in each namespace where its scopes differ from `scopes`, which apply everywhere
+    else; None: there is no such namespace. `elsewhere`: if `scopes` are those of the present namespace, the scopes in
+    other namespaces.
     """
 
     name: str
@@ -76,7 +78,7 @@ class Principal:
         return self.lineage or self.name
 
     def namespaces_with(self, scope: Scope) -> frozenset[str] | None:
-        """Return the namespaces in which this caller of `default` has `scope`; None: in all."""
+        """Return the namespaces in which this caller, as seen in the namespace `default`, has `scope`; None: in all."""
         if self.by_namespace is None or scope in self.elsewhere:
             return None
         return frozenset(name for name, one in self.by_namespace.items() if scope in one.scopes)
@@ -95,8 +97,9 @@ class Principal:
         return replace(self, by_namespace=members)
 
     def at_installation(self) -> "Principal":
-        """Return this caller for operations of the installation. A caller that may read in a namespace may read what
-        concerns that namespace. `by_namespace` then has the namespaces that the caller may see; None: all."""
+        """Return this caller with the scopes for operations on the installation. A caller that may read in a namespace
+        may also read data of the installation about that namespace. `by_namespace`: the namespaces that the caller may
+        see; None: all."""
         if self.by_namespace is None or Scope.READ in self.scopes:
             return replace(self, by_namespace=None)
         readable = {name: one for name, one in self.by_namespace.items() if Scope.READ in one.scopes}
@@ -135,7 +138,8 @@ def make_token(scopes: Iterable[Scope]) -> NewToken:
 
 
 def token_id_of(text: str) -> str | None:
-    """Return the ID inside a token of ours; None if the text is not a token, or was copied wrong."""
+    """Return the ID in a token of the form that `make_token` gives; None if the text has another form, or a wrong
+    checksum."""
     match = _OWN_TOKEN.fullmatch(text)
     return match[1] if match and hmac.compare_digest(_checksum(text[:-8]), match[2]) else None
 

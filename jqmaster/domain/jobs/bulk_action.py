@@ -31,14 +31,14 @@ _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.S
 
 # The number of retried jobs that must have ended before their share of failures counts.
 STOP_LEAST: Final = 20
-# The most unfinished jobs at a time of a retry that can stop by itself. This bounds the cost of a bad retry.
+# Maximum number of unfinished jobs at one time in a retry that can stop by itself. It bounds the cost of a bad retry.
 MAX_WATCHED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches jobs that were created by
-    `created_at_ms`. `at_most`: the most jobs that it may change; None: any number.
+    """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches only jobs that were
+    created at `created_at_ms` or earlier. `at_most`: the most jobs that it may change; None: any number.
     """
 
     id: str
@@ -83,8 +83,8 @@ class BulkAction:
 @dataclass(slots=True)
 class ActionProgress:
     """Progress of an action. `cursor`: the position in the present pass; None: its start. `matched`: unknown (None)
-    before the end. `watched`: retried jobs that have not ended yet; `ended` and `failed_again`: numbers of those that
-    have.
+    before the end. `watched`: the retried jobs that have not ended yet. `ended`: the number of those that have ended;
+    `failed_again`: how many of these failed.
     """
 
     state: ActionState = ActionState.RUNNING

@@ -12,8 +12,8 @@ MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
 
-# All alternatives are tried in one pass, and the first match wins. Each ends at a character that it cannot
-# contain, so that no message is slow.
+# All alternatives are tried in one pass, and the first match wins. Each ends at a character that it cannot contain, so
+# that no message takes long to scan.
 _VARYING: Final = re.compile(
     r"""
       (?P<url>  [A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s"'<>]+ )
@@ -80,17 +80,18 @@ def _shortened(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters:
-    `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and `<address>` replace IDs, numbers, quoted text, paths, URLs
-    and addresses. Status codes and the names of keys and columns stay, because they tell faults apart.
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: `<id>`,
+    `<n>`, `<text>`, `<path>`, `<url>` and `<address>` replace IDs, numbers, quoted text, paths, URLs and addresses.
+    Status codes and the names of keys and columns stay, because they distinguish faults.
     """
     return _normalised(message[:MAX_LOOKED_AT])
 
 
 def failure_group_id(name: str, cause: str, message: str, frame: str = "") -> str:
-    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause` is the API's word; `message` is that
-    of the attempt's record; `frame` is the `kind` of its stack frame, empty if it has none. With a frame, only the
-    parts of the message that tell faults apart count, such as a status code: the rest may hold data of a job."""
+    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause`: as the API names it. `message`:
+    from the record of the attempt. `frame`: the `kind` of its stack frame; empty if it has none. With a frame, only
+    the parts of the message that distinguish faults count, such as a status code, because the rest may hold data of a
+    job."""
     if frame:
         told = [telling[0] for telling in _TELLING.finditer(message[:MAX_LOOKED_AT])]
         return _digest(name, cause, "\0".join((frame, *told)))

@@ -46,9 +46,9 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True)
 class GroupedFailures:
-    """Final failures of one kind. `message` is normalised. `hours`: failures by hour since 1970, of the last day at
-    least. `versions`: the last seen first. `regressed_ms`: when it last came back after a day; 0: never. `merged`: the
-    groups that people merged into this one, which count in it.
+    """Final failures of one kind. `message` is normalised. `hours`: failures by hour (counted from 1970), at least
+    those of the last day. `versions`: the most recently seen first. `regressed_ms`: when it last came back after a day
+    without failures; 0: never. `merged`: the groups that people merged into this one, which count in it.
     """
 
     id: str

@@ -10,7 +10,8 @@ _STOPPED = (JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
 
 def failures(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the IDs of the jobs at which a flow broke, in the order of their ends. `before`: the predecessors of each
-    job. Jobs that were skipped because of another one are left out; a discarded job is among them if it skipped one."""
+    job. Jobs that were skipped because of another job are left out. A discarded job is included if another job was
+    skipped because of it."""
     needed = {
         other for one, job in jobs.items() if _is_skipped_for_another(job) for other in before.get(one, ())
     }
@@ -24,9 +25,9 @@ def failures(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> li
 
 
 def critical_path(jobs: Mapping[str, Job], before: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the chain of jobs that determines when the flow ends, the first job first: each job is the last of those
-    for which the next one waited. If jobs still wait for its last one, the longest chain of them follows. Empty if no
-    job has started."""
+    """Return the chain of jobs that determines when the flow ends, the first job first. Each job is the last to end
+    among those for which the next job waited. If jobs still wait for the end of this chain, their longest chain is
+    appended. Empty if no job has started."""
     started = {one: job for one, job in jobs.items() if job.started_at_ms}
     if not started:
         return []

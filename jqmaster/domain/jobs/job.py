@@ -51,7 +51,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateIcon:
-    """The mark of a state in the web UI. `shape` is one of those that `jqmaster/spec/ui_tables.py` can draw."""
+    """The icon of a state in the web UI. `shape`: one of the shapes that `jqmaster/spec/ui_tables.py` can draw."""
 
     shape: str
     light: str
@@ -191,8 +191,8 @@ def states_for(action: ActionKind) -> tuple[JobState, ...]:
     return (*unfinished, *(state for state in admitted if state in FINISHED))
 
 
-# (from, event) -> the states that the event may lead to. `None` is a job that does not exist yet.
-# docs/job_lifecycle.md shows this table as a picture; a test holds both together.
+# (from, event) -> the states that the event may lead to. `None` is a job that does not exist yet. docs/job_lifecycle.md
+# shows this table as a picture; a test compares the two.
 TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = {
     (None, "enqueue"): frozenset({JobState.SCHEDULED, JobState.READY, JobState.AWAITING_JOBS}),
     (JobState.AWAITING_JOBS, "release_dependents"): frozenset(
@@ -359,7 +359,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as the store has it. Times are store milliseconds, 0 where there is none."""
+    """A stored job. Times are in store milliseconds; 0: not set."""
 
     id: str
     name: str
@@ -398,7 +398,7 @@ class Job:
     notify: Notify | None = None
     after: After | None = None
     requires: Mapping[str, str] | None = None
-    # Its own weights in thousandths, by ID of the constraint, as they are stored with it.
+    # The job's own weights, in thousandths, by constraint ID, as stored with the job.
     weights: Mapping[str, int] | None = None
     # The paths of values that people erased, such as `argument.email`.
     erased: tuple[str, ...] = ()

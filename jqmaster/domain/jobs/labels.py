@@ -9,7 +9,7 @@ MAX_LABEL: Final = 80
 _MAX_VALUE: Final = 40
 # A label has at most this many values of the argument.
 _MAX_VALUES: Final = 2
-# How deep in an argument values are sought, and the most values.
+# How deep an argument is searched for values, and how many values are read at most.
 _MAX_DEPTH: Final = 3
 _MAX_VALUES_READ: Final = 40
 # A longer beginning that all values share is left out.
@@ -82,7 +82,7 @@ def _leaves(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _telling(values: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the fewest paths whose values distinguish the most jobs; the shallow ones and those at the front first."""
+    """Return the fewest paths whose values distinguish the most jobs. Shallow and early paths are preferred."""
     paths = list(dict.fromkeys(path for one in values for path in one))
     paths.sort(key=lambda path: path.count("."))
     chosen: list[str] = []

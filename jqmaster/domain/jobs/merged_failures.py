@@ -32,8 +32,8 @@ def joined(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
 
 
 def with_merged(groups: Sequence[GroupedFailures], into: Mapping[str, str]) -> list[GroupedFailures]:
-    """Return the groups as people merged them. `into`: by ID of a group, the ID of the one into which it was merged. A
-    group stays by itself while that one is not kept."""
+    """Return the groups after the merges that people decided. `into`: for the ID of each merged group, the ID of the
+    group in which it counts. A group stays by itself if that other group no longer exists."""
     if not into:
         return list(groups)
     by_id = {group.id: group for group in groups}
@@ -51,8 +51,8 @@ def with_merged(groups: Sequence[GroupedFailures], into: Mapping[str, str]) -> l
 
 
 def _root(group_id: str, into: Mapping[str, str], by_id: Mapping[str, GroupedFailures]) -> str:
-    """Return the ID of the group in which this one counts. A circle, which two people at once may make, has no such
-    group: each of its groups stays by itself."""
+    """Return the ID of the group in which this one counts. Two people who merge groups at once may create a cycle; the
+    groups of a cycle stay by themselves."""
     passed, at = {group_id}, group_id
     while (following := into.get(at)) in by_id:
         assert following is not None
@@ -64,8 +64,8 @@ def _root(group_id: str, into: Mapping[str, str], by_id: Mapping[str, GroupedFai
 
 
 def _came_back_ms(group: GroupedFailures, other: GroupedFailures) -> int:
-    """Return when the group came back after a day without failures; 0: it did not, or the other one failed in that
-    day."""
+    """Return when the group came back after a day without failures; 0: it did not, or the other group failed during
+    that day."""
     at_ms = group.regressed_ms
     if not at_ms or other.first_seen_ms >= at_ms or other.last_seen_ms < at_ms - QUIET_MS:
         return at_ms

@@ -157,8 +157,8 @@ def decide_unanswered(job: Job, *, jitter: float) -> Decision:
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
     """The settings for decisions on ended leases. A worker that is silent for longer than `stale_ms` is lost. A job
-    that may be lost only once more waits up to `alone_wait_ms` for a worker of its own; 0: it does not wait. A
-    heartbeat takes at most `lease_ms`, because its worker then gives the call up.
+    that may be lost only once more waits up to `alone_wait_ms` for a worker that runs nothing else; 0: it does not
+    wait. A heartbeat arrives within `lease_ms`, because its worker then gives up the call.
     """
 
     stale_ms: int
@@ -207,8 +207,8 @@ def decide_expired(
 ) -> Decision | None:
     """Return the decision on a claim whose lease ended, or which ran beyond `deadline_ms`.
 
-    `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as it may. A
-    lease that ended earlier was lost, even if this is noticed late or its worker is alive again. `worker_seen_ms`:
+    `lease_until_ms`: the end of the lease. It is `deadline_ms` if the worker renewed the lease for as long as allowed.
+    A lease that ended earlier was lost, even if this is noticed late or its worker is alive again. `worker_seen_ms`:
     arrival of the worker's last heartbeat (0: not registered any more). `worker_as_of_ms`: the earliest time at which
     that heartbeat can have been composed (0: unknown; negative: further claims of it follow). If the worker never took
     the offer (see `never_reached_worker`), the job returns without counting an attempt. None: this cannot be decided

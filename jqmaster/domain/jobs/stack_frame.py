@@ -26,7 +26,7 @@ _STDLIB: Final = re.compile(r"/lib/python3\.\d+/(?!site-packages)")
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """The innermost frame of the application's own code. `file`: with the folder in which it is, such as
+    """The innermost frame of the application's own code. `file`: the name of the file and its folder, such as
     `mail/send.py`; `code`: the source line, empty if the trace has none."""
 
     type: str
@@ -75,7 +75,8 @@ def _javascript(kind: str, trace: str) -> StackFrame | None:
 
 
 def _frame(kind: str, frames: list[re.Match[str]]) -> StackFrame | None:
-    """Return the first frame of the application's own code, the innermost being the first; or else the first of all."""
+    """Return the innermost frame of the application's own code, or of all code if there is none. `frames`: innermost
+    first."""
     found = next((one for one in frames if not _is_foreign(one["file"])), frames[0] if frames else None)
     if found is None:
         return None

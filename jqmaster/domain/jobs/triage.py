@@ -14,7 +14,7 @@ _NUMBERED: Final = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,7})")
 
 @dataclass(frozen=True, slots=True)
 class AssignedPerson:
-    """The person who looks after a group, and who decided so."""
+    """The person who looks after a group. `who`: the person who assigned it."""
 
     assignee: str
     who: str

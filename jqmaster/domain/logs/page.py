@@ -21,7 +21,7 @@ class NumberedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """A filter of log lines. `least_rank`: the least rank of their level; `attempt`: None for any."""
+    """A filter of log lines. `least_rank`: the rank of the lowest level; `attempt`: None for any."""
 
     least_rank: int = 0
     attempt: int | None = None

@@ -14,7 +14,7 @@ from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.errors import ArchiveDamagedError
 
-# A limit of decompression, because an object that was not written by a master may expand without end.
+# Limit on the decompressed size, because an object that was not written by a master may expand without end.
 MAX_BYTES: Final = 256 * 1024 * 1024
 _NAME: Final = re.compile(r"(\d{1,16})-(\d{1,15})-(\d{1,15})-([0-9a-f]{64})\.jsonl\.gz")
 _DIGITS: Final = 12

@@ -8,7 +8,7 @@ Loc = tuple[str | int, ...]
 
 
 class MatcherError(ValueError):
-    """A matcher or path that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+    """A matcher or path that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)

@@ -35,7 +35,8 @@ def key_value(value: object) -> KeyValue:
 
 
 def canonical(value: object) -> bytes:
-    """Return bytes that begin with the type and differ for each value. An extension value counts by its repr."""
+    """Return bytes that begin with the type and differ for each value. An extension value is represented by its
+    repr."""
     kind = type(value)
     if kind is str:
         # Decoders produce no lone surrogates, but one would be a value like any other.

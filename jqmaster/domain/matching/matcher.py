@@ -21,9 +21,9 @@ Matches = Callable[[JobFields], bool]
 class Matcher:
     """A parsed matcher. Two matchers are equal if their documents are equal and in the same order.
 
-    A path that leads nowhere and a value of another type match nothing, not even `ne`. To match a missing
-    path, use `exists` with false. Numbers compare exactly; a boolean is not a number, and binary is not text.
-    `tags` match when any tag does, `ne` when none is equal.
+    A path that leads nowhere and a value of another type match nothing, not even `ne`. To match a missing path, use
+    `exists` with false. Numbers compare exactly; a boolean is not a number, and binary is not text. `tags` match if any
+    tag does; with `ne`, they match if no tag is equal.
     """
 
     # The document, with fields in their canonical spelling and with an explicit value for `exists`.

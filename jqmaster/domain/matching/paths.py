@@ -59,7 +59,9 @@ def parse_path(text: object, loc: Loc = (), fields: Sequence[str] = FIELDS) -> P
         if step is None:
             if text.startswith("[-", at):
                 raise MatcherError(loc, "an index must not be negative")
-            raise MatcherError(loc, f'not a path from character {at + 1} on; it has .key, [0] or ["any key"]')
+            raise MatcherError(
+                loc, f'not a path from character {at + 1} on; a step is .key, [0] or ["any key"]'
+            )
         parts.append(_part(step, loc))
         at = step.end()
     if len(parts) > MAX_PATH_SEGMENTS:

@@ -11,7 +11,7 @@ SEPARATOR: Final = "\t"
 
 
 def queue_of(name: str, requires: Mapping[str, str] | None) -> str:
-    """Return the queue of a job: its name and the labels that it asks for, if any."""
+    """Return the queue of a job: its name and the labels that it requires, if any."""
     if not requires:
         return name
     labels = json.dumps(dict(sorted(requires.items())), separators=(",", ":"))
@@ -24,7 +24,7 @@ def name_of(queue: str) -> str:
 
 
 def requires_of(queue: str) -> dict[str, str]:
-    """Return the labels that the jobs of a queue ask for. Raise ValueError for any other text."""
+    """Return the labels that the jobs of a queue require. Raise ValueError for any other text."""
     found = json.loads(queue.partition(SEPARATOR)[2] or "{}")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError("a requirement is a map of texts")
@@ -32,7 +32,7 @@ def requires_of(queue: str) -> dict[str, str]:
 
 
 def is_met(requires: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether a worker with these labels may run jobs that ask for `requires`."""
+    """Return whether a worker with these labels may run jobs that require the labels `requires`."""
     return all(labels.get(key) == value for key, value in requires.items())
 
 

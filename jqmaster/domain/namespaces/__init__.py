@@ -1,1 +1,1 @@
-"""Namespaces: each has everything that an installation has, under one address with the others."""
+"""Namespaces: the separate queues of one installation, all under one address."""

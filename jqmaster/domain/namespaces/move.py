@@ -7,26 +7,27 @@ from typing import Final, Literal, get_args
 from jqmaster.domain.namespaces.namespace import NamespaceState
 
 # `announced`: leases are prolonged. `closing`: masters stop serving the namespace. `copying`, `checking`: its data are
-# copied and compared. `returning`: the move failed, and the namespace is opened again where it was. The others are
-# ends.
+# copied and compared. `returning`: the move failed, and the namespace is opened again where it was. The other steps are
+# final.
 MoveStep = Literal["announced", "closing", "copying", "checking", "returning", "done", "failed", "aborted"]
 STEPS: Final[tuple[MoveStep, ...]] = get_args(MoveStep)
 ENDS: Final = frozenset({"done", "failed", "aborted"})
 
-# The most by which the stores' clocks may differ, because leases and due times are copied unchanged.
+# Maximum difference between the clocks of the two stores, because leases and due times are copied unchanged.
 MAX_CLOCK_DIFFERENCE_MS: Final = 500
 # The copy that is left at the source is kept for a day.
 LEFT_FOR_MS: Final = 24 * 3600 * 1000
-# Twice the CPU time of the master and the stores that a key of a waiting job costs: about 0.12 ms, of which the copy
-# takes 0.02, the comparison 0.04 and fsck the rest. Large keys cost more, by their size. The other steps take a while.
+# Twice the measured CPU time of master and stores for a key of a waiting job, which is 0.12 ms: 0.02 for the copy, 0.04
+# for the comparison, and the rest for fsck. Large keys add time by their size, and the other steps a fixed time.
 _MS_PER_KEY: Final = 0.25
 _MS_PER_MIB: Final = 40.0
 _REST_MS: Final = 5_000
-# How long the overview tells of a move that failed.
+# How long the overview shows a failed move.
 FAILED_SHOWN_MS: Final = 7 * LEFT_FOR_MS
 # The longest lease.
 MAX_STOP_MS: Final = 600_000
-# The part of the free memory that a copy may take, because the data may take a little more there than at the source.
+# The share of the free memory that a copy may take, because data may take a little more memory there than at the
+# source.
 _USABLE_MEMORY: Final = 0.8
 
 
@@ -109,7 +110,8 @@ class LeftCopy:
 
 
 def fits(size: MoveSize, used_bytes: int | None, most_bytes: int | None) -> bool:
-    """Return whether a store that uses this much of its memory limit has room for the data. Without a limit, it has."""
+    """Return whether a store that uses this much of its memory limit has room for the data. A store without a limit
+    always has room."""
     if used_bytes is None or not most_bytes:
         return True
     return size.bytes <= (most_bytes - used_bytes) * _USABLE_MEMORY

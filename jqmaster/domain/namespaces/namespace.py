@@ -16,13 +16,13 @@ DEFAULT: Final = "default"
 DEFAULT_STORE: Final = "default"
 # The paths of a namespace begin with this and its name.
 PATHS: Final = "/ns/"
-# The name of the fault that other namespaces are not served, for callers who may not know which.
+# The name of the fault "other namespaces are not served", for callers who may not know their names.
 OTHER_NAMESPACES: Final = "other_namespaces"
 NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"
 STORE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,38}$"
-# It includes every value of the setting `shard`, so that an installation can become a namespace of another.
+# It accepts every value of the setting `shard`, so that an installation can become a namespace of another.
 TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
-# Commands and pages use these words for something else than one namespace.
+# In commands and the paths of pages, these words mean something other than a namespace.
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})
 MAX_TITLE: Final = 100
 
@@ -32,7 +32,7 @@ _TAG: Final = re.compile(TAG_PATTERN.replace("$", r"\Z"))
 
 
 class NamespaceError(ValueError):
-    """A namespace that is refused: `loc` leads to the part of the document, `msg` names the rule and the remedy."""
+    """A namespace that is refused. `loc`: the path to the faulty part; `msg`: the rule and the remedy."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(msg)

@@ -1,4 +1,4 @@
-"""The troubles of an installation, which people are told of."""
+"""The present problems of an installation, for notices to people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """The present troubles of the stores, the namespaces and their moves. Each mapping has a text for people by name. A
+    """The present problems of the stores, the namespaces and their moves. Each mapping has texts for people, by name. A
     namespace whose store is down is named in the text of the store only. The default namespace and its store have
     notices of their own."""
 

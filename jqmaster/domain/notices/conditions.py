@@ -29,8 +29,8 @@ class When(StrEnum):
     MOVE_FAILED = "move_failed"
 
 
-# The fields that a matcher may read. Fields with content are excluded, because people who are told about a
-# job may not be allowed to see its content.
+# The fields that a matcher may read. Fields with content are excluded, because people who are notified about a job may
+# not be allowed to see its content.
 _OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
 _OF_NAMES: Final = ("name",)
 
@@ -42,7 +42,7 @@ class NoticeCondition:
     for beginning and end; of others, the noun in singular and plural. `page` and `query`: the page of the web UI with
     details. `matched`: the fields that matchers may read; empty: the condition has no names and takes no matcher.
     `every_s`: the least seconds between two checks, if a check is expensive. `is_of_installation`: it concerns all
-    namespaces, and is told by notices of the default one only."""
+    namespaces, and only notices of the default one report it."""
 
     when: When
     texts: tuple[str, str]

@@ -120,7 +120,7 @@ class NoticeState:
             present.add(incident.key)
             if now_ms >= incident.last_ms + SEEN_EVERY_MS:
                 incident.last_ms = now_ms
-            # An incident that was reported stays unchanged, so that not every look writes it to the store.
+            # A reported incident stays unchanged, so that not every check writes it to the store.
             for found in () if is_told else group:
                 incident.count += 1
                 _add_line(incident, found)
@@ -154,7 +154,7 @@ class NoticeState:
         return due
 
     def sent(self, messages: Sequence[Message]) -> None:
-        """Note that the deliveries of these pending messages are made."""
+        """Move these messages from `pending` to `recent`, because the jobs that deliver them have been enqueued."""
         ids = {message.id for message in messages}
         self.pending = [message for message in self.pending if message.id not in ids]
         self.recent = [*self.recent, *messages][-MAX_RECENT:]

@@ -103,7 +103,7 @@ class Notice:
 
 
 class NoticeError(ValueError):
-    """A notice that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+    """A notice that is refused. `loc`: the path to the faulty part; `msg`: the rule that it breaks."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(msg)

@@ -123,7 +123,7 @@ def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
 
 
 def read_end(subject: str) -> JobEnd | None:
-    """Return the end that a script wrote; None if the text is not one."""
+    """Return the end of a job from the text that a script wrote; None if the text has another form."""
     job_id, _, rest = subject.partition(":")
     code, _, at_ms = rest.partition(":")
     if not (is_id(job_id) and code.isdigit() and at_ms.isdigit()):

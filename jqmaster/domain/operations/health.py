@@ -74,14 +74,14 @@ class FullLimit:
 
     @property
     def eta_ms(self) -> int | None:
-        """Return the time in which a rate lets all waiting jobs start; None: no rate limits them, or it counts units,
-        and nobody has added up those of the waiting jobs."""
+        """Return the time in which a rate lets all waiting jobs start; None if no rate limits them, or if it counts
+        units, because the units of the waiting jobs are not summed up."""
         return None if self.rate is None or self.unit else self.waiting * self.rate[1] // self.rate[0]
 
 
 @dataclass(frozen=True, slots=True)
 class PausedJobs:
-    """A pause. `kind`: a pause of its own, a paused constraint, or paused values of one. `of` and `subject` tell which
+    """A pause. `kind`: a pause of its own, a paused constraint, or paused values of one. `of` and `subject` say which
     jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects. `by` is
     empty if it is not known."""
 
@@ -197,7 +197,7 @@ class HealthVerdict:
 def judge(facts: HealthFacts) -> HealthVerdict:
     """Return the verdict on these facts."""
     found = [finding for rule in _RULES for finding in rule(facts)]
-    # Sorting is stable: the rules are in the order in which something has to change.
+    # Sorting is stable: the rules are in the order in which faults should be fixed.
     found.sort(key=lambda one: (_ORDER[one.severity], -one.jobs if one.severity == "info" else 0))
     if not found:
         return HealthVerdict("ok", f"{_all_well(facts)} Nothing is broken.", None, ())
@@ -218,7 +218,7 @@ def store_away(detail: str) -> HealthVerdict:
     return HealthVerdict("broken", finding.text, finding.command, (finding,))
 
 
-# --- the rules, in the order in which something has to change
+# --- the rules, in the order in which faults should be fixed
 
 
 def _masters(facts: HealthFacts) -> Iterator[HealthFinding]:

@@ -1,4 +1,4 @@
-"""Puts entries of the timeline into incidents, each of which is one story."""
+"""Groups entries of the timeline into incidents."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from jqmaster.domain.operations.timeline import LeaderCause, TimelineEntry, Time
 GAP_MS: Final = 120_000
 
 _STARTS: Final = frozenset({TimelineKind.STORE_AWAY, TimelineKind.WORKER_LOST, TimelineKind.BACKLOG_OLD})
-# Entries that end what another one began are part of the incident of that one, however long it took.
+# Entries that report the end of something belong to the incident that reported its beginning, however long it lasted.
 _ENDS: Final = frozenset({TimelineKind.WORKER_BACK, TimelineKind.JOBS_RETURNED, TimelineKind.BACKLOG_OVER})
 _STORY: Final = _STARTS | _ENDS | {TimelineKind.LEADER_CHANGED}
 
@@ -28,8 +28,8 @@ class TimelineIncident:
     acknowledged: tuple[TimelineEntry, ...] = ()
 
     def has(self, entry_id: str) -> bool:
-        """Return whether this is the incident of that ID. An incident that grew together with another one has the IDs
-        of both."""
+        """Return whether this is the incident of that ID. An incident into which another one was joined has both
+        IDs."""
         return entry_id == self.id or any(entry.id == entry_id for entry in self.entries)
 
 
@@ -37,7 +37,7 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
     """Return the incidents in these entries, the newest first. The ID of an incident is that of the entry that was
     stored first."""
     stories: list[_Telling] = []
-    # Only these stories can take a further entry: the newest one of each subject, and those that are not over.
+    # Only these can take a further entry: the newest incident of each subject, and the incidents that are not over.
     told: dict[str, _Telling] = {}
     unfinished: list[_Telling] = []
     for entry in sorted(
@@ -65,7 +65,7 @@ def incidents_of(entries: Sequence[TimelineEntry]) -> list[TimelineIncident]:
 
 
 def is_start(entry: TimelineEntry) -> bool:
-    """Return whether the entry is a reason for an incident. A lead that ends in good order is not."""
+    """Return whether the entry starts an incident. The regular end of a lead does not."""
     return entry.kind in _STARTS or entry.cause == LeaderCause.SILENT
 
 
@@ -87,7 +87,7 @@ class _Telling:
         return bool(self._open)
 
     def takes(self, entry: TimelineEntry) -> bool:
-        """Return whether an entry that ends nothing belongs to the story."""
+        """Return whether an entry that reports no end belongs to this incident."""
         return self.is_open or entry.began_ms <= self._last_ms + GAP_MS
 
     def add(self, entry: TimelineEntry) -> None:

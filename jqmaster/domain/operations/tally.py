@@ -259,7 +259,7 @@ def _into(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts
 
 
 def _place(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts:
-    """Return a new entry, or the shared one if there are as many as there may be."""
+    """Return a new entry, or the shared one if the maximum number of names is reached."""
     if len(names) >= max_names and name != TOTAL:
         name = OTHER
     return names.setdefault(name, NameCounts())

@@ -1,6 +1,6 @@
 """The timeline of a queue: what happened to its masters, its workers and its store, and when.
 
-The leader compares what it sees with its marks, and writes an entry for each difference.
+The leader compares the queue with the known state, and writes an entry for each difference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,8 @@ from typing import Final
 
 from jqmaster.domain.workers.worker import Worker
 
-# The least wait of a job that may start, for its backlog to enter the timeline, and the wait at which it is over.
+# A backlog enters the timeline when a job that may start has waited for the first time, and is over when none has
+# waited for the second.
 OLD_WAIT_MS: Final = 60_000
 YOUNG_WAIT_MS: Final = 30_000
 # Workers and versions beyond these numbers are not tracked.
@@ -36,7 +37,7 @@ class TimelineKind(StrEnum):
 
 
 class LeaderCause(StrEnum):
-    """Why the former leader leads no longer. `ENDED`: its lead ended or expired, and nobody demoted it."""
+    """Why the former leader no longer leads. `ENDED`: its lead ended or expired, and nobody demoted it."""
 
     DEMOTED = "demoted"
     SILENT = "silent"
@@ -94,7 +95,7 @@ class LostWorker:
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
     """The queue as the leader sees it at `now_ms`. `leader`: its ID and its readable name. `cause` and `by`: why the
-    former leader leads no longer, and who demoted it. `backlog`: None if no job that may start waits."""
+    former leader no longer leads, and who demoted it. `backlog`: None if no job that may start waits."""
 
     now_ms: int
     leader: tuple[str, str]
@@ -107,8 +108,8 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class KnownState:
-    """The state that the newest entries tell. `leader`: ID and readable name. `away_until_ms`: the end of the last
-    outage. `old_since_ms`: when the old backlog began that is not over; 0: there is none."""
+    """The state of the queue according to the newest entries. `leader`: ID and readable name. `away_until_ms`: the end
+    of the last outage. `old_since_ms`: when the present old backlog began; 0: there is none."""
 
     leader: tuple[str, str] = ("", "")
     versions: frozenset[str] = frozenset()
@@ -119,7 +120,7 @@ class KnownState:
 
     @classmethod
     def first(cls, seen: QueueSeen) -> "KnownState":
-        """Return the marks of a timeline that begins now. Present versions and lost workers get no entries."""
+        """Return the known state of a timeline that begins now. Present versions and lost workers get no entries."""
         return cls(
             leader=seen.leader,
             versions=_versions(seen.workers),
@@ -128,7 +129,7 @@ class KnownState:
         )
 
     def compare(self, seen: QueueSeen) -> tuple["KnownState", list[TimelineEntry]]:
-        """Return the marks after this look, and the new entries, the oldest first."""
+        """Return the known state after this look at the queue, and the new entries, the oldest first."""
         known, entries = self, list[TimelineEntry]()
         for part in (_outages, _leader, _workers, _new_versions, _backlog):
             known, found = part(known, seen)
@@ -230,7 +231,8 @@ def _versions(workers: Sequence[Worker]) -> frozenset[str]:
 
 
 def _lost(workers: Sequence[Worker]) -> list[Worker]:
-    """Return the lost workers. A master's own worker comes and goes with its lead."""
+    """Return the lost workers. The own worker of a master is left out, because it comes and goes with the master's
+    lead."""
     return [w for w in workers if w.detached_by == "silence" and not w.spec.is_built_in]
 
 

@@ -67,7 +67,7 @@ _OWN_PREFIXES: Final = ("jq-", "webhook-", "proxy-")
 
 
 class TargetError(ValueError):
-    """A target that is refused: `loc` leads to the part of the document, `msg` names the rule and the remedy."""
+    """A target that is refused. `loc`: the path to the faulty part; `msg`: the rule and the remedy."""
 
     def __init__(self, loc: Loc, msg: str) -> None:
         super().__init__(msg)
@@ -81,7 +81,7 @@ class AddressError(ValueError):
 
 class BodyForm(StrEnum):
     """The body of a request: the argument alone, or with the facts of the job; or, as in Fireworq, the text at
-    `argument.payload`. There, the body of the answer decides, whatever its status."""
+    `argument.payload`. In that form, the body of the answer decides, whatever its HTTP status."""
 
     ARGUMENT = "argument"
     ENVELOPE = "envelope"
@@ -291,7 +291,7 @@ def _shown_parameter(parameter: str) -> str:
 
 
 def kept_url(url: str, old: "HttpTarget | None") -> str:
-    """Return the URL of a request. A URL that comes back as it was shown stays as it is. Raise TargetError."""
+    """Return the URL to store. A URL that a client sends back in its shown form stays unchanged. Raise TargetError."""
     if old is not None and old.url and url == shown_address(old.url):
         return old.url
     if HIDDEN in url:
@@ -302,8 +302,8 @@ def kept_url(url: str, old: "HttpTarget | None") -> str:
 
 
 def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "HttpTarget") -> dict[str, str]:
-    """Return the headers of a request for `new`. A value that comes back as it was shown stays as it is, unless the
-    requests go elsewhere now: whoever changes the address must know the credentials. Raise TargetError."""
+    """Return the headers to store for `new`. A value that a client sends back in its shown form stays unchanged. This
+    is refused if the address changes, because a client that changes it must know the credentials. Raise TargetError."""
     by_name = {key.lower(): value for key, value in old.headers.items()} if old else {}
     kept = {}
     for key, value in headers.items():

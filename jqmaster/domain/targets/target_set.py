@@ -1,4 +1,4 @@
-"""All targets together: which of them does the jobs of a name."""
+"""All targets together, to find the one that does the jobs of a name."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class _Pattern(NamedTuple):
 
 
 class TargetSet:
-    """Answers which target serves a name. A name that a target lists comes before patterns, and a longer pattern
+    """Finds the target that serves a name. A name that a target lists comes before patterns, and a longer pattern
     before a shorter one, so that `mail.*` and `*` may both exist."""
 
     def __init__(self, targets: Iterable[HttpTarget] = ()) -> None:
@@ -52,7 +52,7 @@ class TargetSet:
 
     def served(self, known: Collection[str], of_workers: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
         """Return the names that each target serves now. `known`: names that have jobs; `of_workers`: names that workers
-        of people serve, which patterns leave to them."""
+        other than masters' own serve; patterns do not apply to these names."""
         found: dict[str, list[str]] = {name: [] for name in self.targets}
         for name, target in self._exact.items():
             found[target].append(name)

@@ -80,7 +80,7 @@ def merged(causes: Sequence[WaitCause]) -> list[WaitCause]:
 
 def _identity(verdict: Verdict) -> tuple[object, ...]:
     if isinstance(verdict, ByConstraint):
-        # By the gate itself, because its value may be hidden, and gates with hidden values have limits of their own.
+        # Compare the gates themselves: values may be hidden, so that gates with different limits would look alike.
         return verdict.code, verdict.constraint.name, verdict.gate.gate_id, verdict.kind.name
     return (_WAITS.get(verdict.code, _OTHERS),)
 

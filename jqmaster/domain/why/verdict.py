@@ -1,6 +1,6 @@
 """Verdicts on why a job is not running, each with a sentence for people.
 
-Texts are whole sentences for the person on call; the fields beside them are for programs.
+The texts are whole sentences for the person on call. The other fields are for programs.
 """
 
 from collections.abc import Mapping

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# While jobs are left behind, the number that is given out at once doubles at most this often.
+# How many times the number of jobs that are assigned at once may double while claims leave jobs behind.
 MAX_DOUBLINGS: Final = 5
 
 
@@ -39,9 +39,9 @@ class Assignment:
 def next_assignments(
     candidates: Iterable[Candidate], *, max_jobs_per_push: int, max_jobs: int = 1_000_000
 ) -> list[Assignment]:
-    """Return each worker with the number of jobs that it may take, the least loaded first. The number ends where
-    another worker is less loaded. The sum is at most `max_jobs`, except that the first worker may always take its
-    share.
+    """Return each worker with the number of jobs that it may take, the least loaded first. A worker gets no further
+    jobs once another worker is less loaded. The sum is at most `max_jobs`, except that the first worker may always take
+    its share.
 
     A single worker may take as many as it has room for, because one full push is cheaper than many. If there are
     several, each takes enough to reach the load of the next one, plus an eighth of its slots. So small loads spread

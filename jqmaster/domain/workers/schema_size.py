@@ -59,8 +59,8 @@ class _Sizes:
                 yield self._target(schema[word])
 
     def _target(self, reference: str) -> Any:
-        """Return the target of a reference. A reference out of the schema or to nothing has no size, because such a
-        schema is refused anyway."""
+        """Return the target of a reference. A reference that leads out of the schema or to nothing has no size, because
+        such a schema is refused anyway."""
         _, _, fragment = reference.partition("#")
         if fragment and not fragment.startswith("/"):
             return self._anchored(fragment)

@@ -1,5 +1,5 @@
-"""Detection of crowds. If many workers fall silent at once, the cause is probably not in the workers but in a switch, a
-proxy, or the masters."""
+"""Detects crowds: many workers that fall silent at once. The cause is then probably not in the workers, but in a
+switch, a proxy or the masters."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable

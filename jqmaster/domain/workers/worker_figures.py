@@ -125,7 +125,7 @@ def _mark(served: Sequence[tuple[frozenset[str], Figures]]) -> None:
 
 
 def _median_without(ascending: Sequence[int], value: int) -> float:
-    """Return the median of the others; `value` is one of them."""
+    """Return the median of the values without one occurrence of `value`, which is among them."""
     gap, others = bisect_left(ascending, value), len(ascending) - 1
     low, high = ((n + (n >= gap)) for n in ((others - 1) // 2, others // 2))
     return (ascending[low] + ascending[high]) / 2

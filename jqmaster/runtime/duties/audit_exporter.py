@@ -41,7 +41,7 @@ class AuditExporter(LeaderLoop):
         super().__init__(
             "audit_exporter",
             clock,
-            complaint="the audit log cannot be exported, trying on",
+            complaint="the audit log cannot be exported; it is tried again",
             on_stale=on_stale,
             retry_s=AGAIN_AFTER_S,
         )

@@ -10,8 +10,8 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
-# The pause after a sample without ready jobs, unless a look finds some. It is so short that each minute has samples,
-# and that the last one has not expired.
+# The pause after a sample without ready jobs, unless a look at the shard finds some. It is short enough that each
+# minute has a sample, and that the newest sample does not expire.
 IDLE_SAMPLE_S: Final = 50.0
 
 
@@ -43,8 +43,8 @@ class BacklogSampler(LeaderLoop):
         self._tally = tally
         # The last sample; None before the first.
         self.newest: BacklogSample | None = None
-        # Whether the last sample found ready jobs, as that of an earlier leader may have. Only the next one shows that
-        # they are gone.
+        # Whether the last sample, which may be that of an earlier leader, may have found ready jobs. Only a further
+        # sample records that they are gone.
         self.has_found = True
 
     async def _round(self) -> float:

@@ -50,11 +50,11 @@ class _Work:
 class BulkActions(LeaderLoop):
     """Component of one leadership: carry out actions on many jobs, page by page.
 
-    `on_stale` is called under a newer epoch. Nothing is done while `is_trusted` says that the lock may have expired,
-    so a suspended leader processes at most one page too many. Progress is saved after each page, and another leader
-    continues from there. If a page was processed but not saved, it is processed again. By then its jobs are in another
-    state, or ended after the action began, so none is changed twice. Each job is counted in the step that changes it,
-    so `done` is exact whichever process dies.
+    `on_stale`: called when the store has a newer epoch. Nothing is done while `is_trusted` says that the lock may have
+    expired, so a suspended leader processes at most one page too many. Progress is saved after each page, and another
+    leader continues from there. If a page was processed but not saved, it is processed again. By then its jobs are in
+    another state, or ended after the action began, so none is changed twice. Each job is counted in the step that
+    changes it, so `done` is exact whichever process dies.
     """
 
     is_vital = False
@@ -110,7 +110,7 @@ class BulkActions(LeaderLoop):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _woken(self) -> None:
-        """Leave the message to the round, which does more after one."""
+        """Do not clear the message: `_round` does so, and then does more."""
 
     async def _round(self) -> float:
         """Do one step of each action that is due, and return the seconds until the next one."""

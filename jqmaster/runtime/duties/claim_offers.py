@@ -96,7 +96,7 @@ class ClaimOffers:
         self._is_stopping = False
 
     def stop_repeats(self) -> None:
-        """Repeat no offer after the pushes that are under way."""
+        """Stop repeating offers. Pushes that are under way go on."""
         self._is_stopping = True
 
     async def stop(self, within_s: float) -> None:
@@ -122,7 +122,7 @@ class ClaimOffers:
         """Begin the push of a claim, or answer the worker's poll with it. Return the push; None: the worker pulls.
 
         `on_returned`: called when offers were returned, so that their jobs are ready again. `is_in_doubt`: the jobs may
-        have reached the worker already, so only its own answer returns them.
+        have reached the worker already, so they are returned only if the worker itself refuses them.
         """
         if logger.isEnabledFor(logging.DEBUG):
             way = "its poll" if member.worker.is_pulling else "a push"
@@ -140,7 +140,8 @@ class ClaimOffers:
         member.pushes += 1
         if member.breaker.open_s > 0.0:
             member.breaker.begin_call()
-        # The task gets a context of its own, because claims travel with requests of other callers.
+        # The task gets its own context (see `contextvars`), because claims are sent together with the requests of other
+        # callers.
         task = asyncio.create_task(
             self._run(_Push(member, claim, claimed_at_s, on_returned, is_in_doubt)),
             name=f"push to {member.worker.id}",
@@ -151,8 +152,9 @@ class ClaimOffers:
         return task
 
     def reply_with(self, member: Member, claim: Claim) -> PollReply | None:
-        """Return the claim as jobs for the answer to the worker's report; None: push them instead. Only the next
-        heartbeat shows whether the worker got them. A push shows it at once, and several jobs share its cost."""
+        """Return the claim as jobs for the answer to the worker's report; None: push them instead. With an answer, only
+        the next heartbeat shows whether the worker got the jobs. A push shows it at once, and is worth its cost if
+        there are several jobs."""
         size = 0
         for job in claim.jobs:
             if job.record.needs_more or job.record.is_unique:
@@ -352,7 +354,7 @@ class ClaimOffers:
     def _obey_rejection(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
     ) -> None:
-        """Do not offer the worker, for now, what it said it cannot take."""
+        """For now, offer the worker nothing that it said it cannot take."""
         match reason:
             case "unknown_name":
                 name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)

@@ -29,8 +29,8 @@ _NO_CONSTRAINTS: Final = (0, 0, 0)
 
 
 class ConstraintKeeper(WokenLoop):
-    """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
-    a newer epoch.
+    """Component of one leadership. `on_ready`: called when jobs may start that could not before. `on_stale`: called
+    when the store has a newer epoch.
 
     After a change, no job is claimed before every running job holds the slots that the new edition demands. Waiting
     jobs are moved to their new lanes, the next to start first, and can be claimed once they are moved.
@@ -66,10 +66,10 @@ class ConstraintKeeper(WokenLoop):
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(gates, self._epoch)
         self._known_edition = -1
-        # The editions that the last whole round followed. This process's copy of the constraints may be newer. A shard
-        # that never had constraints leaves nothing to follow.
+        # The editions that the last complete round applied. This process's copy of the constraints may be newer. In a
+        # shard that never had constraints, there is nothing to apply.
         self._followed = _NO_CONSTRAINTS
-        # Whether there may be empty lanes, as those that an earlier leader has left.
+        # Whether there may be empty lanes, such as those that an earlier leader left.
         self._may_have_lanes = True
         self._finished: Sequence[int] = ()
 

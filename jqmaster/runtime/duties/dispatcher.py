@@ -39,11 +39,11 @@ logger = logging.getLogger(__name__)
 
 # How often to check without a message, because messages can be lost.
 POLL_S: Final = 1.0
-# The same if looks at the shard tell what there is.
+# How often to check if looks at the shard show whether there is work.
 LOOKED_POLL_S: Final = 3.0
-# The same if they also tell that there are no workers: then the dispatcher rests.
+# How often to check if looks also show that there are no workers: the dispatcher then rests.
 RESTING_POLL_S: Final = 60.0
-# A look that is older says nothing.
+# A look that is older than this is not used.
 LOOK_LIVES_S: Final = 10.0
 # Without a claim for this long, claim even if looks find no ready jobs: their counts in the store may be wrong.
 DOUBT_S: Final = 30.0
@@ -55,8 +55,8 @@ Wanted = Sequence[tuple[Member, WantedClaim]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingClaims:
-    """Claims that the store has not answered yet. `takers`: the workers whose jobs may go with the answers to their
-    reports; `given`: by worker ID, those that do."""
+    """Claims that the store has not answered yet. `takers`: the workers that may get their jobs with the answers to
+    their reports. `given`: the jobs that are given in this way, by worker ID."""
 
     wanted: Wanted
     sent_at_s: float
@@ -72,7 +72,7 @@ class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
 class Dispatcher:
     """Component of one leadership. `is_trusted`: whether the leadership still holds. `on_stale`: called when the store
     has a newer leader. `notify`: gets ConstraintsChanged when the store has another edition, and GateClosed when a gate
-    closed that opens by time."""
+    was closed that will open at a known time."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Dispatcher:
             lambda member, claim, at_s, is_in_doubt: self.give(member, claim, at_s, is_in_doubt=is_in_doubt),
         )
         self._loops = BackgroundLoops("dispatcher", is_vital=True)
-        # Claims that travel with writes of others.
+        # Claims that are sent with the writes of other callers.
         self._travelling: set[_PendingClaims] = set()
         self._arrived = asyncio.Event()
         self._is_stopping = False
@@ -224,7 +224,8 @@ class Dispatcher:
                             takers.add(one.worker_id)
                         if one.worker_id in self._given.silent:
                             self._given.heard(one.worker_id, one.newest_fence)
-                # Asked here, because a lone job ends so: nothing is ready, and no claim is made.
+                # This check comes first, because it covers the end of a lone job: nothing is ready, so no claim is
+                # made.
                 wanted = () if self._fleet.is_within(self._exhausted) else self._claims_of_freed(trigger)
         return self._travelling_claim(wanted, takers) if wanted else None
 
@@ -323,7 +324,7 @@ class Dispatcher:
     async def _round(self) -> None:
         now_s = self._clock.monotonic_s()
         if not self._wants_refresh and self.is_idle and self._fleet.is_empty:
-            # The look would have found workers.
+            # Nothing needs to be read: if there were workers, the last look would have found them.
             self._refreshed_at_s = now_s
         if self._wants_refresh or now_s - self._refreshed_at_s >= POLL_S:
             self._wants_refresh = False
@@ -461,10 +462,10 @@ class Dispatcher:
                 member.polls_until_s = 0.0
             case NotClaimed.DAMAGED:
                 logger.error(
-                    "cannot claim for worker %s: a key of it is not of its type; `jqmaster fsck` tells which",
+                    "cannot claim for worker %s: one of its keys has the wrong type; `jqmaster fsck` names it",
                     member.worker.id,
                 )
-                # It must not keep others that run the same names from jobs.
+                # This worker must not keep other workers of the same names from getting jobs.
                 member.busy = member.worker.spec.max_jobs
             case NotClaimed.FULL:
                 member.busy = max(0, member.worker.spec.max_jobs - member.freed_meanwhile)

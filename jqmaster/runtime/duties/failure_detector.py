@@ -81,12 +81,13 @@ class FailureDetector(LeaderLoop):
             super().wake()
 
     def due_ms(self, look: Look) -> int:
-        """Return the milliseconds until a worker counts as silent; -1: there is none that does not yet."""
+        """Return the milliseconds until the next worker may count as silent; -1: no worker will, or one does
+        already."""
         return max(-1, self._policy.current.stale_ms - look.silent_ms) if look.workers else -1
 
     def has_some(self, look: Look) -> bool:
-        """Return whether workers are silent, or others than known. Pings in a row are counted in rounds, so the round
-        after a worker was heard again matters, too."""
+        """Return whether workers are silent, or their number has changed. Missed pings in a row are counted by round,
+        so the round after a worker was heard again is needed, too."""
         is_silent = look.workers > 0 and look.silent_ms >= self._policy.current.stale_ms
         return is_silent or bool(self._missed) or look.workers != self._known
 

@@ -19,8 +19,8 @@ SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_OWN_PAUSE_S: Final = 2.0
 # Most pushes under way to one worker. With more, each would only be smaller.
 MAX_PUSHES: Final = 2
-# Stands among the names of a worker that delivers to a target. It gets no callbacks of other workers, so it may find no
-# more jobs of a name that has some for a worker.
+# Added to the names of a worker that delivers to a target. Such a worker gets no callbacks of other workers' jobs. So a
+# name may have no more jobs for it, but still have jobs for ordinary workers.
 _OF_TARGET: Final = (SEPARATOR,)
 # A worker that pulls and has a free slot polls again within this time.
 BETWEEN_POLLS_S: Final = 1.0
@@ -47,7 +47,7 @@ class Member:
     unknown_names: frozenset[str] = frozenset()
     # Queues of jobs that require labels, which the worker has; a worker that delivers to a target gets none.
     queues: tuple[str, ...] = ()
-    # Names and queues that this worker leaves to others at present, because they have room.
+    # Names and queues that this worker leaves to other workers at present, because these have room.
     left_to_others: frozenset[str] = frozenset()
 
     @property
@@ -79,7 +79,7 @@ class Member:
 
     def pause(self, now_s: float, seconds: float) -> None:
         """Make no offers for this long. A longer earlier pause stays."""
-        # Within a pause, this is another job of the same answer, or the answer to a push that was already under way.
+        # A refusal within a pause is for another job of the same answer, or for a push that was already under way.
         if now_s >= self.paused_until_s:
             least_s = min(LONGEST_OWN_PAUSE_S, SHORTEST_PAUSE_S * 2 ** min(self.refusals, 10))
             if seconds < least_s:
@@ -98,7 +98,7 @@ class Member:
 
 
 class Fleet:
-    """The leader's view. All methods are immediate."""
+    """The leader's copy of the registered workers. No method waits for the store."""
 
     def __init__(
         self,
@@ -236,7 +236,8 @@ class Fleet:
         return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
 
     def least_busy(self, name: str) -> Member | None:
-        """Return the reserved worker that takes jobs of this name or queue, otherwise the one that runs the fewest."""
+        """Return the reserved worker if it takes jobs of this name or queue, otherwise the worker of that name or queue
+        that runs the fewest jobs."""
         now_s = self._clock.monotonic_s()
         able = [
             m
@@ -323,8 +324,8 @@ class Fleet:
             )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names that could be claimed for any of these workers of the store. This copy only decides whether
-        pushes to a worker are paused."""
+        """Return the names whose jobs could be claimed for any of these workers, as just read from the store. From this
+        copy of the workers, only the pauses of pushes count."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:

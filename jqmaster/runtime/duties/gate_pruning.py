@@ -18,7 +18,7 @@ class GatePruning:
         self._epoch = epoch
         self._line: deque[str] = deque()
         self._cursors: dict[str, str] = {}
-        # No constraint has any gate data.
+        # Whether no constraint has data of gates.
         self.is_idle = False
 
     async def step(self) -> bool:

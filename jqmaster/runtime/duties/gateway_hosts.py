@@ -1,4 +1,5 @@
-"""Give the queues of the Fireworq gateway the hosts of the settings, also those that were made under other settings."""
+"""Apply the setting `fireworq_hosts` to all queues of the Fireworq gateway, also to those made under another value of
+it."""
 
 from collections.abc import Callable
 from typing import Final

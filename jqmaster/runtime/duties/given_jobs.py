@@ -8,7 +8,8 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.store.jobs.claims import Claim
 
-# How long the next report of a worker is awaited. It may go to another master, or come only when these jobs end.
+# How long to wait for the next report of a worker. The report may go to another master, or come only when these jobs
+# end.
 HEARD_WITHIN_S: Final = 1.0
 
 

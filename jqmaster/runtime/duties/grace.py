@@ -52,7 +52,7 @@ class Grace:
         self._policy = policy
         self._crowd_seen_ms = 0
         now_s = self._began_s = clock.monotonic_s()
-        # The same by the store's clock, known from the first look at workers.
+        # The beginning by the store's clock, known from the first look at workers.
         self._began_ms: int | None = None
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
@@ -94,7 +94,7 @@ class Grace:
             end_piece()
             timers.append(loop.call_later(TICK_S, end_piece_and_begin_another))
 
-        # The last one is under way.
+        # The newest timer; only this one may still be pending.
         timers = deque([loop.call_later(TICK_S, end_piece_and_begin_another)], maxlen=1)
         self._is_away = True
         try:
@@ -122,8 +122,8 @@ class Grace:
             self._away_s += meant_s
 
     def overhear(self, sent_s: float, now_ms: int, late_s: float) -> None:
-        """Take the store's time in the answer to a request of another caller, which was sent then, `late_s` after its
-        time. Since the last answer, this caller has paused."""
+        """Take the store's time from the answer to another caller's request, which was sent at `sent_s`, `late_s` later
+        than planned. The time since the last answer counts as a pause."""
         took_s = sent_s - self._heard_s[1]
         self.slept(took_s - late_s, took_s)
         self._asked_s += min(self._clock.monotonic_s() - sent_s, TICK_S)

@@ -37,7 +37,8 @@ from jqmaster.store.jobs.claims import ClaimedJob
 logger = logging.getLogger(__name__)
 
 MAX_CALLS: Final = 32
-# Calls of one receiver at a time. Further ones come back soon, so that a slow receiver does not delay the others.
+# Maximum number of calls to one receiver at a time. Further deliveries are deferred for a short time, so that a slow
+# receiver does not delay the others.
 MAX_CALLS_PER_HOST: Final = 4
 HOST_BUSY_AFTER_S: Final = 2.0
 POLL_S: Final = 20.0
@@ -297,7 +298,7 @@ def outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
 
 
 async def _wait_forever() -> None:
-    """Wait for ever: this worker does not hang up."""
+    """Wait forever, because this worker does not give up its polls."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -14,7 +14,8 @@ RETRY_S: Final = 0.2
 
 
 class Promoter(WokenLoop):
-    """Component of one leadership. `on_ready` is called when jobs became ready, `on_stale` under a newer epoch."""
+    """Component of one leadership. `on_ready`: called when jobs became ready. `on_stale`: called when the store has a
+    newer epoch."""
 
     is_vital = True
     poll_s = POLL_MS / 1000
@@ -39,7 +40,7 @@ class Promoter(WokenLoop):
     async def _round(self) -> float:
         wait_ms = await self._promote()
         if self._follows_looks and wait_ms == POLL_MS:
-            # However long the answer took: anything less would begin the next round without a look.
+            # Do not subtract the time of the call: a shorter pause would begin the next round without a look.
             return self.poll_s
         # The answer may have waited for the disk, so that the next jobs may already be due.
         passed_s = self._clock.monotonic_s() - self._asked_at_s

@@ -41,8 +41,10 @@ SILENT_SINCE_OFFER_MESSAGE: Final = (
 NOT_NAMED_MESSAGE: Final = (
     "the worker went on sending heartbeats, but they did not name the job, so its lease ended"
 )
-UNREGISTERED_MESSAGE: Final = "the worker unregistered while it held the job, and told nothing of its end"
-LEFT_MESSAGE: Final = "the worker ended in order, but did not hand the job back in time"
+UNREGISTERED_MESSAGE: Final = (
+    "the worker unregistered while it held the job, and did not report how the job ended"
+)
+LEFT_MESSAGE: Final = "the worker announced its end, but did not hand the job back in time"
 # For a lost job whose worker was detached.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",

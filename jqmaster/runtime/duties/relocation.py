@@ -21,7 +21,7 @@ class Relocation:
     """Move waiting jobs to the lanes of one edition.
 
     A pass first adopts whole lanes whose gates follow from the names of their jobs. Then it moves the ready jobs of the
-    other lanes, beginning with those that would start next. At last it moves the jobs that wait for a time, and removes
+    other lanes, beginning with those that would start next. Finally it moves the jobs that wait for a time, and removes
     empty lanes.
     """
 

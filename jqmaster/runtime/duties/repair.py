@@ -120,5 +120,5 @@ class RepairLoop(LeaderLoop):
             await self._clock.sleep(max(MIN_REST_S, rest * (self._clock.monotonic_s() - began_s)))
             began_s = self._clock.monotonic_s()
         if count:
-            logger.warning("%d disagreements in the store were put right; the audit log has them", count)
+            logger.warning("%d inconsistencies in the store were repaired; the audit log lists them", count)
         return count

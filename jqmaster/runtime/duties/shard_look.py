@@ -19,11 +19,13 @@ from jqmaster.store.link.scripts import ScriptCall
 from jqmaster.store.link.shared_trips import Reply
 from jqmaster.store.operations.looks import Look, LookStore
 
-# The pause between two looks while jobs run, while workers or jobs are there, and the most on a quiet shard.
+# The pauses between two looks: while jobs run; while there are workers or ready jobs; and the longest, on a quiet
+# shard.
 BUSY_S: Final = 0.5
 USUAL_S: Final = 1.0
 QUIET_S: Final = 5.0
-# How long other looks may stand for those of this shard, because what duties find due depends on settings, too.
+# How long shared looks may replace this shard's own looks. An own look is needed from time to time, because settings,
+# too, determine what is due.
 LONGEST_OVERHEARD_S: Final = 60.0
 # If a look gets no answer for this long, the duties poll by themselves.
 BLIND_AFTER_S: Final = 1.0
@@ -62,10 +64,10 @@ class ShardLook(LeaderLoop):
 
     While looks fail or get no answer, the duties poll by themselves, and `on_blind` is called every half second. On a
     quiet shard they begin only once looks have failed for `QUIET_S`, and not while the store cannot be reached or does
-    not answer: fifteen polls of each of a thousand quiet shards would keep it from ever catching up. A store that
-    refuses the look may serve the polls, so they begin then, and report what is refused to them. A duty that cannot
-    read a look polls, too: it fails alone. `on_look`: gets each look, which also informs `grace` about outages of the
-    store.
+    not answer: with a thousand quiet shards, fifteen polls of each would keep the store from ever catching up. A store
+    that refuses the look may still serve polls, so polls begin then, and report their own refusals. A duty that cannot
+    evaluate a look polls, too, so that its fault does not affect the others. `on_look`: gets each look, which also
+    informs `grace` about outages of the store.
 
     While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
     needs no task, timer and round trip of its own. `look_call` and `is_unchanged`: see `QuietLook`.
@@ -114,7 +116,7 @@ class ShardLook(LeaderLoop):
         self.is_quiet = False
         # Whether the last look found nothing, and nothing has happened since.
         self._is_idle = False
-        # The last look, and for how long others may stand for the next ones; 0: they may not.
+        # The last look, and for how long shared looks may replace the next ones; 0: they may not.
         self._seen: Look | None = None
         self._overhears_s = 0.0
         # By the store's clock: when a look of its own is due, even if nothing has changed.
@@ -184,7 +186,7 @@ class ShardLook(LeaderLoop):
         super()._failed(error, complaint)
         self._has_failed = True
         passed_s = asyncio.get_running_loop().time() - (self._failing_since_s or 0.0)
-        # Where the store cannot be reached for a look, polls would not reach it either, and keep it from recovering.
+        # If looks do not reach the store, polls would not reach it either, and would keep it from recovering.
         is_away = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreRefusedError)
         if not self.may_wait or (passed_s >= QUIET_S and not is_away):
             self._be_blind()

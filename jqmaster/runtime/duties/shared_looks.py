@@ -25,8 +25,8 @@ class QuietLook(Protocol):
     def look_call(self) -> ScriptCall: ...
 
     def is_unchanged(self, reply: Reply, sent_at_s: float, late_s: float) -> bool:
-        """Take the answer to a call that was sent then, `late_s` after its time. Return whether the shard is as it was
-        when it was looked at last."""
+        """Take the reply to a call that was sent at `sent_at_s`, `late_s` later than planned. Return whether the shard
+        is unchanged since the last look at it."""
         ...
 
     def wake(self) -> None:
@@ -43,19 +43,19 @@ class SharedLooks(PeriodicLoop):
     def __init__(self, client: StoreClient, clock: Clock) -> None:
         super().__init__("shared_looks", clock, complaint="cannot look at quiet shards")
         self._client = client
-        # When to look at each of them; the next one comes first.
+        # When to look at each shard; the next one to look at comes first.
         self._due_s: dict[QuietLook, float] = {}
         self._every_s: dict[QuietLook, float] = {}
         self._next_round_s = 0.0
 
     def join(self, member: QuietLook, every_s: float) -> None:
-        """Read this shard so often, until it leaves."""
+        """Read this shard every `every_s` seconds until it leaves."""
         self._every_s[member] = every_s
         self._due_s[member] = self._clock.monotonic_s() + every_s
         self._wake.set()
 
     def leave(self, member: QuietLook) -> None:
-        """Read this shard no longer."""
+        """Stop reading this shard."""
         self._due_s.pop(member, None)
         self._every_s.pop(member, None)
 

@@ -43,8 +43,7 @@ class Sweeper(LeaderLoop):
         self._store = store
         self._retention = retention
         self._archives_logs = archives_logs
-        # By state: the number of jobs that are past their retention and needed by others, and since when they were
-        # counted.
+        # By state: the number of jobs past their retention that other jobs still need, and when this count began.
         self._passed: dict[JobState | None, int] = {}
         self._since_s: dict[JobState | None, float] = {}
 
@@ -72,7 +71,8 @@ class Sweeper(LeaderLoop):
         return min(dues, default=-1)
 
     def has_some(self, look: Look) -> bool:
-        """Return whether some are, or there are too many. Some of them may be needed by others."""
+        """Return whether jobs or results are past their retention, or there are too many jobs. Other jobs may still
+        need some of them."""
         return look.results == 0 or any(
             passed_ms >= limits.ms or count > limits.most for limits, count, passed_ms in self._finished(look)
         )

@@ -19,14 +19,14 @@ from jqmaster.store.operations.timeline import TimelineStore
 
 POLL_S: Final = 1.0
 
-# Returns, for the ID of the former leader, why it leads no longer, and who demoted it.
+# Returns, for the ID of the former leader, why it no longer leads, and who demoted it.
 EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
 
 
 class TimelineKeeper(LeaderLoop):
-    """Component of one leadership. It reads nothing by itself: the failure detector tells it of the workers (`look`),
-    the watch of the store of its `outages` (in monotonic seconds), and the sampler of the `backlog`. It writes only
-    what is new."""
+    """Component of one leadership. It reads nothing by itself. It gets the workers from the failure detector (`look`),
+    the `outages` of the store (in monotonic seconds) from `StoreHealth`, and the `backlog` from the sampler. It writes
+    only new entries."""
 
     is_vital = False
 
@@ -97,7 +97,7 @@ class TimelineKeeper(LeaderLoop):
         # Each look and sample is a new object.
         if seen is not self._seen or sample is not self._backlog():
             return True
-        # The last one ended last.
+        # The newest outage is the last one.
         outages = self._outages()
         return bool(outages) and outages[-1][1] > self._told_until_s
 

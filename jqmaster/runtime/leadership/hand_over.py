@@ -65,7 +65,7 @@ class HandOver(PeriodicLoop):
         if self._order.is_in_use:
             await super()._pause(seconds)
         else:
-            # Until there is another namespace.
+            # Wait until there is another namespace.
             await self._wake.wait()
             self._wake.clear()
 
@@ -103,7 +103,8 @@ class HandOver(PeriodicLoop):
         return {name: owners[name] for name in led if owners.get(name) in settled}
 
     async def _look_at_owners(self, led: Mapping[str, LedNamespace], misplaced: Mapping[str, str]) -> None:
-        """Note which of these masters are able to lead, the namespaces looked at longest ago first."""
+        """Check which of these masters are able to lead, beginning with the namespaces that were checked longest
+        ago."""
         for name in sorted(misplaced, key=lambda name: self._looked_s.get(name, 0.0))[:MAX_LOOKS]:
             owner, now_s = misplaced[name], self._clock.monotonic_s()
             self._looked_s[name] = now_s

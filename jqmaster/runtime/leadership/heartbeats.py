@@ -17,7 +17,7 @@ from jqmaster.store.link.shared_trips import MAX_TOGETHER
 
 
 class RegisteredShard(Protocol):
-    """A shard in which this master has registered. `pace`: tells the seconds between two heartbeats."""
+    """A shard in which this master has registered. `pace`: returns the seconds between two heartbeats."""
 
     name: str
     pace: LiveValue[Pace]
@@ -37,7 +37,7 @@ class Heartbeats(PeriodicLoop):
     is_vital = True
 
     def __init__(self, client: StoreClient, clock: Clock) -> None:
-        super().__init__("membership", clock, complaint="cannot say that this master lives")
+        super().__init__("membership", clock, complaint="cannot send the heartbeat of this master")
         self._client = client
         self._members: dict[RegisteredShard, None] = {}
         self._apart = EntriesApart("membership")

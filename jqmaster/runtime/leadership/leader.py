@@ -26,7 +26,7 @@ STOP_WITHIN_S: Final = 15.0
 class Leader:
     """Component. `make_duties`: builds the components of one leadership, which stop before the lock is given back.
     `goes_first`: whether this master is the sub-leader, which gets a head start when a leader resigns. `may_stand`:
-    whether this master stands for election although nobody has told it that the lock is free. `renewals`: those of the
+    whether this master stands for election even without a message that the lock is free. `renewals`: those of the
     shard's store.
     """
 
@@ -58,7 +58,7 @@ class Leader:
         self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader", is_vital=True)
         self.leadership: Leadership | None = None
-        # When there is no leadership.
+        # Due once there is no leadership.
         self.lead_over = DueTime()
         self.times_led = 0
         # Why the store refused the last election or renewal; empty if it did not.

@@ -8,7 +8,7 @@ from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.leadership.masters import MasterRegistry
 
-# A master counts as dead only after this many looks at it.
+# A master counts as dead only after a silence of at least this long.
 MIN_SILENCE_S: Final = 3.0
 
 
@@ -42,7 +42,7 @@ class LiveMasters:
         return max(self._pace.current.fresh_ms / 1000, MIN_SILENCE_S)
 
     def take(self, masters: MasterRegistry) -> None:
-        """Take what a look at the registered masters found."""
+        """Take the registered masters that a look has found."""
         now_s = self._clock.monotonic_s()
         unwatched_s, self._looked_s = max(0.0, now_s - self._looked_s - self.silence_s / 2), now_s
         known, self._heard = self._heard, {}

@@ -31,7 +31,7 @@ class PeerClient:
         """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""
         self._tls = tls
         self._answered: set[str] = set()
-        # The last questions, by master.
+        # The latest calls, by master.
         self._asked: dict[tuple[str, str], asyncio.Task[bool]] = {}
         # Calls are rare, and a kept connection could outlive the master at this address.
         self._http = HttpClient(

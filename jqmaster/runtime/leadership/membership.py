@@ -90,7 +90,7 @@ class Membership:
                 self._record = replace(self._record, duty_faults=dict(self._duty_faults()))
                 self._on_answer(await self._store.beat(self._record), sent_at_s)
             except JqmasterError as exc:
-                logger.warning("cannot say that this master lives: %s", exc.detail)
+                logger.warning("cannot send the heartbeat of this master: %s", exc.detail)
                 await sleep_to_tick(self._clock, self.pace.current.beat_s)
             else:
                 self._beats.join(self)

@@ -51,7 +51,7 @@ class HeldLock:
         self._call: tuple[ScriptCall, float] | None = None
         self._on_lost = on_lost
         self._on_answer = on_answer
-        # Not computed when it is asked for, because each lone job asks.
+        # Stored, not computed on each access, because each lone job reads it.
         self.trusted_until_s = sent_at_s + ttl_s * TRUST
 
     @property
@@ -85,7 +85,7 @@ class HeldLock:
         return False
 
     def be_unanswered(self) -> None:
-        """Allow for a last renewal that took effect although its answer was lost, and shortened the lock."""
+        """Allow for the case that the last renewal shortened the lock although its answer was lost."""
         if self._tried_at_s + self._tried_ttl_s < self._sent_at_s + self._ttl_s:
             self._set_by_last_renewal()
 
@@ -135,7 +135,7 @@ class Renewals:
             elif not await wait_for_event(
                 self._is_due_earlier, max(0.0, self._due_s - self._clock.monotonic_s())
             ):
-                # All of them, so that they stay together.
+                # Renew all locks, so that they stay due at the same time.
                 await asyncio.gather(*map(self._renew, pages(list(self._locks), MAX_TOGETHER)))
                 self._loops.worked("rounds")
 

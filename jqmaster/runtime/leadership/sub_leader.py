@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 # How often to look at the leader although the answers to heartbeats show that it lives.
 CALM_LOOK_S: Final = 5.0
-# For how many intervals between heartbeats one of the leader shows that it lives: less than `suspect_after_s`.
+# For how many intervals after a heartbeat the leader certainly counts as alive: less than `suspect_after_s`.
 CALM_BEATS: Final = 1.5
 
 
@@ -29,11 +29,13 @@ class SubLeader(PeriodicLoop):
     cut off. The silence in the store is the time, by this process's clock, for which the leader's record has not
     changed. So neither a step of the store's clock nor an outage of the store makes a live leader look dead.
 
-    The answers to this master's own heartbeats tell of those of the leader (`take`). While each tells of a new one, the
-    sub-leader looks only every `CALM_LOOK_S`, so followers of a thousand quiet shards ask their stores nothing else.
+    The answers to this master's own heartbeats also contain the leader's newest heartbeat (`take`). While each answer
+    contains a new one, the sub-leader looks only every `CALM_LOOK_S`. So the followers of a thousand quiet shards
+    hardly read their stores.
 
-    `order`: in which masters should lead, if the installation has several namespaces. Then the first of them takes a
-    free lock at once, the second at its next check, and the others when the lock has been free for its lifetime.
+    `order`: the order in which masters should lead, if the installation has several namespaces. The first of them then
+    takes a free lock at once, the second at its next check, and the others when the lock has been free for its
+    lifetime.
 
     `has_seen_leader`: whether any check found a leader.
 
@@ -67,7 +69,7 @@ class SubLeader(PeriodicLoop):
         # When the last heartbeat with an answer was sent, and until when its answer shows that the leader lives.
         self._asked_s = clock.monotonic_s()
         self._calm_until_s = self._look_due_s = NOW_S
-        # The earlier one of them.
+        # The earlier one of `_calm_until_s` and `_look_due_s`.
         self._next_look = DueTime()
         self._free_since_s: float | None = None
         self.is_standby = False
@@ -75,7 +77,7 @@ class SubLeader(PeriodicLoop):
         self.leader_faults: Mapping[str, str] = {}
 
     def take(self, answer: BeatAnswer, sent_at_s: float) -> None:
-        """Take the answer to a heartbeat that was sent then."""
+        """Take the answer to a heartbeat that was sent at `sent_at_s`."""
         asked_s, self._asked_s = self._asked_s, sent_at_s
         if self._leader.leadership:
             return
@@ -85,7 +87,8 @@ class SubLeader(PeriodicLoop):
             return
         if answer.leader != self._known:
             now_s = self._clock.monotonic_s()
-            # The leader sent it after this master had sent its last one. In between, the store's clock tells when.
+            # The leader sent this heartbeat after this master had sent its previous one. The store's clock tells when
+            # in between.
             age_s = (answer.now_ms - answer.leader[1]) / 1000
             self._known, self._since_s = answer.leader, min(now_s, max(asked_s, now_s - age_s))
         self._calm_until_s = self._since_s + CALM_BEATS * self._pace.current.beat_s

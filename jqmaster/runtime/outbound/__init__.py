@@ -1,1 +1,1 @@
-"""Calls from a master to workers: offers, orders, signatures, the HTTP client."""
+"""Calls from a master to workers, HTTP targets, webhooks and mail servers."""

@@ -43,8 +43,8 @@ class Carrier(Protocol):
 
 
 class WebhookCarrier:
-    """Delivers webhooks. Those about ends of jobs contain their URLs. For those of notices, the destinations are looked
-    up."""
+    """Delivers webhooks. The URL of a webhook about the end of a job is in its delivery job. The destination of a
+    notice's webhook is looked up."""
 
     def __init__(self, client: WebhookClient, find: FindDestination) -> None:
         self._client = client

@@ -34,8 +34,8 @@ class CancelCommands:
 
 
 class WorkerCommands:
-    """Commands about the worker itself. They are sent as `CancelCommands` sends its own. A worker that pulls learns of
-    a command from the answer to its poll."""
+    """Commands about the worker itself. They are sent in the same way as commands to cancel jobs. A worker that pulls
+    learns of a command from the answer to its poll."""
 
     def __init__(
         self, workers: WorkerStore, polls: PollStore, leadership: LeadershipStore, client: WorkerClient
@@ -59,5 +59,7 @@ class WorkerCommands:
             return
         if not await self._client.command(worker, epoch, command):
             logger.info(
-                "worker %s was not reached with the command to %s; its heartbeat tells it", worker_id, command
+                "worker %s was not reached with the command to %s; the answer to its next heartbeat repeats it",
+                worker_id,
+                command,
             )

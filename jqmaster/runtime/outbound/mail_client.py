@@ -16,7 +16,7 @@ from jqmaster.runtime.outbound.webhook_client import CallEnd
 if TYPE_CHECKING:
     import aiosmtplib
 
-# The time for each reply of the server, and for all of a mail.
+# The timeouts for each reply of the server, and for a whole mail.
 REPLY_TIMEOUT_S: Final = 15.0
 MAIL_TIMEOUT_S: Final = 45.0
 _MAX_DETAIL: Final = 200

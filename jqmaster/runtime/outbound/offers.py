@@ -158,7 +158,7 @@ class Offers:
             case MaybeDelivered(why=why, is_answer=is_answer):
                 part.is_in_doubt = True
                 part.nonsense += is_answer
-                logger.warning("push to worker %s: no answer that makes sense (%s)", self._worker_id, why)
+                logger.warning("push to worker %s: no valid answer (%s)", self._worker_id, why)
                 is_odd_job = part.is_alone and is_answer and self._is_heard
                 if not is_odd_job:
                     self._breaker.failed(self._clock.monotonic_s(), why)

@@ -35,7 +35,7 @@ MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _JSON_FACTOR: Final = 4
 # Maximum number of bytes of answers that are held while they arrive, beyond the first 16 KiB of each.
 MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
-# Many servers close a connection that has been idle for 5 s, and a request must not meet that end.
+# Many servers close a connection that has been idle for 5 s, and a request must not be sent just then.
 MAX_IDLE_S: Final = 4.0
 _KEPT: Final = frozenset({b"retry-after", b"content-type", AWAIT_FIELD.encode()})
 _JSON: Final = "application/json"
@@ -55,8 +55,8 @@ class JobRequestToTarget:
 
 @dataclass(frozen=True, slots=True)
 class TargetAnswer:
-    """The end of a request. `was_sent`: something of it may have reached the endpoint. `fields` and `body`: of the
-    answer; the body is cut for people."""
+    """The end of a request. `was_sent`: a part of the request may have reached the endpoint. `fields` and `body`: of
+    the answer; the body is shortened for display."""
 
     end: DeliveryEnd
     was_sent: bool

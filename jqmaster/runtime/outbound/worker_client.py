@@ -35,7 +35,7 @@ CONTENT_TYPE: Final = "application/msgpack"
 # Workers' answers are small; a larger one is invalid and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
-# Commands time out soon, because people wait for them, and a heartbeat says the same.
+# Commands time out soon, because people wait for them, and the answer to the next heartbeat repeats them.
 COMMAND_TIMEOUT_S: Final = 1.5
 MAX_RETRY_AFTER_S: Final = 60.0
 
@@ -139,7 +139,9 @@ class WorkerClient:
         if 200 <= status < 300 or (status >= 500 and status != 503):
             return MaybeDelivered(f"status {status}", is_answer=status not in _OF_A_GATEWAY)
         if status == HTTPStatus.UNAUTHORIZED:
-            return NotDelivered("status 401: the signature; do the clocks of both agree within five minutes?")
+            return NotDelivered(
+                "status 401: it rejects the signature; do both clocks agree within five minutes?"
+            )
         if status in _ABOUT_THE_PUSH:
             return Refused(f"status {status}{_problem_detail(answer.body)}")
         is_answer = status not in _ABOUT_THE_WORKER

@@ -52,7 +52,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# Requests end this much before the lease does, but not in its first three quarters, unless a heartbeat renews it.
+# Unless a heartbeat renews the lease, requests are cut off this long before its end, but not in its first three
+# quarters.
 LEASE_MARGIN_S: Final = 2.0
 MAX_REPORTS_PER_CALL: Final = 500
 # Calls that the store refused for one of these reasons are repeated.
@@ -222,7 +223,7 @@ class TargetWorker:
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Registration:
-        # Otherwise a push would be told that nobody serves the name.
+        # Otherwise the answer to a push would say that no worker serves the name.
         await self._services.contracts.declare(self._names, {})
         # A worker has at least one slot. It asks for no jobs while it has none here.
         names, slots = self._names, max(self._slots, 1)
@@ -249,7 +250,7 @@ class TargetWorker:
         return tenure
 
     async def _tell(self) -> None:
-        """Tell the store the present names and slots, and whether the target can be reached."""
+        """Write to the store the present names and slots, and whether the target can be reached."""
         tenure, present = self._tenure, (self._names, max(self._slots, 1), self.unreachable)
         if tenure is None or present == self._told:
             return
@@ -344,8 +345,8 @@ class TargetWorker:
         return min(room, 1) if breaker.is_half_open(now_s) else room
 
     def _until_change_s(self) -> float:
-        """Return how long to wait for room at most, in seconds: until the target is tried again, unless it is being
-        tried."""
+        """Return the longest wait for room, in seconds. It ends when the target may be tried again, if its breaker is
+        open."""
         breaker = self._own_breaker()
         if breaker is None or breaker.open_s == 0.0 or breaker.is_probing:
             return POLL_S
@@ -508,8 +509,8 @@ class TargetWorker:
     async def _await_callback(
         self, tenure: _Registration, job: ClaimedJob, answer: TargetAnswer, outcome: Outcome
     ) -> Outcome:
-        """Open the challenge of an attempt whose endpoint answers later. Return the report. Any other error than a
-        passing one is raised, so that the job counts as lost."""
+        """Open the challenge of an attempt whose endpoint answers later. Return the report. Raise all errors except
+        transient ones, so that the job counts as lost."""
         if self._services.callback_base() is None:
             return Outcome(
                 job.job_id, job.token, "failure", should_retry=False, code="no_public_url",

@@ -15,7 +15,8 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# In which ticks of `SharedRests` to ask for a reason to watch: often enough to rebuild connections in time.
+# The number of ticks of `SharedRests` between two checks for a reason to watch: few enough to rebuild connections in
+# time.
 ASKED_EVERY: Final = 4
 # How long a mark from the answer to a heartbeat is valid.
 TOLD_LIVES_S: Final = 1.5
@@ -62,7 +63,7 @@ class Watchdog(PeriodicLoop):
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
         self._serving_since_s: float | None = None
-        # The mark that was told last, and when.
+        # The mark in the last answer to a heartbeat, and when it came.
         self._told: tuple[str | None, float] = (None, float("-inf"))
 
     def take_mark(self, mark: str | None) -> None:

@@ -98,7 +98,7 @@ async def test_it_goes_through_once_and_tells_what_it_did(
     assert [await world.state(job_id) for job_id in ids] == [JobState.SCHEDULED] * 30
     named = [r.message for r in caplog.records if r.message.startswith("put right")]
     assert len(named) == module.MAX_NAMED
-    assert any("30 disagreements" in r.message and r.levelno == logging.WARNING for r in caplog.records)
+    assert any("30 inconsistencies" in r.message and r.levelno == logging.WARNING for r in caplog.records)
 
 
 async def test_a_sound_store_is_left_alone_and_not_spoken_of(
