@@ -145,7 +145,7 @@ def bill(directory: Path, command: Sequence[str] = (sys.executable, "-m", "cyclo
 
 
 def container(directory: Path, image: str, epoch: str) -> None:
-    """Build the image with buildah, and write it as an archive of the OCI."""
+    """Build the image with buildah, and write it as an OCI archive."""
     if shutil.which("buildah") is None:
         raise LeftOutError("the image: buildah is not here (on Debian: apt install buildah)")
     version = wheels.version()

@@ -39,8 +39,8 @@ DONE_WITHIN_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Peer:
-    """`worker` and `push` are commands; `needs` says whether all it needs is installed. `store`: `redis` or
-    `beanstalkd`."""
+    """A queue to compare with. `worker` and `push` are commands; `needs` says whether all it needs is installed.
+    `store`: `redis` or `beanstalkd`."""
 
     name: str
     needs: Callable[[], bool]

@@ -32,7 +32,7 @@ class Departure:
 
 
 class _Announcement:
-    """Component. It stops first."""
+    """Component: announces the shutdown. It stops first."""
 
     def __init__(self, departure: Departure) -> None:
         self._departure = departure
@@ -45,7 +45,7 @@ class _Announcement:
 
 
 class _Wait:
-    """Component. It stops after the lead was given back, and before the server."""
+    """Component: waits during the shutdown. It stops after the lead was given back, and before the server."""
 
     def __init__(self, departure: Departure) -> None:
         self._departure = departure

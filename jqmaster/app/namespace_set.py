@@ -35,7 +35,7 @@ class NamespaceSource(Protocol):
 
 
 class NamespaceSet:
-    """Component. Serves the namespaces that are open in the registry. They open at the same time, and the failure of
+    """Component: serves the namespaces that are open in the registry. They open at the same time, and the failure of
     one does not affect the others. It starts after the server; its stages stop in the same order as those of the
     process.
 
@@ -192,7 +192,7 @@ _STATES: Final = {
 
 
 class _StageEnd:
-    """Component."""
+    """Component: ends one stage of all namespaces when it stops."""
 
     def __init__(self, namespaces: NamespaceSet, stage: Stage) -> None:
         self._namespaces = namespaces

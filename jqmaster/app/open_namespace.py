@@ -22,7 +22,7 @@ STAGES: Final[tuple[Stage, ...]] = ("requests", "polls", "lead")
 
 
 class _LateFeed:
-    """Component. Opens the feed that the first request creates. The feed's failures are reported as those of this
+    """Component: opens the feed that the first request creates. The feed's failures are reported as those of this
     component."""
 
     def __init__(self) -> None:
@@ -43,8 +43,9 @@ class _LateFeed:
 
 
 class OpenNamespace:
-    """`follows`: components that follow documents in the shard's store. `make_requests`: builds the services for
-    requests when the first request comes. `metrics`: those of the namespace."""
+    """The parts of one open namespace. `follows`: components that follow documents in the shard's store.
+    `make_requests`: builds the services for requests when the first request comes. `metrics`: the metrics of the
+    namespace."""
 
     def __init__(
         self,

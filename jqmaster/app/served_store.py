@@ -113,7 +113,7 @@ class ServedStore:
 
 
 class AdmissionWatch:
-    """Component. Calls `judge` whenever something may have changed that `ServedStore.admit` reads."""
+    """Component: calls `judge` whenever something may have changed that `ServedStore.admit` reads."""
 
     def __init__(self, store: ServedStore, judge: Callable[[], None]) -> None:
         self._store = store

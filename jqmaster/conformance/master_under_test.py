@@ -12,7 +12,7 @@ Fields = dict[str, Any]
 
 
 class MasterUnderTest:
-    """`name` is the name of all jobs of this run, so that no other worker takes them."""
+    """The master to ask. `name`: the name of all jobs of this run, so that no other worker takes them."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url

@@ -24,7 +24,7 @@ def private(path: str, flags: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CutZeros:
-    """`count` zeros were cut off `file` at byte `at`; `kept` contains them."""
+    """The result of `cut_zeros`: `count` zeros were cut off `file` at byte `at`, and `kept` contains them."""
 
     file: Path
     at: int
@@ -33,7 +33,7 @@ class CutZeros:
 
 
 class AppendOnlyFiles:
-    """`path`: the data directory."""
+    """The append-only files below `path`, the data directory."""
 
     def __init__(self, path: Path) -> None:
         self.directory = path / "appendonlydir"

@@ -70,8 +70,8 @@ class Identified:
 
 
 class OidcProvider:
-    """Component. Methods raise ProviderUnavailableError, and UnauthorizedError if the provider refuses or its answer
-    is wrong."""
+    """Component: calls the OpenID Connect provider. Methods raise ProviderUnavailableError, or UnauthorizedError if the
+    provider refuses or its answer is wrong."""
 
     def __init__(self, client: Client, monotonic_s: Callable[[], float]) -> None:
         self._client = client

@@ -9,7 +9,8 @@ _PORTS: Final = {"smtp": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class SmtpUrl:
-    """`is_tls`: TLS from the start; otherwise STARTTLS, where the server has it. `user`: None without a login."""
+    """A parsed address. `is_tls`: TLS from the start; otherwise STARTTLS, if the server supports it. `user`: None
+    without a login."""
 
     host: str
     port: int

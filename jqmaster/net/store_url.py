@@ -28,8 +28,9 @@ _DEFAULT_PORTS: Final[dict[Topology, int]] = {"single": 6379, "sentinel": 26379,
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """`endpoints`: the server, the Sentinels, or the Cluster nodes to start with; none for a unix socket. User,
-    password and `db` are for the servers that hold the data. For `single`, the client library reads them itself."""
+    """A parsed address. `endpoints`: the server, the Sentinels, or the Cluster nodes to start with; none for a unix
+    socket. User, password and `db` are for the servers that hold the data. For `single`, the client library reads them
+    itself."""
 
     topology: Topology
     is_tls: bool

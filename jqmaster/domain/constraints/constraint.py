@@ -193,8 +193,8 @@ class Constraint:
         return Counted("slots" in counted, "starts" in counted)
 
     def limits_of(self, key: KeyValue | None, condition: str = NO_CONDITION) -> GateLimits:
-        """Return the limits at the gate for the key value `key`, whose jobs meet `condition`. `key` is None for a
-        constraint without a key."""
+        """Return the limits at the gate for the key value `key`, whose jobs meet `condition`. None stands for the one
+        gate of a constraint without a key."""
         limits = self._own_limits()
         if by_condition := self._by_condition.get(condition):
             limits = _merged(by_condition, limits)

@@ -10,8 +10,8 @@ from jqmaster.domain.matching.requirement import name_of
 
 
 class Lane(NamedTuple):
-    """`queue` is the name of its jobs, with the labels that they ask for. `group` (16 hexadecimal digits) is the same
-    for all lanes that differ only in their keyed gates.
+    """One lane. `queue`: the name of its jobs, with the labels that they require. `group` (16 hexadecimal digits) is
+    the same for all lanes that differ only in their keyed gates.
 
     Gates are sorted by ID. Group and lane belong to one edition: after a change of constraints, all lanes are
     new. `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.

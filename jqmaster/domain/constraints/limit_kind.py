@@ -93,8 +93,8 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, float | None]:
-        """Return the fields of this value for scripts. A field that is None is omitted from a constraint, and empty in
-        an override."""
+        """Return the fields of this value for scripts. A constraint omits a field of None, and an override stores an
+        empty one."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:

@@ -13,8 +13,8 @@ UNCHOSEN: Final = frozenset({RunReason.OVERLAP, RunReason.BACKLOG_FULL, RunReaso
 
 
 def skips_in_a_row(runs: Sequence[RunRecord]) -> Sequence[RunRecord]:
-    """Return the newest run records, up to the first that is no skip or that somebody chose to skip. `runs`: newest
-    first. Runs that somebody asked for are ignored."""
+    """Return the newest run records as long as they are skips that nobody chose. `runs`: newest first. Runs that
+    somebody asked for are ignored."""
     by_schedule = [run for run in runs if run.reason not in (RunReason.MANUAL, RunReason.BACKFILL)]
     return list(takewhile(_is_unchosen, by_schedule))
 

@@ -38,7 +38,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """`max_parts` and `max_bytes` of one attempt. `keep_ms`: how long parts are kept after the last one."""
+    """Limits of partial results. `max_parts`, `max_bytes`: of one attempt. `keep_ms`: how long parts are kept after the
+    last one."""
 
     max_parts: int
     max_bytes: int

@@ -9,7 +9,8 @@ MAX_BEAT_S: Final = 1.0
 
 
 class MasterRole(StrEnum):
-    """`SUB_LEADER` watches the leader and takes over from it; `FOLLOWER` serves, as all do."""
+    """The role of a master. The `SUB_LEADER` watches the leader and takes over from it. A `FOLLOWER` only serves
+    requests, as all masters do."""
 
     LEADER = "leader"
     SUB_LEADER = "sub_leader"

@@ -43,7 +43,7 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     jobs_ahead: JobsAhead | None
     index_fault: str = ""
-    # The predecessors that it waits for: the first of them with their states, and the number of all.
+    # The first predecessors that the job waits for, with their states; then the number of all that it waits for.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
     put_off: str = ""
@@ -63,8 +63,8 @@ class Reachability:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """`reach` by worker ID, None if this master does not lead. A run may last `deadline_extra_ms` over its
-    timeout before the master ends it."""
+    """Facts about the workers. `reach`: by worker ID; None if this master does not lead. `deadline_extra_ms`: how long
+    a run may last beyond its timeout before the master ends it."""
 
     workers: Sequence[Worker]
     stale_ms: int

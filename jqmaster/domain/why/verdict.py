@@ -121,9 +121,9 @@ class ByConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """`count` jobs start before this one: jobs that may start now and, if a constraint holds this job back
-    (`is_held_back`), jobs that wait for the same constraint. `others`: counts of other names that the same workers
-    take."""
+    """Other jobs start first. `count`: the number of these jobs: those that may start now and, if a constraint holds
+    this job back (`is_held_back`), those that wait for the same constraint. `others`: counts of other names that the
+    same workers take."""
 
     code: ClassVar = "ahead"
     name: str

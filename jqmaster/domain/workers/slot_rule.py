@@ -9,7 +9,8 @@ from hashlib import blake2b
 
 @dataclass(frozen=True, slots=True)
 class SlotRule:
-    """`max_jobs` for each worker that registers from this node with exactly these labels."""
+    """The rule for one node and one set of labels: each worker that registers there with exactly these labels gets
+    `max_jobs` slots."""
 
     node_id: str
     labels: Mapping[str, str]

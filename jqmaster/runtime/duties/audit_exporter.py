@@ -24,8 +24,8 @@ ENTRIES_PER_STEP: Final = 500
 
 
 class AuditExporter(LeaderLoop):
-    """Component of one leadership. It writes each entry at least once, in order, because it saves its position only
-    after the write."""
+    """A duty of one leadership: exports the audit log. It writes each entry at least once, in order, because it saves
+    its position only after the write."""
 
     is_vital = False
 

@@ -16,7 +16,7 @@ IDLE_SAMPLE_S: Final = 50.0
 
 
 class BacklogSampler(LeaderLoop):
-    """Component of one leadership."""
+    """A duty of one leadership: samples the backlog into `newest` and the counts of this process."""
 
     is_vital = False
     poll_s = SAMPLE_S

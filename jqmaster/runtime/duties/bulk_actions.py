@@ -48,7 +48,7 @@ class _Work:
 
 
 class BulkActions(LeaderLoop):
-    """Component of one leadership: carry out actions on many jobs, page by page.
+    """A duty of one leadership: carries out actions on many jobs, page by page.
 
     `on_stale`: called when the store has a newer epoch. Nothing is done while `is_trusted` says that the lock may have
     expired, so a suspended leader processes at most one page too many. Progress is saved after each page, and another

@@ -22,8 +22,8 @@ MESSAGE: Final = "no callback came in time"
 
 
 class ChallengeExpiry(DueLoop):
-    """Component of one leadership. Nothing ends during a grace period: callbacks may have found no master for a
-    while."""
+    """A duty of one leadership: ends attempts whose challenges have expired. Nothing ends during a grace period,
+    because callbacks may have found no master for a while."""
 
     is_vital = False
 

@@ -14,7 +14,7 @@ POLL_S: Final = 1.0
 
 
 class ConstraintExpiry(LeaderLoop):
-    """Component of one leadership. `who` appears in the audit log."""
+    """A duty of one leadership: deletes expired constraints. `who`: the author in the audit log."""
 
     is_vital = False
     poll_s = POLL_S

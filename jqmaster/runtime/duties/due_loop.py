@@ -15,8 +15,8 @@ RETRY_S: Final = 0.2
 
 
 class DueLoop(WokenLoop):
-    """Component of one leadership. `do_due` handles some of the due entries, as the leader of an epoch, and returns the
-    milliseconds until the next entry is due; None if no entry is known."""
+    """A duty of one leadership: acts on entries when they are due. `do_due`: handles some of the due entries, as the
+    leader of an epoch, and returns the milliseconds until the next entry is due; None if no entry is known."""
 
     is_vital = False
     poll_s = POLL_S

@@ -25,8 +25,9 @@ MAX_PINGS_AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class DetectorPolicy:
-    """`stale_ms`: silence after which a worker is pinged. `max_missed`: pings without an answer, each of
-    `ping_timeout_s`, after which it is detached. `forget_ms`: silence after which a detached worker is removed."""
+    """The limits of silence. `stale_ms`: silence after which a worker is pinged. `max_missed`: pings without an
+    answer, each of `ping_timeout_s`, after which it is detached. `forget_ms`: silence after which a detached worker is
+    removed."""
 
     stale_ms: int
     forget_ms: int
@@ -35,9 +36,9 @@ class DetectorPolicy:
 
 
 class FailureDetector(LeaderLoop):
-    """Component of one leadership. A worker is detached when it is silent and has missed too many pings in a row, one
-    a second; it comes back by asking to continue. A worker that pulls has no address to ping: each second of further
-    silence counts as a missed ping."""
+    """A duty of one leadership: detaches silent workers. A worker is detached when it is silent and has missed too many
+    pings in a row, one a second; it comes back by asking to continue. A worker that pulls has no address to ping: each
+    second of further silence counts as a missed ping."""
 
     is_vital = True
     poll_s = POLL_S

@@ -13,7 +13,8 @@ ROUND_S: Final = 30.0
 
 
 class GatewayHosts(LeaderLoop):
-    """Component of one leadership, on masters with the gateway. `who` appears in the audit log."""
+    """A duty of one leadership, on masters with the gateway: applies `fireworq_hosts`. `who`: the author in the audit
+    log."""
 
     is_vital = False
 

@@ -29,7 +29,7 @@ AWAY_AFTER: Final = 8
 
 
 class LogArchiver(LeaderLoop):
-    """Component of one leadership."""
+    """A duty of one leadership: moves logs to the archive, and removes logs of deleted jobs from it."""
 
     is_vital = False
 

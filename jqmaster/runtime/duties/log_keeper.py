@@ -19,8 +19,8 @@ AGAIN_S: Final = 1.0
 
 
 class LogKeeper(LeaderLoop):
-    """Component of one leadership. `wait_ms`: how much longer to keep lines that could not be archived; None: there is
-    no archive."""
+    """A duty of one leadership: removes old log lines. `wait_ms`: how much longer to keep lines that could not be
+    archived; None: there is no archive."""
 
     is_vital = False
     poll_s = POLL_S

@@ -12,7 +12,7 @@ RETRY_S: Final = 2.0
 
 
 class NoticeLoop(LeaderLoop):
-    """Component of one leadership."""
+    """A duty of one leadership: checks the conditions of notices, and enqueues the messages that are due."""
 
     is_vital = False
     poll_s = POLL_S

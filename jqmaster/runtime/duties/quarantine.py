@@ -25,9 +25,10 @@ WORKERS_PER_ALONE_RUN: Final = 4
 
 
 class Quarantine(LeaderLoop):
-    """Component of one leadership. It keeps one worker at a time free of new jobs, until that one is empty and takes
-    the next suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs alongside
-    other jobs. `polls_here`: whether the open poll of a worker that pulls is at this master."""
+    """A duty of one leadership: runs suspects alone. It gives one worker at a time no new jobs until that worker is
+    empty, and then gives it the next suspect. A suspect waits for it in `retrying`, for a bounded time; then it
+    becomes ready and runs alongside other jobs. `polls_here`: whether the open poll of a worker that pulls is at this
+    master."""
 
     is_vital = True
     poll_s = POLL_S

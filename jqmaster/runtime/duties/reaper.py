@@ -54,8 +54,8 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """`rules`: the decisions on ended leases. `timeout_grace_ms`: the time that a job gets after its timeout.
-    `offer_ms`: how long a worker may wait before it starts a job."""
+    """The settings of the reaper. `rules`: for the decisions on ended leases. `timeout_grace_ms`: the time that a job
+    gets after its timeout. `offer_ms`: how long a worker may wait before it starts a job."""
 
     rules: ExpiryRules
     timeout_grace_ms: int
@@ -68,8 +68,8 @@ class ReaperPolicy:
 
 
 class Reaper(LeaderLoop):
-    """Component of one leadership. Its reads of the store inform `grace` about outages, unless it follows the looks at
-    the shard, which do so."""
+    """A duty of one leadership: takes back jobs whose leases have ended. Its reads of the store inform `grace` about
+    outages, unless it follows the looks at the shard, which do so."""
 
     is_vital = True
     poll_s = POLL_S

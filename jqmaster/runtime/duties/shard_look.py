@@ -54,7 +54,7 @@ class FollowedDuty:
 
 
 class ShardLook(LeaderLoop):
-    """Component of one leadership: one read of the store for all duties, instead of one for each.
+    """A duty of one leadership: reads the store once for all duties, instead of once for each.
 
     It looks every half second while jobs run, every second while there are workers or ready jobs, and up to every
     `QUIET_S` otherwise; a message shortens the pause again. So an entry whose message was lost, or that a step of the

@@ -22,8 +22,8 @@ MAX_AGAIN_S: Final = 600.0
 
 
 class Sweeper(LeaderLoop):
-    """Component of one leadership. `retention` gives the limits for each final state. `archives_logs`: logs of these
-    jobs go to the archive."""
+    """A duty of one leadership: removes jobs and results after their retention. `retention`: the limits for each final
+    state. `archives_logs`: whether logs of removed jobs go to the archive."""
 
     is_vital = False
     poll_s = IDLE_POLL_S

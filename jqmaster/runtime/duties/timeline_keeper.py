@@ -24,9 +24,9 @@ EndOfLead = Callable[[str], Awaitable[tuple[LeaderCause, str]]]
 
 
 class TimelineKeeper(LeaderLoop):
-    """Component of one leadership. It reads nothing by itself. It gets the workers from the failure detector (`look`),
-    the `outages` of the store (in monotonic seconds) from `StoreHealth`, and the `backlog` from the sampler. It writes
-    only new entries."""
+    """A duty of one leadership: writes the timeline. It reads nothing by itself. It gets the workers from the failure
+    detector (`look`), the `outages` of the store (in monotonic seconds) from `StoreHealth`, and the `backlog` from the
+    sampler. It writes only new entries."""
 
     is_vital = False
 

@@ -28,8 +28,8 @@ class RegisteredShard(Protocol):
 
 
 class Heartbeats(PeriodicLoop):
-    """Component of a store. One loop sends the heartbeats of all its shards, `MAX_TOGETHER` in a round trip, so that a
-    quiet shard needs no task and no timer for them.
+    """One loop for each store. It sends this master's heartbeats to all shards there, `MAX_TOGETHER` in a round trip,
+    so that a quiet shard needs no task and no timer for them.
 
     It shares the event loop with everything else on purpose, so that a master whose loop stands still falls silent.
     """

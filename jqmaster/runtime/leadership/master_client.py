@@ -25,7 +25,8 @@ _FIELD_LINES: Final = field_lines(
 
 
 class PeerClient:
-    """Component. It sends no credential, follows no redirects, and reads no proxy settings."""
+    """Component: asks other masters whether they are alive. It sends no credential, follows no redirects, and reads no
+    proxy settings."""
 
     def __init__(self, tls: LiveContext | None = None) -> None:
         """`tls`: the client certificate for masters that ask for one. The server's certificate is not checked."""

@@ -22,7 +22,7 @@ LEAVE_WITHIN_S: Final = 1.0
 
 
 class Membership:
-    """Component. It registers this master, and leaves the further heartbeats to `beats`, those of the shard's store.
+    """Component: registers this master, and leaves the further heartbeats to `beats`, those of the shard's store.
 
     `describe`: called once, with the store time of the start. `duty_faults`: its result is part of each heartbeat.
     `on_answer`: gets the answer to each heartbeat, with the time at which it was sent.

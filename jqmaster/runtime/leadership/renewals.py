@@ -98,7 +98,7 @@ class HeldLock:
 
 
 class Renewals:
-    """Component of a store. One loop renews all locks, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
+    """One loop for each store. It renews all locks there, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
     shard needs no timer for them. `client`: one with connections of its own, so that leaders keep their locks even if
     all others are blocked."""
 

@@ -9,7 +9,7 @@ from jqmaster.store.link.client import StoreClient
 
 
 class Sharding(PeriodicLoop):
-    """Component of a master on a Cluster.
+    """Component of a master on a Cluster: chooses between PUBLISH and SPUBLISH.
 
     PUBLISH costs every node of the Cluster. SPUBLISH costs only the nodes of the shard, but reaches only listeners that
     subscribed with SSUBSCRIBE, which masters of older releases do not do. So every master listens both ways and states

@@ -22,7 +22,8 @@ CALM_BEATS: Final = 1.5
 
 
 class SubLeader(PeriodicLoop):
-    """Component of every master, which acts only in the sub-leader. `answers`: asks a master whether it is alive.
+    """Component of every master: watches the leader. Only the sub-leader takes over from it. `answers`: asks a master
+    whether it is alive.
 
     A leader is deposed only if it is silent both in the store and to a direct call. If it is silent only in the store,
     it may be cut off from the store, and its lock will expire. If it is silent only to this master, this master may be

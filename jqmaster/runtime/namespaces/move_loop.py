@@ -20,9 +20,9 @@ IDLE_S: Final = 60.0
 
 
 class MoveLoop(PeriodicLoop):
-    """Component. It takes over moves that no other master works on, and removes copies that were kept long enough. In
-    an installation without namespaces, it sends no requests to the store. `is_served`: whether this process still
-    serves a namespace, or answers a request to it."""
+    """Component: takes over moves that no other master works on, and removes copies that were kept long enough. In an
+    installation without namespaces, it sends no requests to the store. `is_served`: whether this process still serves a
+    namespace, or answers a request to it."""
 
     is_vital = False
 

@@ -67,9 +67,9 @@ class TargetAnswer:
 
 
 class TargetClient:
-    """Component. Connects only where `guard` lets it, keeps connections, and follows no redirects. `read_json` turns
-    JSON into MessagePack that every later reader can decode, or raises JqmasterError. `max_result_bytes`: the largest
-    result of a job."""
+    """Component: calls HTTP targets. It connects only where `guard` lets it, keeps connections, and follows no
+    redirects. `read_json` turns JSON into MessagePack that every later reader can decode, or raises JqmasterError.
+    `max_result_bytes`: the largest result of a job."""
 
     def __init__(
         self,

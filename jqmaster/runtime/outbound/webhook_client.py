@@ -46,7 +46,8 @@ class CallEnd:
 
 
 class WebhookClient:
-    """Component. Connects only where `guard` lets it, follows no redirects, and signs with each of `keys`."""
+    """Component: calls webhooks. It connects only where `guard` lets it, follows no redirects, and signs with each of
+    `keys`."""
 
     def __init__(
         self, guard: EgressGuard, keys: Sequence[bytes], *, timeout_s: float = CALL_TIMEOUT_S

@@ -103,7 +103,7 @@ _FIELD_LINES: Final = field_lines(
 
 
 class WorkerClient:
-    """Component. Connects only where `guard` lets it."""
+    """Component: calls workers. It connects only where `guard` lets it."""
 
     def __init__(
         self, guard: EgressGuard, *, timeout_s: LiveValue[float], tls: LiveContext | None = None

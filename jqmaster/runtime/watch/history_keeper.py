@@ -28,7 +28,7 @@ _Part = Callable[[int], Awaitable[bool]]
 
 
 class HistoryKeeper(PeriodicLoop):
-    """Component: add the counts to the store every second.
+    """Component: adds this master's counts to the store every second.
 
     A call is repeated under its number until the store has answered, so it counts once, even if answers were lost. If
     the master dies, the counts of its last second are lost.

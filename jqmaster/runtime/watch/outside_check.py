@@ -17,7 +17,8 @@ class Probed(Protocol):
 
 
 class OutsideCheck(PeriodicLoop):
-    """Component. `fault`: why the last check failed; empty: it succeeded. Each fault is logged once.
+    """Component: checks another system from time to time. `fault`: why the last check failed; empty: it succeeded. Each
+    fault is logged once.
 
     `what`: the name of the system for people. `until_then`: the consequence until the fault is repaired.
     """

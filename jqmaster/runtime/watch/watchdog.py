@@ -30,10 +30,10 @@ GIVE_UP_AGE_S: Final = 300.0
 
 
 class Watchdog(PeriodicLoop):
-    """Component. `stall`: returns how long the leader has made no progress (0: this master does not lead). `rebuild`:
-    drops the connections to the store. `fail`: ends the process with a reason, so that its supervisor restarts it and
-    another master leads. `is_calm`: returns whether there is certainly no stall. Then the watchdog rests, if it has a
-    `mark`."""
+    """Component: watches the progress, the loops and the data of this master. `stall`: returns how long the leader has
+    made no progress (0: this master does not lead). `rebuild`: drops the connections to the store. `fail`: ends the
+    process with a reason, so that its supervisor restarts it and another master leads. `is_calm`: returns whether there
+    is certainly no stall. Then the watchdog rests, if it has a `mark`."""
 
     is_vital = True
 
