@@ -40,7 +40,7 @@ Figures = dict[str, float]
 
 
 class IdleWorker:
-    """A worker that is registered with a port of its own, as the protocol requires. It has no work, and says so in a
+    """A worker that is registered with its own port, as the protocol requires. It has no work, and says so in a
     heartbeat every second."""
 
     def __init__(self, master_url: str) -> None:
@@ -145,7 +145,8 @@ async def _all_are_fresh(system: System, reporting: list[asyncio.Task[int]]) -> 
 
 async def million_waiting() -> Figures:
     """Measure the CPU of enqueue, and of claim to end, behind 1,000,000 waiting jobs and on an empty queue.
-    `loop_ns_ratio` is the ratio for the machine itself, meanwhile."""
+    `loop_ns_ratio` is the same ratio for a fixed loop, which shows how much the speed of the machine changed
+    meanwhile."""
     with running_system(workers=0) as system:
         async with (
             Pusher(system.url, max_wait_s=60) as pusher,

@@ -130,8 +130,8 @@ class System:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # Each look costs master and store as much as many jobs: the next one comes halfway to the
-            # expected end.
+            # Each check costs master and store as much as many jobs do, so the next check comes halfway to the expected
+            # end.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(MIN_LOOK_S, rest_s / 2), MAX_LOOK_S))
             now = self.unfinished()
@@ -251,7 +251,7 @@ def running_system(
 def started(
     command: Sequence[str], environment: Mapping[str, str], log_path: Path, stack: contextlib.ExitStack
 ) -> psutil.Process:
-    """Start a process that ends with the stack, and with this process, however that ends."""
+    """Start a process that ends when the stack is closed, or when this process ends for any reason."""
     log = stack.enter_context(log_path.open("ab"))
     process = subprocess.Popen(
         command,

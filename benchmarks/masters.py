@@ -74,7 +74,7 @@ class Cluster:
         await self._until(self._is_whole)
 
     def _serve(self, url: str) -> None:
-        # Each master runs as if on a node of its own.
+        # Each master runs as if it had its own node.
         port = url.rpartition(":")[2]
         self._masters[url] = self._spawn("serve", "--port", port, JQMASTER_NODE_ID=f"node-{port}")
 

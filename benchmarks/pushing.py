@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
 
 
 class Requests:
-    """POST requests of one job each, or of `jobs`, with IDs of their own, as the SDK makes them."""
+    """POST requests of one job each, or of `jobs` jobs, with their own IDs, as the SDK makes them."""
 
     _PATHS = ("/api/jobs", "/api/jobs/bulk")
     _LIST = "jobs"
@@ -104,7 +104,7 @@ class Requests:
         ).encode()
 
     def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
-        """Return one of the items, which ends with an ID of its own."""
+        """Return one of the items, which ends with its own ID."""
         return {"name": name, "argument": argument, "id": own_id}
 
     def one(self) -> bytes:
@@ -119,7 +119,7 @@ class Requests:
 
 
 class UniqueRequests(Requests):
-    """POST requests of jobs with uniqueness keys of their own."""
+    """POST requests of jobs with different uniqueness keys."""
 
     def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
         return {"name": name, "argument": argument, "unique": {"key": own_id}}

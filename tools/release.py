@@ -1,9 +1,9 @@
 """Make all that a release consists of: `python -m tools.release DIRECTORY [--strict] [--image REFERENCE]`.
 
-Wheels and source distributions, the npm package, the image, the chart, a bill of materials, notes and checksums, all of
-the one version in worker_sdk/transport/release.py. A part that cannot be made here is named; with `--strict`, the exit
-code is 3 then. The same commit gives the same wheels, source distributions, npm package, chart, bill of materials and
-notes, byte for byte.
+These are wheels and source distributions, the npm package, the image, the chart, a bill of materials, notes and
+checksums, all of the one version in worker_sdk/transport/release.py. A part that cannot be made here is named; with
+`--strict`, the exit code is 3 then. The same commit gives the same wheels, source distributions, npm package, chart,
+bill of materials and notes, byte for byte.
 """
 
 import argparse

@@ -504,7 +504,7 @@ def parameters(function: Function | ast.AnnAssign) -> list[str]:
 
 
 def constructor(node: ast.ClassDef) -> Function | None:
-    """Return `__init__`, if the class has one of its own."""
+    """Return `__init__`, if the class itself defines it."""
     return next((one for one in node.body if isinstance(one, Function) and one.name == "__init__"), None)
 
 

@@ -148,7 +148,7 @@ def twin_of(text: str, pair: Pair) -> str:
 
 
 def fitted(block: str, width: int) -> str:
-    """Return a paragraph or a list, divided anew where a line is too long."""
+    """Return a paragraph or a list, wrapped again where a line is too long."""
     if all(len(line) <= width for line in block.split("\n")):
         return block
     items = re.split(r"\n(?=\* )", block)

@@ -1,5 +1,5 @@
-"""Tools that act. A tool that may act on more than one job first says what it would do, and acts only when that is
-confirmed."""
+"""Tools that act. A tool that may act on more than one job first says what it would do, and acts only after a
+confirmation."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class AgentPrompt:
-    """A question with the way to answer it. `arguments`: by name, what each means; all may be left out."""
+    """A question with the way to answer it. `arguments`: the meaning of each argument, by name; all are optional."""
 
     name: str
     title: str

@@ -46,9 +46,9 @@ class ToolCall:
         act: Callable[[Foreseen, int | None], Awaitable[dict[str, Any]]],
         **more: Any,
     ) -> dict[str, Any]:
-        """Return a preview of the action and a token, or act if the call has that token. `act` is given the present
-        preview and the number of jobs that were confirmed (None: a lower bound was). `more`: further fields of the
-        preview. Raise ConfirmationError."""
+        """Return a preview of the action and a token, or act if the call has that token. `act` gets the present preview
+        and the number of jobs that were confirmed (None: only a lower bound was confirmed). `more`: further fields of
+        the preview. Raise ConfirmationError."""
         foreseen = await foresee()
         token = self.arguments.get("confirm")
         if token is None:

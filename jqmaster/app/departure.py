@@ -22,7 +22,8 @@ class Departure:
         self.is_begun = LiveValue(False)
 
     def around(self, components: Sequence[Component]) -> list[Component]:
-        """Return these components with the announcement and the wait around them. They stop between these two."""
+        """Return these components with the announcement and the wait around them, so that they stop after the
+        announcement and before the wait."""
         return [_Wait(self), *components, _Announcement(self)]
 
     async def linger(self) -> None:

@@ -62,7 +62,7 @@ class NamespacePlaces:
 def namespace_services(
     registry: NamespaceRegistry, stores: StoreSet, shard: ServedShard, shared: Shared
 ) -> NamespaceServices:
-    """Return the services for requests. `shard`: that of the default namespace, which has the registry."""
+    """Return the services for requests. `shard`: the shard of the default namespace, which has the registry."""
     places = NamespacePlaces(stores, shared.settings)
     tools = move_tools(places, shard.services.link, shared)
     editor = NamespaceEditor(

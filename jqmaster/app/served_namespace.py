@@ -81,12 +81,12 @@ class ServedNamespace:
         self._keeper: asyncio.Task[None] | None = None
 
     def start(self, *, after: "asyncio.Task[None] | None" = None) -> None:
-        """Begin to serve. `after`: what has to end before, such as the same namespace elsewhere."""
+        """Begin to serve. `after`: a task that must end first, such as the closing of the namespace's former parts."""
         self._keeper = asyncio.create_task(self._keep(after), name=f"namespace {self.namespace.name}")
 
     @property
     def app(self) -> Application:
-        """The application for requests. Raises the error that says why the namespace is not served."""
+        """Return the application for requests. Raises the error that says why the namespace is not served."""
         if self._open is None:
             raise self._refusal
         return self._open.app
@@ -180,7 +180,7 @@ class ServedNamespace:
         await self._failed.wait()
         if self._has_other_mark:
             await self._look_for_move(store)
-        # In a task of its own, because the process may begin to stop meanwhile.
+        # Use a separate task, because the process may begin to stop meanwhile.
         self._closing = asyncio.create_task(self._close_stages())
         await asyncio.shield(self._closing)
         self._closing = None

@@ -24,8 +24,8 @@ MAX_OPENINGS: Final = 8
 class ServedStore:
     """A store, with the facts found at the start.
 
-    `reserve`: a client with connections of its own for the leaders' locks. `events`: one for `listener`, which keeps
-    its connection. `report`: the result of the probe. `embedded`: the server, if this process runs it.
+    `reserve`: a client with separate connections for the leaders' locks. `events`: one for `listener`, which keeps its
+    connection. `report`: the result of the probe. `embedded`: the server, if this process runs it.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class ServedStore:
         return self.health.admit(durability)
 
     def rebuild(self, tag: str) -> None:
-        """Drop every connection to the store that a shard uses alone, and check the idle ones. Callers that use one
-        learn that the outcome is unknown. Other shards on the store notice nothing."""
+        """Drop every connection to the store that a shard uses alone, and check the idle ones. Callers that use a
+        dropped connection learn that the outcome is unknown. Other shards on the store notice nothing."""
         for client in (self.client, self.reserve):
             client.reset_those_of(tag)
 

@@ -196,7 +196,7 @@ class RequestServices:
         )
 
     def _of_process(self, *, is_alone: bool) -> partial[Services]:
-        """Return the bundle with the parts that say which process and which namespace serve."""
+        """Return the bundle with the parts that identify the process and the namespace."""
         shared = self._shared
         return partial(
             Services,

@@ -24,7 +24,7 @@ from jqmaster.store.namespaces.disk_copy import RegistryCopy
 
 logger = logging.getLogger(__name__)
 
-# After so many closed namespaces, the next garbage collection walks everything, and frees them.
+# After this many closed namespaces, the next garbage collection covers all objects, and frees theirs.
 FREED_AT: Final = 50
 
 
@@ -35,7 +35,7 @@ async def running_master(
     """Run a master, with its own Valkey if no store is configured. `own_tokens`: see `AccessPolicy.from_settings`.
 
     If the default store is away, and the copy of the registry on the disk names namespaces in other stores, the master
-    serves these, and the others when the store comes.
+    serves these, and the other namespaces as soon as the store is back.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
@@ -66,7 +66,7 @@ async def _serving_shard(settings: Settings, clock: Clock) -> AsyncIterator[tupl
 
 @contextlib.asynccontextmanager
 async def _distant_shard(settings: Settings) -> AsyncIterator[Shard]:
-    """Return the shard of the default namespace without asking its store."""
+    """Return the shard of the default namespace without a call to its store."""
     assert settings.redis_url
     client = StoreClient(
         settings.redis_url.get_secret_value(),
@@ -133,7 +133,7 @@ async def serve(
             await master.failed.wait()
         raise StoreUnfitError(master.failure or "")
 
-    # Run in a task of its own, so that `stop` also works during the start: a store may take minutes to load.
+    # Run in a separate task, so that `stop` also works during the start: a store may take minutes to load.
     serving = asyncio.create_task(until_failure())
     told = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,9 +144,9 @@ async def serve(
 
 
 def _spare_open_namespaces(master: Master) -> None:
-    """Exempt open namespaces from garbage collection. The collector would walk millions of objects of a thousand
-    namespaces, which stay, and stop the process for seconds, so that it loses its leads. Closed namespaces are freed
-    once there are `FREED_AT` of them."""
+    """Exempt open namespaces from garbage collection. For a thousand namespaces, the collector would walk millions of
+    permanent objects, and stop the process for seconds, so that it loses its leads. Closed namespaces are freed once
+    there are `FREED_AT` of them."""
     closed = itertools.count(1)
 
     def note_closed() -> None:

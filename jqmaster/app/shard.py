@@ -31,8 +31,8 @@ from jqmaster.store.link.shard import Shard
 class ServedShard:
     """Serves one shard as a follower or leader. A shard that fails says so in `faults`, with its reason.
 
-    `describe`: makes this master's entry in the list of masters from the store time of its start. `identity`: is
-    notified of changes of users and tokens, which are in this shard's store.
+    `describe`: makes this master's entry in the list of masters, from the store time of its start. `identity`: is
+    notified of changes of users and tokens; these are in this shard's store.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class ServedShard:
 
     def _make_leader(self, store: ServedStore) -> Leader:
         return Leader(
-            # It has connections of its own, so that it keeps its lock even if all others are blocked.
+            # It has separate connections, so that the leader keeps its lock even if all other connections are blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

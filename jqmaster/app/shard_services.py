@@ -455,7 +455,7 @@ class ShardServices:
         return self.store.admit(durability)
 
     def judge_admission(self) -> None:
-        """Judge again which new jobs are admitted, because something that `admit` reads has changed."""
+        """Decide again which new jobs are admitted, because something that `admit` reads has changed."""
         admitted: dict[Durability | None, int] = {}
         for level in (None, *LEVELS):
             with contextlib.suppress(StoreUnavailableError, RateLimitedError):

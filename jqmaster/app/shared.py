@@ -26,8 +26,8 @@ class Shared:
     """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
     values that components read from them.
 
-    A namespace has three values of its own: `prefix` begins its paths, `versions` follows the versions in its store,
-    which are those in `live` for the default namespace, and `portions` are its portions of `bounds`.
+    Three values are different for each namespace: `prefix` begins its paths, `versions` follows the versions in its
+    store (for the default namespace, those in `live`), and `portions` are its portions of `bounds`.
 
     `rests`: where idle loops wait.
 

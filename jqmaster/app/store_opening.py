@@ -74,7 +74,7 @@ async def open_shard(
 ) -> Shard:
     """Return the shard with this hash tag, with the mark of its data. `expected_mark`: the mark that these data must
     have; None: any. `may_begin`: data without a mark get one; otherwise they are not served, because it is not known
-    whether the namespace still lies in this store.
+    whether the namespace is still in this store.
 
     Raises StoreUnfitError if a restore into the shard was not finished or the data were replaced,
     StoreUnavailableError if there are no data that may be served, and what `StoreClient.run` raises.

@@ -17,7 +17,7 @@ from jqmaster.net.store_url import StoreUrl
 
 class StoreSet:
     """Opens each store when a namespace first needs it, and keeps it open. All namespaces on a store share it, except
-    on a Cluster, where each has connections of its own to the node that holds it.
+    on a Cluster, where each has its own connections to the node that holds it.
 
     `default` is open from the start; None: it was away then, and is opened like the others. `url`: its address.
     `on_opened` is called with every store that is opened.

@@ -1,5 +1,4 @@
-"""HTTP/1.1 over bare sockets: the kit itself writes every byte that is sent, and judges received bytes as they
-came."""
+"""HTTP/1.1 over bare sockets: the kit itself writes every byte that is sent, and judges received bytes unchanged."""
 
 import asyncio
 import functools
@@ -114,7 +113,7 @@ async def call(
     body: bytes | None = None,
     timeout_s: float = 15.0,
 ) -> RawMessage:
-    """Send one request on a connection of its own."""
+    """Send one request on a new connection."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     async with asyncio.timeout(timeout_s):

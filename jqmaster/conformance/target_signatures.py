@@ -1,4 +1,5 @@
-"""The signature of a request, by Standard Webhooks: an endpoint on the internet must not do what anybody asks it to."""
+"""The signature of a request, by Standard Webhooks: an endpoint on the internet must not act on requests from
+anybody."""
 
 import time
 from typing import Final

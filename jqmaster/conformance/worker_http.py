@@ -1,5 +1,5 @@
-"""Questions about a hand-written server's HTTP, besides the calls themselves (docs/worker_protocol.md, sections 2
-and 3)."""
+"""Questions about the HTTP of a hand-written server, apart from the calls themselves (docs/worker_protocol.md, sections
+2 and 3)."""
 
 import asyncio
 from typing import Any, Final

@@ -61,11 +61,12 @@ async def ask_worker(
     ready: Callable[[FalseMaster], None],
     told: Callable[[Result], None],
 ) -> list[Result]:
-    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` gets the master as
-    soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN.
+    """Ask the worker that `command` starts, or a worker that somebody else starts against the kit. `ready` gets the
+    master as soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN.
 
-    `namespace`: the command finds in JQMASTER_WORKER_NAMESPACES that it is to work in this one, and in another one
-    whose store is away. Raises NoWorkerError."""
+    `namespace`: JQMASTER_WORKER_NAMESPACES tells the command to work in this namespace, and in another one whose store
+    is away. Raises NoWorkerError.
+    """
     # In quick mode nothing waits for a lease, but every question waits for a heartbeat.
     beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
     master = FalseMaster(lease_s=lease_s, beat_s=beat_s, namespace=namespace)

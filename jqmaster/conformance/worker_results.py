@@ -154,8 +154,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 async def _takes_with_an_answer(worker: WorkerUnderTest, *jobs: Fields) -> bool:
-    """Give the worker these jobs with the answer to a report. Return False if it does not ask for jobs: this is
-    optional, and it gets all jobs by pushes."""
+    """Give the worker these jobs with the answer to a report. Return False if it does not ask for jobs in reports. This
+    is optional; such a worker gets all jobs by pushes."""
     worker.master.script.next_jobs = list(jobs)
     first = worker.job()
     await worker.give(first)

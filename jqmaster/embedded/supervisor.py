@@ -59,7 +59,7 @@ class EmbeddedStatus:
 
 
 class EmbeddedValkey:
-    """A lifecycle component: `start` returns when the server serves, `stop` when it has ended in good order.
+    """A lifecycle component: `start` returns when the server serves, `stop` when it has shut down.
 
     A server that has outlived a killed master is taken over as it is. A crashed server is restarted, for ever and
     with backoff. Nothing here ever deletes or repairs data.
@@ -69,8 +69,8 @@ class EmbeddedValkey:
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
-        """`mark_key`: where the store keeps the mark of its data. The mark distinguishes a store whose data are gone
-        from a new one."""
+        """Supervise the server on `data_dir`. `mark_key`: the key of the mark of the data. The mark distinguishes a
+        store whose data are gone from a new store."""
         self._directory = DataDirectory(data_dir)
         self._files = AppendOnlyFiles(self._directory.path)
         self._mark_key = mark_key
@@ -84,8 +84,8 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """`unix://…` with the password in it: a secret. It is known once `start` has begun, and survives all
-        restarts."""
+        """Return the address, `unix://…` with the password in it, which makes it a secret. It is known once `start` has
+        begun, and survives all restarts."""
         return self._directory.url()
 
     def status(self) -> EmbeddedStatus:
@@ -271,8 +271,8 @@ class EmbeddedValkey:
         return diagnose(self._directory.log, process.log_start_byte, was_serving=False, status=process.status)
 
     async def _fault_of_mark(self) -> str:
-        """Compare the mark of the data with the directory's, and make sure that both have one. Return the fault; "":
-        none."""
+        """Compare the mark in the store with the one in the directory, and make sure that both exist. Return the fault;
+        "" if there is none."""
         if self._mark_key is None:
             return ""
         kept, client = self._directory.marks().get(self._mark_key), self._redis()
@@ -326,7 +326,7 @@ class EmbeddedValkey:
                 ending = EndDiagnosis(cause, str(error), leaves_doubt=leaves_doubt)
 
     async def _end(self, process: ServerProcess, client: Redis | None = None) -> None:
-        """End the server in good order if possible. Under `appendfsync always`, even SIGKILL loses nothing that was
+        """Shut the server down normally if possible. Under `appendfsync always`, even SIGKILL loses nothing that was
         accepted."""
         with contextlib.suppress(RedisError, OSError):
             await (client or self._redis()).shutdown(nosave=True)
@@ -360,8 +360,8 @@ class EmbeddedValkey:
         self.on_change()
 
     async def _disconnect(self) -> None:
-        """Drop the connections to a server that has ended. An idle one may have ended with an error, which its next
-        user would take for a fault of the new server."""
+        """Drop the connections to a server that has ended. An idle connection may hold an error, which its next user
+        would take for a fault of the new server."""
         with contextlib.suppress(RedisError, OSError):
             await self._redis().connection_pool.disconnect()
 

@@ -24,8 +24,8 @@ class CertificateFiles(Protocol):
 
 
 def certificate_ends_s(files: CertificateFiles) -> dict[str, float]:
-    """Read the files. Return the end of each certificate in Unix time, by the setting that names its file. A file that
-    cannot be read is left out."""
+    """Read the files. Return the expiry of each certificate in Unix time, by the setting that names its file. A file
+    that cannot be read is left out."""
     return {name: end_s for name, _, end_s in _ends(files)}
 
 

@@ -94,8 +94,8 @@ class EgressGuard:
         *,
         allows_public: bool = False,
     ) -> None:
-        """`forbidden_addresses`: host (name or address) and port of the store and of this master. `allows_public`: the
-        addresses of the public internet are allowed, too.
+        """Guard by these addresses. `forbidden_addresses`: host (name or address) and port of the store and of this
+        master. `allows_public`: the addresses of the public internet are allowed, too.
 
         A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine. Raise ValueError for a text
         that is not a network.
@@ -109,7 +109,8 @@ class EgressGuard:
             self.forbid(host, port)
 
     def forbid(self, host: str, port: int) -> None:
-        """Forbid one more endpoint: the port that the system chose for this master is known only once it listens."""
+        """Forbid one more endpoint, because the port that the system chose for this master is known only once it
+        listens."""
         host = host.lower().strip("[]").removesuffix(".")
         self._forbidden.append((host, port))
         with contextlib.suppress(ValueError):

@@ -89,7 +89,8 @@ class OidcProvider:
         return self._client.issuer
 
     async def start(self) -> None:
-        """Call nothing before somebody logs in, so that a provider that is away keeps no master from starting."""
+        """Do nothing: the provider is called only when somebody logs in, so that a master can start while the provider
+        is away."""
 
     async def stop(self) -> None:
         if self._http is not None:
@@ -97,7 +98,7 @@ class OidcProvider:
             self._http = None
 
     async def authorize_url(self, *, state: str, nonce: str, challenge: str) -> str:
-        """Return the address at the provider where a person logs in. `challenge`: of PKCE, by SHA-256."""
+        """Return the address at the provider where a person logs in. `challenge`: the PKCE challenge, by SHA-256."""
         endpoints = await self._discovered()
         return _with_query(
             endpoints.authorize,
@@ -138,8 +139,8 @@ class OidcProvider:
         is_complete: Callable[[Mapping[str, Any]], bool],
         now_s: int,
     ) -> Identified:
-        """Exchange a code, and return who logged in. `named_issuer`: the `iss` that came with the code (RFC 9207). The
-        userinfo endpoint is called only if the claims of the ID token are not complete."""
+        """Exchange a code, and return the person who logged in. `named_issuer`: the `iss` that came with the code (RFC
+        9207). The userinfo endpoint is called only if the claims of the ID token are not complete."""
         endpoints = await self._discovered()
         if named_issuer != self.issuer and (named_issuer is not None or endpoints.names_itself):
             raise UnauthorizedError("the answer names another issuer", code="id_token_invalid")

@@ -22,7 +22,7 @@ class _Lookup:
 
 
 class Resolver:
-    """Looks up names in threads of its own, each name once at a time, whoever asks for it."""
+    """Looks up names in separate threads. All callers that ask for the same name at the same time share one lookup."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None

@@ -42,8 +42,8 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, url: str) -> "StoreUrl":
-        """Parse the URL. Raises ValueError, whose text repeats nothing of it: any part of a faulty URL may contain a
-        password."""
+        """Parse the URL. Raises ValueError. Its text repeats no part of the URL, because any part of a faulty URL may
+        contain a password."""
         scheme, _, rest = url.partition("://")
         topology = _TOPOLOGIES.get(scheme.lower())
         if topology is None:
@@ -57,7 +57,7 @@ class StoreUrl:
             except ValueError:  # the original error may show a part of the URL
                 raise ValueError("the address cannot be parsed") from None
             return cls(topology, is_tls, () if parts.scheme == "unix" else (_only_endpoint(parts),))
-        # Do not use urlsplit: newer Python versions refuse a bracketed host that is not the only one.
+        # Do not use urlsplit: newer Python versions refuse a bracketed host next to other hosts.
         if "?" in rest or "#" in rest:
             raise ValueError(f"{scheme}:// takes no ?options and no #fragment")
         authority, _, behind = rest.partition("/")

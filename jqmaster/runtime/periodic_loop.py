@@ -178,8 +178,8 @@ class LeaderLoop(PeriodicLoop):
             self._begin()
 
     def follow_looks(self, *, share: float = 1.0) -> None:
-        """Leave it to the looks at the shard to begin rounds. `share`: of `rest_s`, so that the duties of many shards
-        that begin together do not stay together."""
+        """Let the looks at the shard begin the rounds. `share`: the part of `rest_s` for which the duty rests at most,
+        so that the duties of many shards do not all end their rests together."""
         self._follows_looks = True
         self._rest_share = share
 

@@ -81,7 +81,7 @@ def _type_of(schema: Mapping[str, Any]) -> str:
         kinds = dict.fromkeys(map(_type_of, variants))
         if "unknown" in kinds:
             return "unknown"
-        # The names of known values stay visible to editors beside a plain string.
+        # With a plain string in the union, editors still show the names of the known values.
         names_values = any("$ref" in variant for variant in variants)
         return " | ".join("(string & {})" if names_values and kind == "string" else kind for kind in kinds)
     kind = schema.get("type")

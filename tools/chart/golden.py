@@ -15,7 +15,7 @@ import yaml
 
 from tools.chart import files
 
-# Golden renderings leave out what other folders of the repository have, with tests of their own.
+# Golden renderings leave out the content of other folders of the repository, which has its own tests.
 _ELSEWHERE: Final = "(the content of deploy/{})"
 
 
@@ -41,7 +41,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def golden_text(name: str) -> str:
-    """Return the golden rendering: the objects without comments, and without what lies elsewhere."""
+    """Return the golden rendering: the objects without comments, and without the content of other folders."""
     return files.head(files.cases()[name]) + _dumped(_shortened(documents(name)))
 
 

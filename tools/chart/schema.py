@@ -15,7 +15,7 @@ from tools.chart import files
 
 Schema = dict[str, Any]
 
-# The chart sets these itself, or others have their values: store, auth, tls, masters.lingerS.
+# The chart sets these itself, or takes them from its other values: store, auth, tls, masters.lingerS.
 OWN: Final = frozenset(
     {
         "advertised_url", "calls_cafile", "calls_certfile", "calls_keyfile", "data_dir", "host", "linger_s", "node_id",
@@ -75,7 +75,7 @@ _SECRETS: Final = frozenset({SecretStr, StoreSettings})
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a setting is secret, and so belongs into a Secret and not into the values."""
+    """Return whether a setting is secret, and so belongs in a Secret and not in the values."""
     annotation = Settings.model_fields[name].annotation
     kinds = {annotation, *get_args(annotation)}
     return bool(kinds & _SECRETS) or any(_SECRETS & {*get_args(kind)} for kind in kinds)

@@ -106,10 +106,10 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A limit on the jobs that `matcher` selects. With a `key`, each value of it has a limit of its own.
+    """A limit on the jobs that `matcher` selects. With a `key`, each value of it has its own limit.
 
-    Slots and starts are counted under `cid`, which is new each time that the constraint is created. `paused`: None: not
-    given; False: prepared for a pause. Both let jobs pass. Raise ConstraintError.
+    Slots and starts are counted under `cid`, which is new each time that the constraint is created. If `paused` is
+    None, no pause was given; False prepares the constraint for a pause. Both let jobs pass. Raise ConstraintError.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Constraint:
 
     @property
     def reads_weight(self) -> bool:
-        """Return whether jobs may have weights of their own."""
+        """Return whether jobs may have their own weights."""
         return self._read_weight is not None
 
     def own_weight(self, fields: JobFields) -> int | None:
@@ -356,8 +356,8 @@ def new_cid(*, is_weighted: bool = False) -> str:
 
 
 def keeps_counts(old: Constraint, new: Constraint) -> bool:
-    """Return whether both have the same gates, so that slots and starts counted for `old` also count for `new`. Charges
-    in another unit do not count."""
+    """Return whether both constraints have the same gates, so that slots and starts counted for `old` also count for
+    `new`. Charges in another unit do not count."""
     return old.enabled and new.enabled and old.key == new.key and _unit(old) == _unit(new)
 
 

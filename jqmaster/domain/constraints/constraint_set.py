@@ -39,7 +39,7 @@ class NamePlan:
 
     def __init__(self, steps: tuple[_PlanEntry, ...]) -> None:
         self.steps = steps
-        # The constraints at which jobs of the name may have weights of their own.
+        # The constraints at which jobs of the name may have their own weights.
         self.weighted = tuple(step for step in steps if step.constraint.reads_weight)
         # `has_fixed_gates`: all jobs of the name pass the same gates. `is_decided`: they also weigh the same there.
         self.has_fixed_gates = all(step.matches is None and step.gate is not None for step in steps)
@@ -139,7 +139,8 @@ class ConstraintSet:
         return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
 
     def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-        """Return the gates that the job passes, shadow gates too: those without a key, those with one; sorted by ID."""
+        """Return the gates without a key that the job must pass, and those with a key, each sorted by ID. Shadow gates
+        are included."""
         shared, keyed = self.scan(fields)
         return self.shared_gates(shared), tuple(keyed)
 

@@ -42,13 +42,13 @@ class LimitKind(ABC, Generic[V]):
     name: ClassVar[str]
     # The value of a constraint without this limit.
     none: ClassVar[Any] = None
-    # True if one value of the key may have a limit of its own.
+    # True if a value of the key may have its own limit.
     is_per_value: ClassVar[bool] = True
     # The facts that the store has to keep about jobs that pass the gate.
     counts: ClassVar[Literal["slots", "starts"] | None] = None
     # The numbers that make up the limit; a limit without numbers is a switch.
     figures: ClassVar[tuple[Figure, ...]] = ()
-    # False: the form of a constraint has inputs of its own for this kind.
+    # False: the form of a constraint has special inputs for this kind.
     has_inputs: ClassVar[bool] = True
     # Why this kind needs a key; empty: it does not.
     needs_key: ClassVar[str] = ""
@@ -124,5 +124,6 @@ class GateCloser(Explained):
         silent."""
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
-        """Return the limit, how much of it is in use, and its period in seconds, each if it has one."""
+        """Return the limit, the part of it that is in use, and its period in seconds; None for each that does not
+        apply."""
         return None, None, None

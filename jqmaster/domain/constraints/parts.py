@@ -46,7 +46,7 @@ def _reserving(constraint: Constraint) -> Iterator[Constraint]:
 def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constraint:
     """Return the limit for jobs to which none of these reservations applies."""
     reserved = sum(one.concurrency for one in chosen)
-    # The digest does not depend on numbers: when they change, the slots in use still count.
+    # The digest does not depend on numbers, so that slots in use still count when the numbers change.
     matchers = repr([one.matcher.document for one in chosen])
     digest = blake2b(f"{constraint.cid}{matchers}".encode(), digest_size=(CID_LENGTH - _KEPT) // 2)
     return replace(
@@ -74,7 +74,7 @@ def _without(constraint: Constraint, chosen: tuple[Reservation, ...]) -> Constra
 
 
 def _less(limits: GateLimits, reserved: int) -> GateLimits | None:
-    """Return the limits that a reservation leaves to other jobs; None: the value has no concurrency of its own."""
+    """Return the limits that a reservation leaves to other jobs; None: the value does not have its own concurrency."""
     if limits.concurrency is None:
         return None
     left = limits.concurrency - reserved

@@ -175,7 +175,7 @@ class ContentAccess:
 def content_access(
     principal: Principal | None, *, viewers_see_content: bool, redact_paths: Sequence[str]
 ) -> ContentAccess:
-    """Return the access of a caller. It sees content if it may read and may also act on jobs or push them."""
+    """Return the access of a caller. A caller sees content if it may read and may also act on jobs or push them."""
     redactor = redactor_of(tuple(redact_paths))
     scopes = principal.scopes if principal else frozenset[Scope]()
     if principal is None or Scope.READ not in scopes:

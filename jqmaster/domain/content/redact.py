@@ -112,7 +112,8 @@ def _without(root: str, value: bytes) -> bytes:
 
 
 def _redacted(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the same object if nothing is redacted; otherwise a copy of the path to it."""
+    """Return the same object if nothing in it is redacted; otherwise a copy in which only the redacted parts and the
+    maps and lists around them are new."""
     if not path:
         return REDACTED
     step, rest = path[0], path[1:]

@@ -114,10 +114,11 @@ def chosen(
 def moved(
     found: Iterator[Occurrence], rule: DaysRule, calendar: Calendar, zone: ZoneInfo
 ) -> Iterator[Occurrence]:
-    """Yield the instants of a schedule in the order in which they are due after their moves. Those that come to the
+    """Yield the instants of a schedule in the order in which they are due after their moves. Instants that move to the
     same time keep their order.
 
-    `found` must begin with the first instant of a day whose instants move to no day before it."""
+    `found` must begin with the first instant of a day whose instants move to no day before it.
+    """
     group: list[tuple[int, int, Occurrence]] = []
     group_day: date | None = None
     for occurrence in found:

@@ -90,8 +90,8 @@ class _FigureAnswer(Protocol):
 
 
 class EventFigures:
-    """Counts of this process. `events`: by whether they were duplicates. `effects`: of other events, one for each
-    definition. `groups`: groups of events that started a job."""
+    """Counts of this process. `events`: by whether they were duplicates. `effects`: of the events that were no
+    duplicates, one for each definition. `groups`: groups of events that started a job."""
 
     __slots__ = ("effects", "events", "groups")
 

@@ -43,7 +43,8 @@ def payload_of(argument: object) -> bytes:
 
 
 def kept_verdict(code: str, message: str) -> tuple[EndpointVerdict, int]:
-    """Return the verdict and the HTTP status that an attempt kept. An attempt with another code got no answer."""
+    """Return the verdict and the HTTP status that a failed attempt recorded. Any other code means that there was no
+    answer."""
     status, _, digits = code.partition("_")
     if status in _KNOWN and digits.isdigit():
         return EndpointVerdict(status, message), int(digits)

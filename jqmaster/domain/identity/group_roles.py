@@ -34,8 +34,8 @@ class GroupRoles:
     """The roles of each group, and the default role of people who are in none."""
 
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
-        """`entries`: each `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone. Raise ValueError
-        for an entry of another form, or a group that has different roles in the same place."""
+        """Parse `entries`, each of the form `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone.
+        Raise ValueError for an entry of another form, or a group that has different roles in the same place."""
         # By group, the role by namespace; by "", the one in all of them.
         self._roles: dict[str, dict[str, Role]] = {}
         for text in entries:

@@ -162,7 +162,7 @@ HOLDS_SLOTS: Final = frozenset(state for state, facts in STATES.items() if facts
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
 # The ways in which a job can end, in the order of charts and metrics.
 OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
-# The states whose jobs are in an index of their own, and those of them that wait for an instant.
+# The states that have their own index, and those of them whose jobs wait for an instant.
 INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
 TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 

@@ -121,7 +121,8 @@ class JobFilter:
         return not wanted.isdisjoint(groups_of(job.name, job.cause.name.lower(), message, frame))
 
     def document(self) -> dict[str, Any]:
-        """Return the filter as a document for `of_document`, which has only the given fields, as texts and numbers."""
+        """Return the filter as a document that `of_document` can read. It has only the given fields, as texts and
+        numbers."""
         values = {field: getattr(self, field) for field in _FIELDS}
         values["cause"] = self.cause.name.lower() if self.cause is not None else None
         values["state"] = str(self.state) if self.state is not None else None

@@ -57,8 +57,8 @@ class SkippedBy:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The neighbors of a job. `predecessors` and `dependents` (only the first ones): states by ID (None: deleted).
-    `pending`: predecessors that the job still waits for. `dependents_count`: the number of all dependents.
+    """The jobs before and after a job. `predecessors` and `dependents` (only the first ones): states by ID (None:
+    deleted). `pending`: predecessors that the job still waits for. `dependents_count`: the number of all dependents.
     `skipped_by`: why the job was skipped."""
 
     predecessors: Mapping[str, str | None]

@@ -73,8 +73,8 @@ def _canonical_float(value: float) -> bytes:
 
 
 def _text(value: object) -> str:
-    """Return text unchanged if nothing else looks like it, binary as `0x` and hexadecimal digits, and all
-    else as JSON."""
+    """Return the value as text. Text stays unchanged if no other value looks like it. Binary becomes `0x` and
+    hexadecimal digits; all other values become JSON."""
     if type(value) is str and _is_plain(value):
         shown = value
     elif type(value) is int and -_LONG_INT < value < _LONG_INT:

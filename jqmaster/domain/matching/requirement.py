@@ -1,5 +1,5 @@
-"""Labels that a job requires of its worker. Jobs of one name that require the same labels form a queue of their own.
-Claims for other workers do not read this queue, so it neither slows nor blocks them."""
+"""Labels that a job requires of its worker. Jobs of one name that require the same labels form their own queue. Claims
+for other workers do not read this queue, so it neither slows nor blocks them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ def name_of(queue: str) -> str:
 
 
 def requires_of(queue: str) -> dict[str, str]:
-    """Return the labels that the jobs of a queue require. Raise ValueError for any other text."""
+    """Return the labels that the jobs of a queue require. Raise ValueError for a text that is not a queue."""
     found = json.loads(queue.partition(SEPARATOR)[2] or "{}")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError("a requirement is a map of texts")

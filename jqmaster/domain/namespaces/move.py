@@ -49,7 +49,8 @@ class MoveSize:
 @dataclass(frozen=True, slots=True)
 class MoveTerms:
     """The request for a move. `source`, `target`: stores. `state`: the former state of the namespace, which it gets
-    back. `who`: the caller. `stop_ms`: the stop that was announced. `began_at_ms`: by the store of the registry."""
+    back. `who`: the caller. `stop_ms`: the stop that was announced. `began_at_ms`: by the clock of the registry's
+    store."""
 
     source: str
     target: str

@@ -32,7 +32,7 @@ class DeliveryOutcome(StrEnum):
     FAILED = "failed"
     # The receiver asked for a delay, or already has as many calls as it may have.
     DEFERRED = "deferred"
-    # The receiver wants no more of these: it answered 410, or the notice no longer has this destination.
+    # The receiver wants no more deliveries: it answered 410, or the notice no longer has this destination.
     GONE = "gone"
     # The address must not be called, or the mail server rejects it.
     REFUSED = "refused"

@@ -72,7 +72,7 @@ class Incident:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message. `count` and `new`: findings since the incident began, and since the last message. `lines`: text,
-    count and example of the most frequent."""
+    count and example of the most frequent findings."""
 
     id: str
     kind: MessageKind

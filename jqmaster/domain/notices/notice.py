@@ -62,7 +62,7 @@ class Destination:
 
     channel: Channel
     addresses: tuple[str, ...] = field(repr=False)
-    # The secret that signs a webhook's calls; empty: those of the settings do.
+    # The secret that signs a webhook's calls; empty: the secrets of the settings do.
     secret: str = field(default="", repr=False)
 
     def shown(self) -> dict[str, Any]:

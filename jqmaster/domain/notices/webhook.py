@@ -73,7 +73,8 @@ def shown_url(url: str) -> str:
 
 
 def delivery_id(job_id: str, finished_at_ms: int) -> str:
-    """Return the ID of the job that reports this end. It is always the same, so that one job reports it."""
+    """Return the ID of the job that reports this end. The same end always gives the same ID, so that only one job
+    reports it."""
     return stable_id(finished_at_ms, "webhook", job_id, str(finished_at_ms))
 
 

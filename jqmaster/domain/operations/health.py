@@ -20,7 +20,8 @@ LATENCY_WARN_MS: Final = 100
 # The verdict leaves out names that fail less than this, or hardly ran.
 FAILING_SHARE: Final = 0.05
 FAILING_LEAST: Final = 3
-# Failures rise if the last ten minutes have this many, and twice as many as ten minutes had before.
+# Failures rise if the last ten minutes have at least this many, and at least twice as many as ten minutes had on
+# average before.
 RISING_LEAST: Final = 10
 RISING_FACTOR: Final = 2
 # The backlog grows if it is this much longer than ten minutes ago, and half as long again.
@@ -56,9 +57,9 @@ class LongWait:
 
 @dataclass(frozen=True, slots=True)
 class FullLimit:
-    """A constraint that holds jobs back. `held`: how many. The other fields describe its gate with the most of them:
-    `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits count;
-    empty: jobs. `used`: the units that started within the period of the rate."""
+    """A constraint that holds jobs back. `held`: how many. The other fields describe the gate of it that holds the most
+    jobs: `value` of the key (None: it has no key), `waiting`, and the limits that close it. `unit`: what the limits
+    count; empty: jobs. `used`: the units that started within the period of the rate."""
 
     name: str
     held: int
@@ -81,9 +82,9 @@ class FullLimit:
 
 @dataclass(frozen=True, slots=True)
 class PausedJobs:
-    """A pause. `kind`: a pause of its own, a paused constraint, or paused values of one. `of` and `subject` say which
-    jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects. `by` is
-    empty if it is not known."""
+    """A pause. `kind`: a separate pause, a paused constraint, or paused values of a constraint. `of` and `subject` say
+    which jobs: those of a name, with a tag, with a value of `key`, of a constraint, or those that a matcher selects.
+    `by` is empty if it is not known."""
 
     name: str
     kind: Literal["pause", "paused", "paused_values"]
@@ -405,7 +406,7 @@ _RULES: Final[Sequence[Callable[[HealthFacts], Iterator[HealthFinding]]]] = (
 
 
 def _limit(one: FullLimit, now_ms: int) -> str:
-    """Return a text that follows the jobs that wait for the gate: the reason why it is closed, and until when."""
+    """Return a text to append to the jobs that wait for the gate: why the gate is closed, and until when."""
     parts = []
     if one.rate is not None:
         rest = f", {one.used or 0:,} of them used" if one.unit else f"; about {about(one.eta_ms or 0)}"

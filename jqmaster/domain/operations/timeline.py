@@ -10,8 +10,8 @@ from typing import Final
 
 from jqmaster.domain.workers.worker import Worker
 
-# A backlog enters the timeline when a job that may start has waited for the first time, and is over when none has
-# waited for the second.
+# A backlog enters the timeline when a job that may start has waited for OLD_WAIT_MS. It is over when no such job has
+# waited for YOUNG_WAIT_MS.
 OLD_WAIT_MS: Final = 60_000
 YOUNG_WAIT_MS: Final = 30_000
 # Workers and versions beyond these numbers are not tracked.
@@ -76,7 +76,8 @@ class StoreOutage:
 
 @dataclass(frozen=True, slots=True)
 class OldBacklog:
-    """The jobs that may start, and have waited since `since_ms`; the first of them has this name and ID."""
+    """The jobs that may start. The oldest of them, with this name and ID, has waited since `since_ms`. `ready`: their
+    number."""
 
     name: str
     job_id: str

@@ -10,7 +10,7 @@ from jqmaster.domain.jobs.job import Attempt
 from jqmaster.domain.matching.paths import Path
 
 ERASED: Final = "[erased]"
-# The parts of a job that can be erased. Values within the first three have paths of their own.
+# The parts of a job that can be erased. Values within the first three can be erased by their own paths.
 PATH_ROOTS: Final = ("argument", "headers", "result")
 WHOLE_ROOTS: Final = ("tags", "unique_key", "errors", "progress", "parts", "challenges")
 ROOTS: Final = (*PATH_ROOTS, *WHOLE_ROOTS)

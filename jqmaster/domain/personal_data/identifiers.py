@@ -35,9 +35,10 @@ class Identifiers:
 
     def paths_in(self, root: str, value: Any) -> Iterator[str]:
         """Yield the path of each place in a decoded value at which one of them occurs, in the order of the value. If it
-        occurs in a key of a map, or too deep for a path, yield the path of what holds it. A whole number counts if it
-        equals one of them."""
-        # A stack, because values may be nested more deeply than functions may call one another. The next one is last.
+        occurs in a key of a map, or too deep for a path, yield the path of the map or list that holds it. A whole
+        number counts if it equals one of them."""
+        # Use a stack, because values may be nested more deeply than functions may call one another. The next value is
+        # the last one.
         rest: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
         told: set[tuple[str | int, ...]] = set()
         while rest:

@@ -34,8 +34,8 @@ class DeliveryResult(StrEnum):
 @dataclass(frozen=True, slots=True)
 class DeliveryEnd:
     """The end of one request. `detail` is for people, in the words of this service. `said`: what the endpoint said,
-    which is content of the job. `wait_s`: the time until the next request; None: as the job's retries say. `await_s`:
-    how long the callback is awaited. `value`: the result, as MessagePack. `code`: for programs."""
+    which is content of the job. `wait_s`: the time until the next request; None: the backoff of the job decides.
+    `await_s`: how long the callback is awaited. `value`: the result, as MessagePack. `code`: for programs."""
 
     result: DeliveryResult
     detail: str

@@ -210,5 +210,5 @@ def weighed(gate: GateCheck, constraint: Constraint) -> GateCheck:
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
-    """Return the constraint; None if it has been removed meanwhile, which opens its gate."""
+    """Return the constraint of the gate; None if it has been removed meanwhile, which opens the gate."""
     return constraints.get(gate.gate_id[:CID_LENGTH])

@@ -9,8 +9,8 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No live worker is registered for the name. Others that serve it are silent or detached. `similar`: a name like it
-    that live workers serve, if no worker knows this one."""
+    """No live worker is registered for the name. Others that serve it are silent or detached. `similar`: a similar name
+    that live workers serve, if no worker knows this name."""
 
     code: ClassVar = "no_worker"
     name: str

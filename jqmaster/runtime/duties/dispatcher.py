@@ -294,7 +294,7 @@ class Dispatcher:
             on_overtaken=on_overtaken,
         )
 
-    # --- claims of its own rounds
+    # --- claims of the dispatcher's own rounds
 
     async def _run(self) -> None:
         while not self._is_stopping:

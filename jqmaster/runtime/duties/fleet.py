@@ -162,8 +162,8 @@ class Fleet:
         return not self._members
 
     def all_heard(self, workers: int, heard_ms: int) -> bool:
-        """Note that all registered workers, `workers` in number, were heard at this store time or later. Return
-        False if some of them are silent, or others than those known here."""
+        """Note that all registered workers, `workers` in number, were heard at this store time or later. Return False
+        if some of them are silent, or if they differ from the workers known here."""
         now_ms = self._now_ms(self._clock.monotonic_s())
         if workers != len(self._members) or (workers and heard_ms < now_ms - self._stale_ms.current):
             return False

@@ -63,7 +63,7 @@ class LogArchiver(LeaderLoop):
 
     async def start(self) -> None:
         await super().start()
-        # A loop of its own, because an archive that refuses removals can still take logs.
+        # This is a separate loop, because an archive that refuses removals can still take logs.
         self._spawn(
             "erasures",
             self._erase,

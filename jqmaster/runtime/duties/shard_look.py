@@ -45,8 +45,8 @@ def _rests(look: Look) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FollowedDuty:
-    """A duty, and what begins its rounds. `due_ms`: milliseconds until it has something to do by time; -1: nothing is
-    known. `polls`: whether it has to look for itself, every `poll_s`."""
+    """A duty that follows the looks. `due_ms`: returns the milliseconds until it has something to do; -1: nothing is
+    known. `polls`: returns whether the duty must poll by itself, every `poll_s`."""
 
     duty: LeaderLoop
     due_ms: Callable[[Look], int] = _not_due
@@ -70,7 +70,7 @@ class ShardLook(LeaderLoop):
     informs `grace` about outages of the store.
 
     While nothing is due on a quiet shard that shares its store, `shared` reads it together with the others, so that it
-    needs no task, timer and round trip of its own. `look_call` and `is_unchanged`: see `QuietLook`.
+    needs no separate task, timer and round trip. `look_call` and `is_unchanged`: see `QuietLook`.
     """
 
     is_vital = True
@@ -119,7 +119,7 @@ class ShardLook(LeaderLoop):
         # The last look, and for how long shared looks may replace the next ones; 0: they may not.
         self._seen: Look | None = None
         self._overhears_s = 0.0
-        # By the store's clock: when a look of its own is due, even if nothing has changed.
+        # By the store's clock: when this shard's own look is due, even if nothing has changed.
         self._overhears_until_ms = 0
         for one in duties:
             one.duty.follow_looks(share=1 - _JITTER * self._random() if store.is_shared else 1.0)
@@ -133,7 +133,7 @@ class ShardLook(LeaderLoop):
         loop = asyncio.get_running_loop()
         if self._failing_since_s is None:
             self._failing_since_s = loop.time()
-        # Without a task of its own, because an answer usually comes at once.
+        # Use a timer and no task, because an answer usually comes at once.
         blind = loop.call_later(BLIND_AFTER_S, self._be_blind_until_answered)
         try:
             look = await self._grace.ask(self._read, lambda look: look.now_ms)

@@ -37,7 +37,7 @@ class HandOver(PeriodicLoop):
     installation. `led`: returns the namespaces that this process leads, by name.
 
     The other master must have been alive for `SETTLED_S` both in the installation and in the shard of the namespace,
-    because it may reach the store of the installation and not that of the namespace. While the store of the
+    because it may reach the store of the installation but not that of the namespace. While the store of the
     installation is away, nobody hands over a lead.
     """
 
@@ -96,7 +96,7 @@ class HandOver(PeriodicLoop):
     def _misplaced(
         self, led: Mapping[str, LedNamespace], ids: frozenset[str], settled: Collection[str]
     ) -> dict[str, str]:
-        """Return the namespaces that a settled other master should lead, and that master."""
+        """Return the namespaces that another, settled master should lead, each with that master."""
         if not led:
             return {}
         owners = self._order.owners_among(ids)

@@ -13,8 +13,8 @@ _NEVER: Final[ClaimWith] = LEADER_ELSEWHERE.claim_with
 
 
 class LocalLeader:
-    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`. Meanwhile, the parts of the
-    port are the leader's own functions."""
+    """The `LeaderPort` of a process. The process leads between `connect` and `disconnect`. In between, the functions of
+    the port are those of the leader."""
 
     def __init__(self) -> None:
         self.disconnect()

@@ -24,7 +24,7 @@ TRUST: Final = 0.8
 
 
 class HeldLock:
-    """The lock of one leadership. Trust in it is counted from when its last renewal was sent, by a monotonic clock,
+    """The lock of one leadership. Trust in it is counted from the sending of its last renewal, by a monotonic clock,
     never from the answer.
 
     `sent_at_s`, `ttl_s`: when the lock was last set, and the TTL that it got. `on_lost`: called when it is lost, or can
@@ -99,8 +99,8 @@ class HeldLock:
 
 class Renewals:
     """One loop for each store. It renews all locks there, `MAX_TOGETHER` in a round trip, so that the lead of a quiet
-    shard needs no timer for them. `client`: one with connections of its own, so that leaders keep their locks even if
-    all others are blocked."""
+    shard needs no timer for them. `client`: has separate connections, so that leaders keep their locks even if all
+    other connections are blocked."""
 
     def __init__(self, client: StoreClient, clock: Clock) -> None:
         self._client = client

@@ -160,8 +160,8 @@ class SubLeader(PeriodicLoop):
 
     @property
     def may_stand(self) -> bool:
-        """Return whether this master stands for election although no check has found the lock free: all do, if there is
-        no order, and otherwise the first."""
+        """Return whether this master stands for election although no check has found the lock free: if there is no
+        order, all masters do; otherwise only the first one does."""
         order = self._order.of(self._order.living | {self._master_id})
         return not order or order[0] == self._master_id
 

@@ -80,7 +80,7 @@ class MoveLoop(PeriodicLoop):
         now_s = self._clock.monotonic_s()
         if self._removal is None and now_s - self._looked_at_copies_s >= IDLE_S:
             self._looked_at_copies_s = now_s
-            # In a task of its own, because a large copy, or a store that is away, must not delay moves.
+            # Use a separate task, because a large copy, or a store that is away, must not delay moves.
             self._removal = asyncio.create_task(self._remove_copies(), name="remove copies")
             self._removal.add_done_callback(self._removed)
         return BUSY_S if moving else IDLE_S

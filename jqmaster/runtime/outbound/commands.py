@@ -22,7 +22,8 @@ class CancelCommands:
         self._client = client
 
     async def __call__(self, worker_id: str, job_id: str, token: str) -> None:
-        """Best effort: the answer to the worker's next heartbeat names the canceled job, too."""
+        """Send the command. This is best effort, because the answer to the worker's next heartbeat names the canceled
+        job, too."""
         try:
             worker = await self._workers.get(worker_id)
             epoch = await self._leadership.newest_number()
@@ -46,7 +47,7 @@ class WorkerCommands:
         self._client = client
 
     async def __call__(self, worker_id: str, command: WorkerCommand) -> None:
-        """Best effort: the answer to the worker's next heartbeat repeats the command."""
+        """Send the command. This is best effort, because the answer to the worker's next heartbeat repeats it."""
         try:
             worker = await self._workers.get(worker_id)
             epoch = await self._leadership.newest_number()

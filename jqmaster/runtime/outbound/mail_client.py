@@ -36,7 +36,7 @@ class Mail:
 
 
 class MailClient:
-    """Sends each mail on a connection of its own, because notices are rare. The egress guard does not check the server,
+    """Sends each mail on a new connection, because notices are rare. The egress guard does not check the server,
     because only the settings name it."""
 
     def __init__(

@@ -78,7 +78,7 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
 
 
 def _terms(record: ClaimedRecord) -> bytes:
-    """Return the fields that jobs have in common, and the key of the argument, which follows."""
+    """Return the encoded fields that jobs have in common, followed by the key of the argument."""
     pack = _PACKER.pack
     return b"".join(
         (

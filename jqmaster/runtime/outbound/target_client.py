@@ -140,7 +140,8 @@ class TargetClient:
         now_s = time.time()
         if secrets := target.secret.at(int(now_s * 1000)):
             body = request.body if target.has_body else b""
-            # The same for each attempt of a job: it identifies the message, as Standard Webhooks has it.
+            # The ID is the same for each attempt of a job, because it identifies the message, as Standard Webhooks
+            # requires.
             fields |= {
                 "webhook-id": request.job_id,
                 "webhook-timestamp": str(int(now_s)),

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # How often to read the list of masters and the names that have jobs, while there are targets.
 ROUND_S: Final = 1.0
-# How often to read the names that people's workers serve, because each read covers all workers.
+# How often to read the names that ordinary workers serve. This is rare, because each read covers all workers.
 WORKERS_EVERY_S: Final = 5.0
 FIGURES_EVERY_S: Final = 5.0
 # A pattern serves a name for this long after its last job, so that the next one finds a worker.
@@ -103,7 +103,7 @@ class TargetDeliveries:
 
     @property
     def leaving(self) -> dict[str, int]:
-        """Return the number of requests under way here of workers that leave, by target."""
+        """Return the number of requests that are under way here for workers that are leaving, by target."""
         counts: Counter[str] = Counter()
         for worker in self._leaving.values():
             counts[worker.target.name] += worker.running

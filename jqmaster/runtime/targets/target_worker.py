@@ -182,7 +182,7 @@ class TargetWorker:
 
     @property
     def unreachable(self) -> str:
-        """Return why the target cannot be reached; empty: it can, or jobs have addresses of their own."""
+        """Return why the target cannot be reached; empty: it can, or jobs have their own addresses."""
         if self.target.url_from:
             return ""
         return self._hosts.why_unreachable()
@@ -353,7 +353,7 @@ class TargetWorker:
         return max(breaker.open_until_s - self._services.clock.monotonic_s(), 0.05)
 
     def _own_breaker(self) -> Breaker | None:
-        """Return the breaker of the target's address; None: it works, or jobs have addresses of their own."""
+        """Return the breaker of the target's address; None: it works, or jobs have their own addresses."""
         return None if self.target.url_from else self._hosts.breaker(origin_of(self.target.url))
 
     def _begin(self, tenure: _Registration, offer: Offer) -> None:
@@ -374,7 +374,7 @@ class TargetWorker:
         call.add_done_callback(functools.partial(self._ended, tenure, claim))
 
     def _ended(self, tenure: _Registration, claim: ClaimId, call: asyncio.Task[None]) -> None:
-        """Free the slot of a call that reports nothing. The others keep their leases until they are reported."""
+        """Free the slot of a call that reports nothing. All other calls keep their leases until they are reported."""
         if call.cancelled() or call.exception() is not None:
             tenure.calls.pop(claim, None)
             tenure.has_changed.set()

@@ -47,7 +47,7 @@ class StoreHealth(PeriodicLoop):
         self.faults: dict[str, str] = {}
         # Called after each look, which may have changed what `admit` returns.
         self.on_look: Callable[[], None] = lambda: None
-        # The last times without an answer, from the last answer before to the first after, in monotonic seconds.
+        # The last outages, each from the last answer before it to the first answer after it, in monotonic seconds.
         self.outages: deque[tuple[float, float]] = deque(maxlen=MAX_OUTAGES)
         self._answered_s = clock.monotonic_s()
         self.is_away = False
