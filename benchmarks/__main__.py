@@ -40,7 +40,7 @@ from benchmarks.scenario import Figures, Params, Scenario, label
 
 
 def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures]:
-    # Its parameters can be set.
+    # The wrapper keeps the signature, so that the parameters can be set by name.
     @functools.wraps(measure)
     def run(**params: Any) -> Figures:
         async def measured() -> Figures:

@@ -18,7 +18,7 @@ MINUTE: Final = timedelta(minutes=1)
 SETTLE_S: Final = 3.0
 # Jitter that spreads definitions over nearly all of a minute.
 SPREAD_S: Final = 55
-# Definitions that even a slow machine puts per second.
+# The number of definitions that even a slow machine can create in a second.
 PUT_PACE: Final = 150
 BURST_WITHIN_S: Final = 60.0
 

@@ -79,5 +79,5 @@ class Meter:
 
 
 def waits(told: Mapping[str, Any]) -> Figures:
-    """Return p50, p99 and max of a pushing process."""
+    """Return p50, p99 and max of the waits that a pushing process measured."""
     return {f"{name}_ms": value for name, value in told["waits_ms"].items()}

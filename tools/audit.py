@@ -229,7 +229,7 @@ def _release_of(version: str) -> str:
 
 
 def worst(*codes: int) -> int:
-    """Return the exit code of several parts."""
+    """Return one exit code for those of several parts."""
     return VULNERABLE if VULNERABLE in codes else max(codes)
 
 

@@ -28,7 +28,7 @@ def pages() -> list[Path]:
         ROOT / "worker_sdk/README.md",
         ROOT / "clients/typescript/README.md",
     ]
-    # The changelog tells of the past.
+    # The changelog describes past releases, so it stays unchanged.
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 

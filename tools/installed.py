@@ -63,7 +63,7 @@ def unlike(root: Path, project: dict[str, Any]) -> str:
     if root.resolve() not in {Path(path).resolve() for path in sys.path}:
         return f"{name} of this checkout"
     stated = {Requirement(line).name for line in installed.requires or () if "extra ==" not in line}
-    # Their bounds were compared with what is here.
+    # Their version bounds were already compared with the installed packages.
     if stated != {Requirement(line).name for line in project["dependencies"]}:
         return f"{name} with its requirements"
     commands = {one.name: one.value for one in installed.entry_points if one.group == "console_scripts"}

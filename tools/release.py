@@ -161,7 +161,7 @@ def container(directory: Path, image: str, epoch: str) -> None:
 
 
 def check(directory: Path) -> None:
-    """Check what a package index would refuse or show badly."""
+    """Check the distributions for faults that a package index would refuse or show badly."""
     files = [str(path) for path in sorted(directory.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
     command = (sys.executable, "-m", "twine", "check", "--strict", *files)
     done = _run(command)

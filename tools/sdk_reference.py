@@ -520,7 +520,7 @@ def fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
 
 
 def text_of(node: Definition) -> str:
-    """The docstring."""
+    """Return the docstring."""
     if isinstance(node, ast.AnnAssign):
         return CONSTANTS[_target(node)]
     return inspect.cleandoc(ast.get_docstring(node) or "")

@@ -65,7 +65,7 @@ class Pair:
 
     @property
     def text(self) -> str:
-        """The docstring that the second one gets."""
+        """Return the docstring that the second one gets."""
         return twin_of(docstring(self.nodes[0]), self)
 
 

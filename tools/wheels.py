@@ -52,7 +52,7 @@ def version() -> str:
 
 
 def absolute(text: str, folder: str = "") -> str:
-    """Return Markdown with its relative links made absolute. `folder`: where it lies in the repository."""
+    """Return Markdown with its relative links made absolute. `folder`: its folder in the repository."""
 
     def replace(match: re.Match[str]) -> str:
         bang, label, target = match.groups()
@@ -61,7 +61,7 @@ def absolute(text: str, folder: str = "") -> str:
         view = "raw" if bang else "tree" if (ROOT / path).is_dir() else "blob"
         return f"{bang}[{label}]({URLS['Repository']}/{view}/main/{path}{'#' + anchor if anchor else ''})"
 
-    # A picture may be the label of a link; nothing here has that.
+    # Links whose label is a picture are not handled, because no document has one.
     return _LINK.sub(replace, text)
 
 

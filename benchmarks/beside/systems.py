@@ -36,8 +36,8 @@ class _Turns:
 
     def bulk(self, jobs: int) -> None:
         self._push(jobs)
-        # Wait for one more job, which ends after all others. Counting the unfinished jobs instead would cost the master
-        # and the pusher as much as many jobs do, and a tree that counts more often would look slower.
+        # Wait for one more job, which ends after all others. Counting the unfinished jobs instead would cost as much
+        # time as many jobs, and a tree that counts more often would look slower.
         self.lone(1)
         self._worked_off.until_over()
 

@@ -195,7 +195,7 @@ def of_peer(peer: Peer, jobs: int) -> Figures:
 
 
 def of_ours(jobs: int, *, kind: str, options: Mapping[str, Any]) -> Figures:
-    """Measure the same of this queue, on the same store."""
+    """Measure this queue in the same way, on the same store."""
     with _our_system(workers=1) as system:
         system.push("bulk", count=WARM_UP, argument_bytes=100)
         system.until_over()

@@ -125,7 +125,7 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
-            # First, because follow-ups and notices wait for it.
+            # The messenger starts first, because follow-ups and notices wait for it.
             self._services.messenger,
             self.follow_ups,
             self._notices,
@@ -147,7 +147,7 @@ class LeaderDuties:
             self.bulk,
             *self._make_exporter(),
             *self._make_gateway_hosts(),
-            # After the duties that it begins.
+            # The look starts after the duties that it begins.
             self.look,
             # It starts last and stops first, so that a new leader elsewhere is notified at once of writes of this
             # process.

@@ -1,4 +1,4 @@
-"""Builds what measures a shard for the metrics."""
+"""Builds the metrics of a shard."""
 
 import socket
 from collections.abc import Callable

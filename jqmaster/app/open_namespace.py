@@ -30,7 +30,7 @@ class _LateFeed:
         self._context = contextvars.copy_context()
 
     async def start(self) -> None:
-        # Loops report failures where the context says.
+        # Loops report failures to the place that the context names.
         self._context = contextvars.copy_context()
 
     async def stop(self) -> None:
@@ -67,7 +67,7 @@ class OpenNamespace:
 
     @cached_property
     def app(self) -> Application:
-        """The application for the namespace's requests, which is built for the first of them."""
+        """Return the application for the namespace's requests. It is built for the first request."""
         requests = self._make_requests()
         self._feed.begin(requests.feed)
         return build_app(requests.bundle(), self._policy, limits=self._limits)

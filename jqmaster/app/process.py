@@ -257,12 +257,12 @@ class Master:
 
     @property
     def store(self) -> ServedStore:
-        """The store of the default namespace, once that namespace is served."""
+        """Return the store of the default namespace, once that namespace is served."""
         return self.shard.services.store
 
     @property
     def failures(self) -> LoopFailures:
-        """The failures of the loops of this process."""
+        """Return the failures of the loops of this process."""
         return self.shard.services.faults.loops if self._store else self._own_failures
 
     def _led(self) -> dict[str, LedNamespace]:
@@ -287,7 +287,7 @@ class Master:
 
     @cached_property
     def _default_app(self) -> Application:
-        """The application for `/ns/default`, whose `/readyz` speaks for this namespace and not for the process."""
+        """Return the application for `/ns/default`. Its `/readyz` reports on this namespace and not on the process."""
         return build_app(self.services.bundle(is_alone=True), self._policy, limits=self._limits)
 
     def _build_namespace(
@@ -369,7 +369,7 @@ class Master:
         s, server = self.settings, self.server
         url = s.advertised_url
         if url is None:
-            # It is the same in all namespaces.
+            # The address is the same in all namespaces.
             if self._own_url is None:
                 self._own_url = await asyncio.to_thread(own_url, server.own_url, self._url)
             url = self._own_url

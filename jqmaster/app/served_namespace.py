@@ -107,7 +107,7 @@ class ServedNamespace:
 
     @property
     def metrics(self) -> Metrics | None:
-        """The metrics of the namespace; None: it is not open."""
+        """Return the metrics of the namespace; None: it is not open."""
         return self._open.metrics if self._open else None
 
     @property

@@ -68,10 +68,10 @@ from jqmaster.store.personal_data.holdings import HoldingStore
 
 
 class RequestServices:
-    """The services that only requests use. `admit_url` checks the address of a worker; `registry_faults` returns what
-    is wrong with the registry of namespaces; `others`, why other namespaces are not served, by name; `serves_others`,
-    whether this process serves another one. `namespaces`: the services for all namespaces, which only the default one
-    has. `measured`: see `served` of `MetricsPage`."""
+    """The services that only requests use. `admit_url`: checks the address of a worker. `registry_faults`: returns the
+    faults of the registry of namespaces. `others`: returns why other namespaces are not served, by name.
+    `serves_others`: returns whether this process serves another namespace. `namespaces`: the services for all
+    namespaces, which only the default namespace has. `measured`: see `served` of `MetricsPage`."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class RequestServices:
         self.feed = self._make_feed()
 
     def bundle(self, *, is_alone: bool = False) -> Services:
-        """Return all services for the handlers. `is_alone`: `/readyz` speaks for this namespace, although it is the
-        default one."""
+        """Return all services for the handlers. `is_alone`: whether `/readyz` reports on this namespace alone, although
+        it is the default one."""
         services, stores, clock = self._services, self._stores, self._shared.clock
         audit, turns = AuditStore(services.link), PreviewTurns(clock, self._shared.portions.previews)
         constraints, audit_writer = self._make_reader(turns), AuditWriter(audit)

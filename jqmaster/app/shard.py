@@ -108,7 +108,7 @@ class ServedShard:
             self.services.events,
             self._watchdog,
             *self.services.outside_checks,
-            # It stops last, after everything that changes counts.
+            # The history keeper stops last, after everything that changes counts.
             self._history_keeper,
         ]
 
@@ -134,12 +134,12 @@ class ServedShard:
 
     @property
     def led(self) -> LedNamespace | None:
-        """The lead that this master may hand over; None: it does not lead."""
+        """Return the lead that this master may hand over; None: it does not lead."""
         return LedNamespace(self.leader, self.services.stores.masters) if self.leader.leadership else None
 
     @property
     def duties(self) -> LeaderDuties | None:
-        """The duties of the present leadership; None: this master does not lead."""
+        """Return the duties of the present leadership; None: this master does not lead."""
         return self._duties if self.leader.leadership else None
 
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:

@@ -95,7 +95,7 @@ class ShardServices:
     def __init__(self, shared: Shared, link: Shard, store: ServedStore, faults: ShardFaults) -> None:
         clock, policies = shared.clock, shared.policies
         self._shared = shared
-        # The default namespace has those of the installation.
+        # For the default namespace, this returns the problems of the installation.
         self.troubles: Callable[[], Awaitable[Troubles]] = _no_troubles
         self.store = store
         self.faults = faults

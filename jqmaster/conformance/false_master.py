@@ -133,7 +133,7 @@ class FalseMaster:
 
     @property
     def worker(self) -> SeenRegistration:
-        """The worker that registered last."""
+        """Return the worker that registered last."""
         return self.registrations[-1]
 
     def fault(self, text: str) -> None:

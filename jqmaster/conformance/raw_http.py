@@ -136,7 +136,7 @@ class Server:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """The port."""
+        """Start to listen, and return the port."""
         self._server = await asyncio.start_server(self._connected, host, port, limit=_MAX_HEAD)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound

@@ -16,12 +16,12 @@ JSON: Final = "application/json"
 
 
 def media_type(fields: Mapping[str, str], name: str = "content-type") -> str:
-    """The type of a body, without parameters."""
+    """Return the type of a body, without parameters."""
     return fields.get(name, "").partition(";")[0].strip().lower()
 
 
 def decode(body: bytes, content_type: str) -> Any:
-    """Raises ValueError."""
+    """Return the decoded body. Raises ValueError."""
     if content_type in (JSON, "application/problem+json"):
         return _from_json(json.loads(body))
     try:
@@ -67,7 +67,7 @@ def _from_json(value: Any) -> Any:
 
 
 def new_id() -> str:
-    """A UUIDv7."""
+    """Return a new UUIDv7."""
     time_digits, variant = f"{time.time_ns() // 1_000_000:012x}", f"{8 + secrets.randbelow(4):x}"
     digits = f"{time_digits}7{secrets.token_hex(2)[:3]}{variant}{secrets.token_hex(8)[:15]}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -84,6 +84,6 @@ def proof_of(secret: str, nonce: str) -> str:
 def signature(
     secret: str, *, method: str, path: str, worker_id: str, timestamp: str, nonce: str, body: bytes
 ) -> str:
-    """The value of X-JQ-Signature."""
+    """Return the value of X-JQ-Signature."""
     text = "\n".join((method, path, worker_id, timestamp, nonce, hashlib.sha256(body).hexdigest()))
     return "v1=" + hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()

@@ -8,12 +8,12 @@ _PER: Final[Mapping[int, str]] = {1_000: "s", 60_000: "min", 3_600_000: "h", 86_
 
 
 def iso_utc(moment: datetime) -> str:
-    """Return the form `2026-11-21T04:30:00.123Z` of an aware `moment`."""
+    """Return a timezone-aware `moment` in the form `2026-11-21T04:30:00.123Z`."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def iso_ms(unix_ms: int) -> str:
-    """Return `iso_utc` of Unix milliseconds."""
+    """Return an instant in Unix milliseconds in the form that `iso_utc` gives."""
     return iso_utc(datetime.fromtimestamp(unix_ms / 1000, UTC))
 
 

@@ -47,7 +47,7 @@ maxmemory-policy noeviction
 
 
 class DataDirectory:
-    """One directory, one master, one server.
+    """A data directory, with at most one master and one server.
 
     Two kernel locks ensure this. Each goes away with the process that holds it, however that ends. The master holds
     `lock`. The server itself holds `server.lock` through an inherited descriptor, so that a server that has outlived

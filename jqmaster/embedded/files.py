@@ -56,7 +56,7 @@ class AppendOnlyFiles:
         return f"{missing[0]} is gone, which {MANIFEST} names" if missing else ""
 
     def names(self) -> frozenset[str]:
-        """The files that the data are read from."""
+        """Return the names of the files that the data are read from."""
         return frozenset(self._named((self.directory / MANIFEST).read_text("utf-8", "replace")))
 
     def cut_zeros(self) -> CutZeros | None:

@@ -18,7 +18,7 @@ _ALLOCATOR = "glibc.malloc.tcache_count=32000:glibc.malloc.mxfast=0"
 
 
 class ServerProcess:
-    """Needs a running event loop. `ended` is set when the process is gone."""
+    """A server process. It needs a running event loop. `ended`: set when the process is gone."""
 
     def __init__(
         self, pid: int, pidfd: int, child: "subprocess.Popen[bytes] | None", log_start_byte: int

@@ -1,4 +1,4 @@
-"""The ends of the certificates that a master shows."""
+"""The expiry of the certificates that a master presents."""
 
 import time
 from collections.abc import Iterator

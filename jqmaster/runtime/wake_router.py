@@ -165,5 +165,5 @@ class WakeRouter:
         for message in _AFTER_A_GAP:
             self.route(message)
         if duties:
-            # For the duties that no message wakes.
+            # Look at the shard for the duties that no message wakes.
             duties.look.wake()

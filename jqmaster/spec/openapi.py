@@ -258,7 +258,7 @@ _RESULT_TEXTS: Final = {
 
 @cache
 def master_document() -> dict[str, Any]:
-    """`openapi/jqmaster.yaml` as data."""
+    """Return the content of `openapi/jqmaster.yaml`."""
     spec = APISpec(
         "jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO}, servers=_SERVERS
     )
@@ -321,7 +321,7 @@ def _worker_operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 @cache
 def worker_document() -> dict[str, Any]:
-    """`openapi/worker.yaml` as data."""
+    """Return the content of `openapi/worker.yaml`."""
     spec = APISpec(
         "jqmaster worker",
         __version__,

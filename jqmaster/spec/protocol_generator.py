@@ -103,7 +103,7 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
         ]
     required = set(schema.get("required", ()))
     if any(map(keyword.iskeyword, schema["properties"])):
-        # An annotation cannot have such a name.
+        # A class cannot have a field of such a name.
         fields = ", ".join(
             f'"{field}": "{_type_of(described)}"' for field, described in schema["properties"].items()
         )

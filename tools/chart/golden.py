@@ -101,7 +101,7 @@ def _forget_helm(one: dict[str, Any]) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such."""
+    """Writes texts of several lines as blocks."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
@@ -111,7 +111,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _dumped(objects: list[dict[str, Any]]) -> str:
-    # Through JSON, so that no anchors stand for what two objects share.
+    # Copy through JSON, so that the YAML has no anchors for values that two objects share.
     plain = json.loads(json.dumps(objects))
     return "---\n" + "---\n".join(yaml.dump(one, Dumper=_Dumper, sort_keys=False, width=120) for one in plain)
 

@@ -70,7 +70,7 @@ _PLACEMENT: Final = {
 }
 
 
-# Types of values that belong into a Secret.
+# Types of values that belong in a Secret.
 _SECRETS: Final = frozenset({SecretStr, StoreSettings})
 
 

@@ -30,7 +30,7 @@ from jqmaster.domain.matching.paths import Path, Reader
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
-# Each job to which the constraint applies is tested against them, until it meets one.
+# Each job to which the constraint applies is tested against its conditions, until it meets one.
 MAX_CONDITIONS: Final = 20
 MAX_REASON: Final = 500
 # The names of pauses begin with this.
@@ -86,7 +86,7 @@ class ConditionalOverride:
 
     @property
     def id(self) -> str:
-        """Return 8 hexadecimal digits, which stay the same while the matcher does."""
+        """Return 8 hexadecimal digits, which stay the same as long as the matcher does not change."""
         return blake2b(repr(self.matcher.document).encode(), digest_size=4).hexdigest()
 
 
@@ -108,8 +108,8 @@ class Counted(NamedTuple):
 class Constraint:
     """A limit on the jobs that `matcher` selects. With a `key`, each value of it has its own limit.
 
-    Slots and starts are counted under `cid`, which is new each time that the constraint is created. If `paused` is
-    None, no pause was given; False prepares the constraint for a pause. Both let jobs pass. Raise ConstraintError.
+    Slots and starts are counted under `cid`, which is new each time that the constraint is created. `paused` lets jobs
+    pass if it was not given (None) or only prepares a pause (False). Raise ConstraintError.
     """
 
     name: str

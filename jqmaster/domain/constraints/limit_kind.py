@@ -98,7 +98,7 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def brief(self, document: Any) -> str:
-        """Return the limit in a few words, "" for none. `document` comes from the method of that name."""
+        """Return the limit in a few words, "" for none. `document`: what the method `document` returns."""
 
 
 class Explained(ABC):

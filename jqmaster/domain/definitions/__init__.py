@@ -1,1 +1,1 @@
-"""Definitions: jobs that a schedule starts."""
+"""Definitions: jobs that schedules and events start."""

@@ -17,7 +17,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class GapOrFold(StrEnum):
-    """A local time that clocks never show, or show twice, because they are moved."""
+    """A local time that clocks never show, or show twice, because they are put forward or back."""
 
     NONE = ""
     # The clock is put forward and skips this time.

@@ -179,7 +179,7 @@ class ConfiguredTokens:
 
     @property
     def have_admin(self) -> bool:
-        """Return whether one of them has scope admin."""
+        """Return whether one of the tokens has scope admin."""
         return any(Scope.ADMIN in principal.scopes for _, principal in self._principals)
 
 

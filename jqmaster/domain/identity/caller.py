@@ -29,7 +29,7 @@ class Networks:
     """A set of addresses, given as networks."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Raise ValueError if a text does not name a network."""
+        """Parse the networks. Raise ValueError for a text that is not a network."""
         self._networks: list[Network] = [ipaddress.ip_network(text) for text in networks]
 
     def __contains__(self, address: str) -> bool:

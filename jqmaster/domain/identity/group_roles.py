@@ -36,7 +36,7 @@ class GroupRoles:
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
         """Parse `entries`, each of the form `GROUP=ROLE`, or `GROUP=ROLE@NAMESPACE` for a role in that namespace alone.
         Raise ValueError for an entry of another form, or a group that has different roles in the same place."""
-        # By group, the role by namespace; by "", the one in all of them.
+        # The roles by group, and then by namespace; "" stands for all namespaces.
         self._roles: dict[str, dict[str, Role]] = {}
         for text in entries:
             group, role, namespace = _parsed(text)
@@ -46,7 +46,7 @@ class GroupRoles:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether these rules give nobody a role."""
+        """Return whether nobody gets a role."""
         return not self._roles and self._default is None
 
     def known(self, groups: Iterable[str]) -> list[str]:

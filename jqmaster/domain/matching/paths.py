@@ -1,4 +1,4 @@
-"""Paths: `name`, `headers.KEY`, `argument.a[0]`."""
+"""Paths to values of jobs and events, such as `name`, `headers.KEY` and `argument.a[0]`."""
 
 import json
 import operator

@@ -42,7 +42,7 @@ class MoveSize:
 
     @property
     def stop_ms(self) -> int:
-        """Return how long moving them is expected to stop the namespace."""
+        """Return how long the move is expected to stop the namespace."""
         return math.ceil(_REST_MS + self.keys * _MS_PER_KEY + self.bytes / 2**20 * _MS_PER_MIB)
 
 

@@ -135,8 +135,8 @@ class HealthFacts:
     """The facts about a queue at `now_ms`.
 
     `unserved`: names that no live worker runs, each with its ready jobs. `backlog`: ready jobs at the end of each of
-    the last complete minutes; empty: not known. `failed_before`: failures that ten minutes had before the last ten.
-    Lists begin with the worst.
+    the last complete minutes; empty: not known. `failed_before`: failures that ten minutes had on average, before the
+    last ten. Lists begin with the worst.
     """
 
     now_ms: int

@@ -63,7 +63,7 @@ class Traffic:
         self.routes: dict[tuple[str, str], RouteTraffic] = {}
 
     def of(self, method: str, route: str) -> RouteTraffic:
-        """Return the durations to add to."""
+        """Return the counts of this method and route, to add to."""
         return self.routes.setdefault((method, route), RouteTraffic())
 
     def merge(self, other: "Traffic") -> None:

@@ -120,7 +120,7 @@ class TakenCounts:
 
 
 class Tally:
-    """Counters of one process. All methods are immediate."""
+    """Counters of one process. No method waits for anything."""
 
     def __init__(self, max_names: int = MAX_NAMES, max_workers: int = MAX_WORKERS) -> None:
         self._max_names = max_names

@@ -187,7 +187,7 @@ ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether a name of a target stands for all names of a form."""
+    """Return whether a name of a target is a pattern, which stands for several names."""
     return not _WILD.isdisjoint(name)
 
 

@@ -299,11 +299,11 @@ def not_ready_verdict(snapshot: Snapshot) -> list[Verdict]:
 
 
 def named(constraint: Constraint, gate: GateCheck) -> str:
-    """`mail-per-host (argument.host = example.org)`."""
+    """Return the constraint and the value of its key, such as `mail-per-host (argument.host = example.org)`."""
     name = (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
     )
-    # The gate of a part, which keeps reserved slots free.
+    # Another gate belongs to a part of the constraint, which keeps reserved slots free.
     return name if gate.gate_id.startswith(constraint.cid) else f"{name}, whose other slots are reserved"
 
 

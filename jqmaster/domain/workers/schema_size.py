@@ -27,7 +27,7 @@ class _Sizes:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._anchors: dict[str, Any] | None = None
-        # By identity: the schema outlives this object.
+        # Sizes by the identity of subschemas, which is safe because the schema outlives this object.
         self._known: dict[int, int] = {}
         self._on_path: set[int] = set()
 

@@ -106,7 +106,7 @@ class Dispatcher:
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
         self._poll_s = POLL_S
-        # When a look found no ready jobs.
+        # The time of the last look, if it found no ready jobs.
         self._idle_at_s = float("-inf")
         # Sets of names that had no more ready jobs at their last claim.
         self._exhausted: set[tuple[str, ...]] = set()

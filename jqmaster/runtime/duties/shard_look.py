@@ -108,7 +108,7 @@ class ShardLook(LeaderLoop):
         self._has_unreadable = False
         self._is_first = True
         self._has_failed = False
-        # Since when looks have not been answered.
+        # The time since which looks have not been answered.
         self._failing_since_s: float | None = None
         self._still_blind: asyncio.TimerHandle | None = None
         self._quiet_s = USUAL_S
@@ -163,7 +163,7 @@ class ShardLook(LeaderLoop):
         is_alone = has_work or pause_s < QUIET_S or next_s <= QUIET_S or not self._store.is_shared
         self._overhears_s = 0.0 if is_alone else next_s
         self._overhears_until_ms = look.now_ms + round(1000 * next_s)
-        # Looks at many shards that begin together do not stay together.
+        # Spread the looks at many shards that began together.
         return pause_s * (self._random() if is_first else 1 - _JITTER * self._random())
 
     def _due(self, look: Look) -> list[tuple[FollowedDuty, int, bool]]:
@@ -197,7 +197,7 @@ class ShardLook(LeaderLoop):
         return self._store.is_shared and (self._is_idle or self._is_first)
 
     def _be_blind(self) -> None:
-        """Let the duties poll by themselves, and report what they miss."""
+        """Let the duties poll by themselves, and notify `on_blind`."""
         self._has_failed = True
         self._on_blind()
         for one in self._duties:

@@ -49,7 +49,7 @@ class Heartbeats(PeriodicLoop):
         self.wake()
 
     async def leave(self, member: RegisteredShard) -> None:
-        """Send none for this member any more. Return when none is under way."""
+        """Stop sending heartbeats for this member. Return when none is under way."""
         if member in self._members:
             del self._members[member]
             async with self._is_free:

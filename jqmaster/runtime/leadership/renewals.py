@@ -123,7 +123,7 @@ class Renewals:
             self._is_due_earlier.set()
 
     def release(self, lock: HeldLock) -> None:
-        """Renew this lock no longer."""
+        """Stop renewing this lock."""
         self._locks.pop(lock, None)
 
     async def _run(self) -> None:
