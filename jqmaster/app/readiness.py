@@ -117,7 +117,7 @@ class ReadinessCheck:
     def _duty_faults(self) -> dict[str, str]:
         """Return the faults without names of other namespaces, because all readers get this answer, and some may not
         know these names."""
-        fault = "other namespaces are not served here; `jqmaster namespaces` tells which, and why"
+        fault = "other namespaces are not served here; `jqmaster namespaces` shows which, and why"
         return {**self._own_duty_faults(), **({OTHER_NAMESPACES: fault} if self._others() else {})}
 
     def store_state(self) -> StoreState:

@@ -362,14 +362,14 @@ class ShardServices:
         clock, endpoint = self._shared.clock, self._shared.settings.traces_endpoint
         checks = []
         if self._archive:
-            kept = "logs of jobs stay in the store until it is mended"
+            kept = "logs of jobs stay in the store until it is repaired"
             checks.append(
                 OutsideCheck(
                     "log_archive", self._archive, clock, what="the archive of job logs", until_then=kept
                 )
             )
         if endpoint is not None:
-            lost = "spans are lost until it is mended"
+            lost = "spans are lost until it is repaired"
             checks.append(
                 OutsideCheck(
                     "traces", TraceCollector(endpoint), clock, what="the collector of traces", until_then=lost

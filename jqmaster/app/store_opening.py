@@ -24,8 +24,8 @@ RESERVED_CONNECTIONS: Final = 4
 # One connection for the listener, and one while it replaces that.
 LISTENER_CONNECTIONS: Final = 2
 _NOT_HERE: Final = (
-    "there are no data of the namespace here, and the registry of namespaces, which says where they are, does not "
-    "answer: nothing is begun here before it does"
+    "this store has no data of the namespace, and the registry of namespaces, which says where they are, does not "
+    "answer; the namespace is not begun here before it does"
 )
 
 

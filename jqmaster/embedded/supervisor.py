@@ -42,9 +42,8 @@ SHUTDOWN_WITHIN_S = 20.0
 TERMINATE_WITHIN_S = 60.0
 LINGER_S = 60.0
 _REWRITING = (
-    "an fsync of the disk has failed, so that a part of the data may be in memory only: they are written anew. "
-    "Nothing that "
-    "was accepted is lost; it serves again when that is done"
+    "an fsync of the disk has failed, so that a part of the data may be in memory only; the data are being "
+    "rewritten. Nothing that was accepted is lost; the store serves again when this is done"
 )
 
 
@@ -226,10 +225,10 @@ class EmbeddedValkey:
         finally:
             await client.aclose()
         if before & self._files.names():
-            return EndDiagnosis("crashed", "the append-only file was not written anew")
+            return EndDiagnosis("crashed", "the append-only file was not rewritten")
         self._files.sync()
         self._directory.trust()
-        logger.info("%s: the data were written anew", self._directory.path)
+        logger.info("%s: the data were rewritten", self._directory.path)
         return None
 
     async def _rewrite_fault(self, process: ServerProcess, client: Redis) -> EndDiagnosis | None:
@@ -243,7 +242,7 @@ class EmbeddedValkey:
                     break
                 await asyncio.sleep(POLL_S)
         except (RedisError, OSError) as error:
-            logger.warning("the data could not be written anew: %s", error)
+            logger.warning("the data could not be rewritten: %s", error)
         await self._end(process, client)
         ending = diagnose(self._directory.log, process.log_start_byte, was_serving=True)
         return ending if ending.cause != "crashed" else EndDiagnosis("disk_error", ending.line)

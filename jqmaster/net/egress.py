@@ -45,7 +45,7 @@ _NEVER: Final[tuple[Network, ...]] = tuple(
         "168.63.129.16/32", "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
     )
 )  # fmt: skip
-_NEVER_CALLED: Final = "the address is one that is never called"
+_NEVER_CALLED: Final = "the address is never called, whatever is allowed"
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 

@@ -204,7 +204,7 @@ class OidcProvider:
         if status != httpx.codes.OK:
             raise ProviderUnavailableError(f"the userinfo endpoint of the provider answers {status}")
         if found.get("sub") != subject:
-            raise UnauthorizedError("the userinfo endpoint speaks of another person", code="id_token_invalid")
+            raise UnauthorizedError("the userinfo endpoint names another person", code="id_token_invalid")
         return found
 
     async def _discovered(self) -> Endpoints:

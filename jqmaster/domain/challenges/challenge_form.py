@@ -337,7 +337,7 @@ def check_submission(
         )
     comment = comment.strip()
     if form.comment is Comment.NONE and comment:
-        errors.append(FieldError(("comment",), "the form asks for none"))
+        errors.append(FieldError(("comment",), "the form asks for no comment"))
     needs_comment = form.comment is Comment.REQUIRED or (chosen is not None and chosen.needs_comment)
     if needs_comment and not comment:
         errors.append(FieldError(("comment",), "is required"))

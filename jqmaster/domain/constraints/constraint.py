@@ -254,7 +254,7 @@ def _check_shares(constraint: Constraint) -> None:
     if constraint.concurrency is None:
         raise ConstraintError((RESERVE.name,), RESERVE.needs)
     if constraint.weight is not None:
-        raise ConstraintError((RESERVE.name,), "reserves slots, and a constraint with a weight counts units")
+        raise ConstraintError((RESERVE.name,), "reserves slots, but a constraint with a weight counts units")
     reserved = sum(one.concurrency for one in constraint.reserve)
     if reserved >= constraint.concurrency:
         raise ConstraintError(
@@ -274,9 +274,9 @@ def check_conditions_leave_slots(constraint: Constraint) -> None:
         if most is not None and most <= reserved:
             raise ConstraintError(
                 ("overrides",),
-                f"one with `match` has a concurrency of {most}, and `reserve` keeps "
-                f"{reserved} slots of each value; give it at least {reserved + 1}, or other jobs of its values "
-                "could never start",
+                f"an override with `match` has a concurrency of {most}, and `reserve` keeps "
+                f"{reserved} slots of each value; raise it to at least {reserved + 1}, or other jobs of its values "
+                "can never start",
             )
 
 

@@ -228,7 +228,7 @@ class AwaitingCounts(LimitKind[bool]):
     name = "counts_awaiting"
     none = True
     is_per_value = False
-    needs = "requires a concurrency, of which jobs that await callbacks are left out"
+    needs = "requires a concurrency, which then does not count jobs that await callbacks"
 
     def script_fields(self, value: bool) -> Mapping[str, float | None]:
         return {"is_awaiting_free": int(not value)}
@@ -252,7 +252,7 @@ class Reserve(LimitKind[tuple[Reservation, ...]]):
     none = ()
     is_per_value = False
     has_inputs = False
-    needs = "requires a concurrency, of which slots are reserved"
+    needs = "requires a concurrency, from which slots are reserved"
 
     def check(self, value: tuple[Reservation, ...], loc: Loc) -> None:
         if len(value) > MAX_RESERVATIONS:

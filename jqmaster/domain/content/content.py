@@ -71,7 +71,7 @@ class ContentAccess:
             rule = "is redacted, holds something redacted, or lies within it (see redact_paths)"
             raise _refusal("content_redacted", loc, rule)
         if cover:
-            raise _refusal("content_hidden", loc, "reads what jobs carry, which the caller may not see")
+            raise _refusal("content_hidden", loc, "reads content of jobs, which the caller may not see")
 
     def check_matcher(self, document: Mapping[str, Any], loc: Loc) -> None:
         """Raise ForbiddenError unless the caller may select jobs by this matcher, which has already been parsed."""
@@ -162,14 +162,18 @@ class ContentAccess:
         """Raise ForbiddenError unless the caller may look for a text in errors."""
         cover = self.error_text_cover
         if cover == REDACTED:
-            raise _refusal("content_redacted", loc, "looks at texts of errors, which are redacted")
+            raise _refusal("content_redacted", loc, "searches the texts of errors, which are redacted")
         if cover:
-            raise _refusal("content_hidden", loc, "looks at texts of errors, which the caller may not see")
+            raise _refusal(
+                "content_hidden", loc, "searches the texts of errors, which the caller may not see"
+            )
 
     def check_failure_group(self, loc: Loc) -> None:
         """Raise ForbiddenError unless the caller may select jobs by a group of failures."""
         if not self.is_granted:
-            raise _refusal("content_hidden", loc, "tells texts of errors apart, which the caller may not see")
+            raise _refusal(
+                "content_hidden", loc, "distinguishes texts of errors, which the caller may not see"
+            )
 
 
 def content_access(

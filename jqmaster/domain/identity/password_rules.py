@@ -45,7 +45,7 @@ def fault_of(password: str, user: str) -> str | None:
     if len(set(folded)) < _MIN_DISTINCT:
         return f"must have at least {_MIN_DISTINCT} different characters"
     if len(folded.replace(user.casefold(), "")) < _MIN_UNITS:
-        return "must not be made of the user name"
+        return "must not consist of the user name"
     if min(_units(folded), _units(folded.translate(_LEET))) < _MIN_UNITS:
         return "is among the first that are guessed: it is made of common words or of keys in a row"
     return None

@@ -297,7 +297,7 @@ def kept_url(url: str, old: "HttpTarget | None") -> str:
         return old.url
     if HIDDEN in url:
         raise TargetError(
-            ("url",), f"has {HIDDEN} for values that are not known for this URL; send all of it"
+            ("url",), f"has {HIDDEN} in place of values that are not known for this URL; send the whole URL"
         )
     return url
 
@@ -311,12 +311,12 @@ def kept_headers(headers: Mapping[str, str], old: "HttpTarget | None", new: "Htt
         if value == HIDDEN:
             if old is None or key.lower() not in by_name:
                 raise TargetError(
-                    ("headers", key), f"has {HIDDEN} for a value that is not known; send the value"
+                    ("headers", key), f"has {HIDDEN} in place of a value that is not known; send the value"
                 )
             if not _goes_to_same(old, new):
                 raise TargetError(
                     ("headers", key),
-                    f"has {HIDDEN}, but a value does not follow a changed address; send the value, or leave the "
+                    f"has {HIDDEN}, but hidden values are not kept for a changed address; send the value, or leave the "
                     "header out",
                 )
             value = by_name[key.lower()]

@@ -58,7 +58,7 @@ class FailureDetector(LeaderLoop):
         super().__init__(
             "failure_detector",
             clock,
-            complaint="cannot look after the workers",
+            complaint="cannot check for silent workers",
             on_stale=on_stale,
             retry_s=POLL_S,
         )

@@ -59,7 +59,7 @@ class RepairLoop(LeaderLoop):
         super().__init__(
             "repair",
             clock,
-            complaint="cannot look through the store",
+            complaint="cannot check the store for inconsistencies",
             on_stale=on_stale,
             retry_s=AGAIN_AFTER_S,
         )

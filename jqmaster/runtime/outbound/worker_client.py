@@ -192,7 +192,7 @@ class WorkerClient:
             reason = (
                 _explained(exc, url)
                 if isinstance(exc, NotSentError | NoAnswerError)
-                else "its answer makes no sense"
+                else "its answer is not valid"
             )
             raise AddressRefusedError(reason or type(exc).__name__) from None
 
@@ -248,7 +248,7 @@ def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
         return Delivered(rejections)
     except Exception:
         # A worker can send anything, so this answer does not show what it did with the jobs.
-        return MaybeDelivered("its answer makes no sense", is_answer=True)
+        return MaybeDelivered("its answer is not valid", is_answer=True)
 
 
 def _problem_detail(body: bytes) -> str:

@@ -78,7 +78,7 @@ class StoreHealth(PeriodicLoop):
                     raise StoreUnavailableError(fault, code=code, retry_after_s=5)
         if _RANKS[level] > _RANKS[self._report.durability]:
             raise StoreUnavailableError(
-                f"the store gives {self.durability_available} at present, which is less than {level}; "
+                f"the store provides {self.durability_available} at present, which is less than {level}; "
                 "nothing was accepted",
                 code="durability_unavailable",
                 retry_after_s=5,

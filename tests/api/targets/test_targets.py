@@ -79,7 +79,7 @@ async def test_credentials_are_never_shown_and_stay(api: Api) -> None:
         kept = {**SHOP, "url": shop.url, "headers": {"authorization": "…"}}
         status, problem = await api.call("PUT", "/api/targets/shop", kept)
         assert (status, problem["errors"][0]["loc"]) == (422, ["headers", "authorization"])
-        assert "does not follow a changed address" in problem["errors"][0]["msg"]
+        assert "are not kept for a changed address" in problem["errors"][0]["msg"]
         await put(api, url=shop.url, headers={"authorization": "Bearer 1"}, secret=FORMER_SECRET)
         await put(api, url=shop.url, headers={"authorization": "…"})
         answer = (await api.call("POST", "/api/targets/shop/test", {}))[1]

@@ -222,7 +222,7 @@ def test_looking_for_texts_of_errors_is_refused_as_showing_them_is() -> None:
             one.check_error_text(("text",))
         assert caught.value.code == code
         assert caught.value.errors[0].loc == ("text",)
-    with pytest.raises(ForbiddenError, match="failure_group tells texts of errors apart"):
+    with pytest.raises(ForbiddenError, match="failure_group distinguishes texts of errors"):
         access(is_granted=False).check_failure_group(("failure_group",))
 
 
