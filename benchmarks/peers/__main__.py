@@ -249,7 +249,7 @@ def main() -> None:
         "--quick", action="store_true", help="1,000 jobs: shows that it works, measures nothing"
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
-    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records there")
+    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records to this file")
     options = parser.parse_args()
     jobs = 1_000 if options.quick else options.jobs
     measures: dict[str, Callable[[], Figures]] = {

@@ -113,7 +113,7 @@ async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path)
             assert status in (201, 503)
             await wait_until(lambda: not psutil.pid_exists(store_pid), what="the store ended")
         await asyncio.to_thread(master.wait_until_ready)
-        assert "the data were written anew" in master.log.read_text()
+        assert "the data were rewritten" in master.log.read_text()
         repeated, _ = await api.call("POST", "/api/jobs", job)
         assert repeated == 200 or (status, repeated) == (503, 201)
         for job_id in (*accepted, job["id"]):
