@@ -180,7 +180,7 @@ async def _behind(constraints: dict[str, Document], argument: Document) -> Figur
         await _drained(system, session, pusher, range(2_000))
         without = [await _drained(system, session, pusher, range(JOBS)) for _ in range(ROUNDS)]
         await pusher.enqueue_many({"name": "noop", "argument": argument} for _ in range(BLOCKED))
-        # The first claims put the blocked ones aside.
+        # The first claims put the blocked jobs aside.
         await _drained(system, session, pusher, range(2_000))
         behind = [await _drained(system, session, pusher, range(JOBS)) for _ in range(ROUNDS)]
         return _compared(without, behind)

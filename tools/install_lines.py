@@ -1,7 +1,7 @@
 """The commands in documents that install jqmaster: `python -m tools.install_lines --write`.
 
-Until jqmaster is published, they install this checkout; afterwards, they install from a package index. The one
-variable is `is_published` in pyproject.toml.
+Until jqmaster is published, they install this checkout; afterwards, they install from a package index. `is_published`
+in pyproject.toml decides which.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""beanstalkd by its own protocol: `… COUNT` pushes, `… work` runs. Each job takes one round trip to run; a
-hundred jobs take one to push."""
+"""beanstalkd as a peer, by its own protocol. With the argument COUNT it pushes jobs, with `work` it runs them. One
+round trip runs one job, or pushes a hundred."""
 
 import os
 import socket

@@ -27,7 +27,7 @@ class Counter:
 
 
 def tell(push: Callable[[int], object]) -> None:
-    """Push as many jobs as the command line says, and print when that began and ended, and what it cost."""
+    """Push as many jobs as the command line says. Print the times of the beginning and the end, and the cost."""
     before, began = os.times(), time.monotonic()
     push(int(sys.argv[1]))
     after = os.times()

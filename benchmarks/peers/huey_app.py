@@ -1,4 +1,5 @@
-"""huey: `huey_consumer benchmarks.peers.huey_app.huey`, and as a module it pushes."""
+"""huey as a peer. `huey_consumer benchmarks.peers.huey_app.huey` runs the jobs; this file, run as a module, pushes
+them."""
 
 import os
 from typing import Any
@@ -22,7 +23,7 @@ def push(count: int) -> None:
 
 
 if __name__ == "__main__":
-    # Import the module by its own name, because that name goes with the task.
+    # Import the module by its own name, because the stored task contains this name.
     from benchmarks.peers import huey_app  # noqa: PLW0406
 
     tell(huey_app.push)

@@ -1,4 +1,5 @@
-"""taskiq on a Redis list: `taskiq worker benchmarks.peers.taskiq_app:broker`, and as a module it pushes."""
+"""taskiq on a Redis list, as a peer. `taskiq worker benchmarks.peers.taskiq_app:broker` runs the jobs; this file, run
+as a module, pushes them."""
 
 import asyncio
 import os

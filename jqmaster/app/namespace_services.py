@@ -27,7 +27,7 @@ from jqmaster.store.namespaces.namespaces import NamespaceStore
 
 
 class NamespacePlaces:
-    """See `Places`. A look at a store opens it, if no namespace has needed it yet."""
+    """The implementation of `Places`. A store that no namespace has needed yet is opened when it is looked at."""
 
     def __init__(self, stores: StoreSet, settings: Settings) -> None:
         self._stores = stores

@@ -10,8 +10,8 @@ MANIFEST: Final = "appendonly.aof.manifest"
 BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
-# With `appendfsync always`, a power cut leaves far fewer zero bytes. More of them mean damage, which an operator must
-# handle.
+# With `appendfsync always`, a power cut leaves far fewer zero bytes than this. More zeros mean damage, which an
+# operator must handle.
 _MAX_ZEROS: Final = 16 * 1024 * 1024
 # Maximum size of the first file that a server writes, which contains no key.
 _EMPTY_BASE_BYTES: Final = 512

@@ -1,6 +1,6 @@
 """Check the chart with Helm's own engine and the schemas of Kubernetes: `python -m tools.chart.verify`.
 
-It says by name which tools are missing, and so what was not checked. The exit status is 1 if a check failed.
+It names the tools that are missing, and the checks that were left out. The exit status is 1 if a check failed.
 """
 
 import copy

@@ -163,8 +163,8 @@ class Dispatcher:
         self._wake_if_useful()
 
     def take_look(self, look: Look) -> None:
-        """Take a look at the shard. While jobs are ready, or workers may have changed, poll every `POLL_S`, because
-        messages may have been lost. Otherwise poll less often, and claim nothing."""
+        """Use the result of a look at the shard. While jobs are ready, or workers may have changed, poll every
+        `POLL_S`, because messages may have been lost. Otherwise poll less often, and claim nothing."""
         now_s = self._clock.monotonic_s()
         self._poll_s = LOOKED_POLL_S if look.workers or not self._fleet.is_empty else RESTING_POLL_S
         self._idle_at_s = float("-inf") if look.is_ready else now_s

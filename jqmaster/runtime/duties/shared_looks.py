@@ -1,4 +1,4 @@
-"""Look at all quiet shards on a store that this master leads, on behalf of their `ShardLook`s."""
+"""Look at all quiet shards that this master leads on one store, on behalf of their `ShardLook`s."""
 
 import asyncio
 import contextlib

@@ -7,8 +7,8 @@ from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 
 
 def own_url(bound_url: str, store_url: str) -> str:
-    """Return the URL to which the server is bound. For a wildcard address, use this machine's address towards the
-    store.
+    """Return the URL at which other masters reach a server that is bound to `bound_url`. For a wildcard address, use
+    the address from which this machine reaches the store.
 
     Look up the store's name, which may block. Raise OSError.
     """

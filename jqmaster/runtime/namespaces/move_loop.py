@@ -43,7 +43,7 @@ class MoveLoop(PeriodicLoop):
         self._movers: dict[str, asyncio.Task[None]] = {}
         # Namespaces whose record of the move cannot be read, which was logged.
         self._unreadable: set[str] = set()
-        # By namespace: the version of its entry with which it was released here.
+        # By namespace: the version of its registry entry when this process released it.
         self._released: dict[str, int] = {}
         self._looked_at_copies_s = -IDLE_S
         self._removal: asyncio.Task[None] | None = None

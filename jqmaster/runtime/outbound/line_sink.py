@@ -54,7 +54,7 @@ class LineSink:
             self._drop()
 
     def _opened(self, path: str) -> int:
-        """Return a descriptor of the file of that name, and open it again after a rotation."""
+        """Return a descriptor of the file at `path`. If the file was rotated, open the new file."""
         if self._descriptor is not None:
             mine = os.fstat(self._descriptor)
             with contextlib.suppress(FileNotFoundError):
