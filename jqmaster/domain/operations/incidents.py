@@ -28,8 +28,8 @@ class TimelineIncident:
     acknowledged: tuple[TimelineEntry, ...] = ()
 
     def has(self, entry_id: str) -> bool:
-        """Return whether this is the incident of that ID. An incident into which another one was joined has both
-        IDs."""
+        """Return whether this is the incident of that ID. The ID of any of its entries will do, because an incident may
+        have been joined with another one."""
         return entry_id == self.id or any(entry.id == entry_id for entry in self.entries)
 
 

@@ -324,8 +324,8 @@ class Fleet:
             )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Return the names whose jobs could be claimed for any of these workers, as just read from the store. From this
-        copy of the workers, only the pauses of pushes count."""
+        """Return the names whose jobs could be claimed for any of these workers, as just read from the store. This copy
+        only adds the names of each worker, and whether pushes to it are under way or paused."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:

@@ -21,8 +21,8 @@ class _GivenClaim:
 
 class GivenJobs:
     """Part of the dispatcher of one leadership. `push(member, claim, claimed_at_s, is_in_doubt)` begins the push of a
-    claim. A push of jobs that did arrive starts nothing, because it has the same tokens. `is_in_doubt`: they may have
-    arrived, so if this push cannot be delivered, they may not be given to another worker."""
+    claim. A push of jobs that did arrive starts nothing, because it has the same tokens. `is_in_doubt`: the jobs may
+    have arrived, so if this push cannot be delivered, no other worker may get them."""
 
     def __init__(
         self, fleet: Fleet, clock: Clock, push: Callable[[Member, Claim, float, bool], None]
