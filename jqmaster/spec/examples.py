@@ -59,6 +59,8 @@ _DEPLOY_MARK: Final[dict[str, Any]] = {
     "at": _DEPLOY["at"],
     "until": None,
     "kind": "deploy",
+    "action": None,
+    "is_new": False,
     "text": _DEPLOY["text"],
     "subject": "2.1",
     "by": "",

@@ -153,7 +153,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay one.", "#/events"),
         Shot("event", "One event", "Its content, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
         Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, lost workers and more: by mail, Slack or webhooks.", "#/notices"),
-        Shot("notice", "One notice", "Open incidents, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
+        Shot("notice", "One notice", "Open alerts, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
         Shot("notice-editor", "The editor of a notice", "Choose what triggers it, for which jobs, whom it tells and how often.", "#/notices?name=failed-jobs", _form, is_window=True),
         Shot("targets", "Targets", "Addresses to which jobs go as HTTP requests, without a worker.", "#/targets"),
         Shot("workers", "Workers", "All workers with their load, rate, run times and failures, and which of them are silent, slow or failing beside others with the same names; by worker, machine, version or label. Drain all workers of a group or a selection at once, and see how many jobs are left.",

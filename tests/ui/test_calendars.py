@@ -61,6 +61,12 @@ async def test_a_calendar_is_made_changed_with_its_difference_shown_and_deleted(
         await expect(dialog.locator(".preview")).to_contain_text("2027-12-24 Christmas Eve")
         await dialog.get_by_role("button", name="Save").click()
         await expect(dialog).to_have_count(0)
+        known = page.locator("dt", has_text="Holidays known until").locator("xpath=following-sibling::dd[1]")
+        await expect(known).to_have_text("2027-12-24, the last listed day")
+        await page.get_by_role("link", name="Calendars").first.click()
+        row = page.locator("tbody tr").filter(has_text=name)
+        await expect(row.locator(".col-until")).to_have_text("listed days only")
+        await row.get_by_role("link", name=name).click()
         view = await view_of(api, name)
         assert [one["date"] for one in view["dates"]] == ["2027-01-01", "2027-12-24"]
         assert view["weekend"] == ["sat", "sun"]

@@ -276,19 +276,26 @@ async def test_the_first_line_is_the_verdict_on_the_whole_queue_in_both_language
         for _ in range(2):
             await api.enqueue("ui.echo")
         screens = Screens(browser, master.server.url)
-        for locale, status, words in (
+        for locale, status, words, before in (
             (
                 "en-GB",
                 "Waiting",
                 "jobs named ui.echo. 2 jobs wait. “the provider is down” Nothing is broken.",
+                "On the command line:",
             ),
-            ("ja-JP", "待機あり", "2 件のジョブが待っています。 “the provider is down” 異常はありません。"),
+            (
+                "ja-JP",
+                "待機あり",
+                "2 件のジョブが待っています。 “the provider is down” 異常はありません。",
+                "コマンドライン:",
+            ),
         ):
             async with screens.open("#/overview", locale=locale) as page:
                 line = page.locator("p.health")
                 await expect(line).to_contain_text(words, timeout=TOLD_WITHIN_MS)
                 await expect(line).to_contain_text(status)
                 await expect(line.locator("code")).to_have_text("jqmaster pauses")
+                await expect(line).to_contain_text(f"{before} jqmaster pauses")
 
 
 async def test_the_overview_says_that_all_is_well_only_when_it_knows(screens: Screens) -> None:

@@ -31,9 +31,15 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
         await timeline.add(TimelineKind.VERSION_NEW, 600, "2.1", label="mail.send")
         pause = {"job_name": "mail.send", "reason": "too many", "duration_s": 3600}
         assert (await api.call("POST", "/api/pauses", pause))[0] == 201
+        limit = {"matcher": {"field": "name", "op": "eq", "value": "mail.send"}, "concurrency": 1}
+        for concurrency in (1, 2):
+            limit["concurrency"] = concurrency
+            assert (await api.call("PUT", "/api/constraints/mails", limit))[0] in (200, 201)
         await api.enqueue("mail.send")
         async with screens.open("#/overview") as page:
             marks = page.locator(".chart-marks").first
+            await expect(marks).to_contain_text("local created constraint mails.")
+            await expect(marks).to_contain_text("local changed constraint mails.")
             await expect(marks).to_contain_text(
                 "deploy The first worker of version 2.1 registered (mail.send)."
             )

@@ -290,6 +290,9 @@ async def test_the_worst_namespace_is_first_with_its_reason(
     async with Screens(browser, one.url).open("#/namespaces") as page:
         row = page.locator('tbody tr[data-key="busy"]')
         await expect(row.locator(".col-ready")).to_have_text("1")
+        await expect(page.locator("th.col-failures span")).to_have_attribute(
+            "title", "Failed attempts, this and last hour"
+        )
         # Ready jobs are sampled, so how long the first one waits is known a moment later.
         await expect(row.locator(".col-wait")).not_to_have_text("–")
         await expect(page.locator("tbody").first.locator("tr").first).to_contain_text("busy")

@@ -49,6 +49,9 @@ async def test_a_notice_is_made_changed_tested_muted_and_deleted(screens: Screen
         await matcher.fill('{"field": "name", "op": "eq", "value": "x"}')
         await dialog.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        await expect(page.locator("section", has=page.locator("#incidents"))).to_have_text(
+            re.compile(r"^\s*Open alerts\s*No alert is open\.\s*$")
+        )
         made = await view_of(api, name)
         assert (made["when"], made["threshold"], len(made["to"])) == ("backlog_age", 60, 2)
         assert made["matcher"] == {"field": "name", "op": "eq", "value": "x"}

@@ -6,9 +6,10 @@ import uuid
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, Request, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from tests.support import real_time
+from tests.support.each import for_each
 from tests.support.master import PATIENT, Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -107,7 +108,7 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
         await expect(page.get_by_text("2 of 2 waiting jobs are held back")).to_be_visible()
         await page.goto("/#/constraints")
         row = page.locator("tbody tr").filter(has_text=name)
-        await expect(row).to_contain_text("1 of 1 closed")
+        await expect(row).to_contain_text("1 of 1 values closed")
         await expect(row.locator("td.col-held")).to_have_text("2")
         # Pause and resume from the row.
         await row.get_by_role("button", name="Pause").click()
@@ -127,6 +128,63 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
         await page.goto("/#/overview")
         await expect(fault).to_have_count(0)
     assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_a_constraint_whose_opening_has_come_does_not_open_now(screens: Screens, api: Api) -> None:
+    name = f"rate-{uuid.uuid4().hex[:6]}"
+    document = {
+        "matcher": {"field": "tags", "op": "eq", "value": name},
+        "rate": {"limit": 1, "period_s": 3600},
+    }
+    assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
+
+    async def overdue(route: Route) -> None:
+        answer = await (await route.fetch()).json()
+        for one in answer.get("constraints", [answer]):
+            one["usage"]["next_opening"] = "2026-01-01T00:00:00Z"
+        await route.fulfill(json=answer)
+
+    async with screens.open("icon.svg") as page:
+        await page.route(re.compile(rf"/api/constraints(/{name})?$"), overdue)
+        await page.goto("/#/constraints")
+        row = page.locator("tbody tr").filter(has_text=name)
+        await expect(row.locator(".col-opens")).to_have_text("opening…")
+        await page.goto(f"/#/constraints?name={name}")
+        opens = page.locator("dt", has_text="Opens").locator("xpath=following-sibling::dd[1]")
+        await expect(opens).to_have_text("opening…")
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_a_job_names_its_workers_while_they_are_registered(screens: Screens, api: Api) -> None:
+    job_id = await api.enqueue("ui.echo")
+    await api.until_state(job_id, "succeeded")
+    worker_id = (await api.job(job_id))["worker_id"]
+    worker = (await api.call("GET", f"/api/workers/{worker_id}"))[1]
+    async with screens.open(f"#/job?id={job_id}") as page:
+        links = page.locator(f'a[href$="workers?id={worker_id}"]')
+        await expect(links).to_have_text([f"{worker['node_id']}:{worker['pid']}"] * 2)
+
+        async def gone(route: Route) -> None:
+            await route.fulfill(status=404, json={"title": "Not found", "code": "unknown_worker"})
+
+        await page.route("**/api/workers/*", gone)
+        await page.reload()
+        await expect(links).to_have_text([f"…{worker_id[-10:]}"] * 2)
+
+
+@for_each(
+    ("state", "words"),
+    [
+        ("", "latest change first"),
+        ("ready", "newest first"),
+        ("scheduled", "latest due first"),
+        ("succeeded", "latest change first"),
+    ],
+)
+async def test_a_list_says_by_which_instant_it_is_ordered(screens: Screens, state: str, words: str) -> None:
+    async with screens.open(f"#/jobs?state={state}") as page:
+        order = page.get_by_label("Order").locator("option[value=newest]")
+        await expect(order).to_have_text(words)
 
 
 async def test_the_wait_for_a_rate_is_estimated_from_the_jobs_before(screens: Screens) -> None:

@@ -119,6 +119,7 @@ def _mark_view(mark: Mark) -> dict[str, Any]:
         "until": iso_or_none(mark.until_ms),
         "kind": mark.kind,
         "action": mark.action or None,
+        "is_new": mark.is_new,
         "text": mark.text,
         "subject": mark.subject,
         "by": mark.by,

@@ -65,6 +65,7 @@ class MarkView(Answer):
     action: str | None = Field(
         description="Action of the audit log, such as `definition.pause`. Null for marks that have an `entry`."
     )
+    is_new: bool = Field(description="True: the action created the constraint.")
     text: str = Field(description="The mark as an English sentence.")
     subject: str = Field(description="The version, the master, or the name of what was changed.")
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")

@@ -42,7 +42,7 @@ class Mark:
     """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
     if it has one. `matcher`, `reason`: of a pause or constraint, as far as the caller may see them. `incident_id`:
     empty for other kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline,
-    which have an `entry`."""
+    which have an `entry`. `is_new`: the action created the constraint."""
 
     at_ms: int
     kind: str
@@ -56,6 +56,7 @@ class Mark:
     entry: TimelineEntry | None = None
     action: str = ""
     did: str = ""
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,9 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
         kind, did = "pause", "began the pause"
     elif was_paused and not is_paused:
         kind, did = "resume", "ended the pause"
+    is_new = entry.action == "constraint.put" and entry.before is None and kind == "constraint"
+    if is_new:
+        did = "created constraint"
     shown = after if isinstance(after, Mapping) else before if isinstance(before, Mapping) else {}
     reason = shown.get("reason")
     return Mark(
@@ -260,6 +264,7 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
         f"{entry.who.removeprefix('user:')} {did} {entry.target}.",
         entry.target,
         did=did,
+        is_new=is_new,
         by=entry.who,
         reason=reason if isinstance(reason, str) else "",
         matcher=shown.get("matcher") if kind in _OF_CONSTRAINTS else None,

@@ -1,11 +1,11 @@
 /** The attempts of a job, and the error that ended it. */
 import { html } from "../core/lib.js";
 import { t, tOr } from "../core/i18n.js";
-import { href } from "../core/router.js";
 import { isIn } from "../core/states.js";
 import { visible } from "../core/text.js";
-import { Badge, Duration, Id, State, Text, Time } from "../ui/formats.js";
+import { Badge, Duration, State, Text, Time } from "../ui/formats.js";
 import { Value } from "../ui/values.js";
+import { WorkerLink } from "../workers/worker_link.js";
 import { JobLink, jobIn } from "./flow_parts.js";
 
 /** @typedef {import("../../answers").Schemas["FlowView"]} FlowView */
@@ -68,8 +68,8 @@ function Stack({ attempt: one, isOpen }) {
   );
 }
 
-/** @param {{job: JobView}} props The newest first, without what the top of the page already says about it. */
-export function Attempts({ job }) {
+/** @param {{job: JobView, workerNames: Map<string, string>}} props The newest first, without what the top of the page already says about it. */
+export function Attempts({ job, workerNames }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts">
       <h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -104,8 +104,8 @@ export function Attempts({ job }) {
                         }
                       </span>
                       <span class="muted">
-                        ${t("job.worker")} <${Id}
-                          id=${one.worker_id} href=${href("workers", { id: one.worker_id })} />
+                        ${t("job.worker")} <${WorkerLink}
+                          id=${one.worker_id} name=${workerNames.get(one.worker_id)} />
                       </span>
                     </p>
                     ${

@@ -9,6 +9,7 @@ import { Dialog } from "../ui/dialogs.js";
 import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "../ui/formats.js";
 import { Progress } from "../ui/progress.js";
 import { isIn } from "../core/states.js";
+import { WorkerLink } from "../workers/worker_link.js";
 
 /** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
 
@@ -178,11 +179,9 @@ const ALL = [
     priority: 4,
     by: (job) => job.worker_name ?? job.worker_id ?? "",
     render: (job) =>
-      job.worker_name
-        ? html`<a href=${href("workers", { id: job.worker_id })} title=${visible(`${job.worker_name} · ${job.worker_id}`)}>${visible(job.worker_name)}</a>`
-        : job.worker_id
-          ? html`<${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} />`
-          : html`<${Num} value=${null} />`,
+      job.worker_id
+        ? html`<${WorkerLink} id=${job.worker_id} name=${job.worker_name} />`
+        : html`<${Num} value=${null} />`,
   },
   {
     key: "cause",

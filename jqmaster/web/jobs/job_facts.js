@@ -2,6 +2,7 @@
 import { html } from "../core/lib.js";
 import { t, tOr } from "../core/i18n.js";
 import { labelsText } from "../workers/labels.js";
+import { WorkerLink } from "../workers/worker_link.js";
 import { PauseButton } from "../constraints/pause_dialog.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
@@ -11,8 +12,8 @@ import { retriesText } from "./columns.js";
 
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 
-/** @param {{job: JobView, mayOperate: boolean}} props */
-export function Facts({ job, mayOperate }) {
+/** @param {{job: JobView, mayOperate: boolean, workerNames: Map<string, string>}} props */
+export function Facts({ job, mayOperate, workerNames }) {
   const headers = Object.entries(job.headers);
   return html`<section class="card">
       <h2>${t("job.facts")}</h2>
@@ -57,7 +58,7 @@ export function Facts({ job, mayOperate }) {
         <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
         ${
           job.worker_id &&
-          html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`
+          html`<dt>${t("job.worker")}</dt><dd><${WorkerLink} id=${job.worker_id} name=${workerNames.get(job.worker_id)} /></dd>`
         }
         ${
           job.requires &&

@@ -109,7 +109,7 @@ export default {
   "act.target.put": "Target saved",
   "act.target.delete": "Target deleted",
   "act.target.test": "Test request sent to target",
-  "act.notice.acknowledge": "Incident acknowledged",
+  "act.notice.acknowledge": "Alert acknowledged",
   "act.challenge.answer": "Question answered",
   "act.webhook.resend": "Webhook sent again",
   "act.session.end": "Sessions ended",

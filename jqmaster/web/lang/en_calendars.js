@@ -13,7 +13,8 @@ export default {
   "calendars.weekend": "Weekend",
   "calendars.holidays": "Holidays",
   "calendars.covers_until": "Holidays known until",
-  "calendars.no_end": "no end",
+  "calendars.listed": "listed days only",
+  "calendars.last_listed": "{day}, the last listed day",
   "calendars.used_by": "Definitions",
   "calendars.unused": "No definition uses it.",
   "calendars.empty":

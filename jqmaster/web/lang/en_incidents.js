@@ -53,6 +53,7 @@ export default {
   "mark.pause": "{who} paused {subject}.",
   "mark.resume": "{who} ended the pause of {subject}.",
   "mark.constraint.put": "{who} changed constraint {subject}.",
+  "mark.constraint.put.new": "{who} created constraint {subject}.",
   "mark.settings.change": "{who} changed the settings.",
   "mark.constraint.value": "{who} changed a value of constraint {subject}.",
   "mark.constraint.delete": "{who} deleted constraint {subject}.",
@@ -61,7 +62,7 @@ export default {
   "mark.worker.drain": "{who} drained worker {subject}.",
   "mark.worker.resume": "{who} resumed worker {subject}.",
   "mark.worker.detach": "{who} detached worker {subject}.",
-  "mark.notice.acknowledge": "{who} acknowledged the open incidents of notice {subject}.",
+  "mark.notice.acknowledge": "{who} acknowledged the open alerts of notice {subject}.",
   "chart.marks": "Marks on the chart",
   "chart.whole": "Show the whole period",
   "chart.keys":

@@ -145,6 +145,6 @@ export default {
   "fault.late_leader": "The leader {master} is late: last heard {seen}.",
   "constraints.held_jobs": "Held back",
   "constraints.held_jobs.title": "{held} of {waiting} waiting jobs are held back by this constraint",
-  "constraints.full_values": "1 of {all} closed||{count} of {all} closed",
+  "constraints.full_values": "1 of {all} values closed||{count} of {all} values closed",
   "pause.row": "Pause or resume",
 };

@@ -34,7 +34,8 @@ export default {
   "namespaces.wait": "Longest wait",
   "namespaces.waiting": "Waiting jobs",
   "namespaces.quota": "Quota used",
-  "namespaces.failures": "Failures",
+  "namespaces.failures": "Failed attempts",
+  "namespaces.failures.hours": "Failed attempts, this and last hour",
   "namespaces.address": "Address",
   "namespaces.tag": "Tag",
   "namespaces.tag.hint":

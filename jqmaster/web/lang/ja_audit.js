@@ -109,7 +109,7 @@ export default {
   "act.target.put": "ターゲットの作成・変更",
   "act.target.delete": "ターゲットの削除",
   "act.target.test": "ターゲットへのテストリクエストの送信",
-  "act.notice.acknowledge": "問題を対応中に変更",
+  "act.notice.acknowledge": "アラートを対応中に変更",
   "act.challenge.answer": "質問への回答",
   "act.webhook.resend": "Webhook の再送",
   "act.session.end": "セッションの終了",

@@ -13,7 +13,8 @@ export default {
   "calendars.weekend": "週末",
   "calendars.holidays": "祝日・休業日",
   "calendars.covers_until": "有効期限",
-  "calendars.no_end": "期限なし",
+  "calendars.listed": "一覧の日のみ",
+  "calendars.last_listed": "{day} (一覧の最後の日)",
   "calendars.used_by": "使用する定義",
   "calendars.unused": "使用する定義はありません。",
   "calendars.empty":

@@ -53,6 +53,7 @@ export default {
   "mark.pause": "{who} が {subject} を一時停止しました。",
   "mark.resume": "{who} が {subject} の一時停止を解除しました。",
   "mark.constraint.put": "{who} が制約 {subject} を変更しました。",
+  "mark.constraint.put.new": "{who} が制約 {subject} を作成しました。",
   "mark.settings.change": "{who} が設定を変更しました。",
   "mark.constraint.value": "{who} が制約 {subject} の値を変更しました。",
   "mark.constraint.delete": "{who} が制約 {subject} を削除しました。",
@@ -61,7 +62,7 @@ export default {
   "mark.worker.drain": "{who} がワーカー {subject} をドレインしました。",
   "mark.worker.resume": "{who} がワーカー {subject} のドレインを解除しました。",
   "mark.worker.detach": "{who} がワーカー {subject} を切り離しました。",
-  "mark.notice.acknowledge": "{who} が通知 {subject} の継続中のインシデントを確認済みにしました。",
+  "mark.notice.acknowledge": "{who} が通知 {subject} の未解決のアラートを対応中にしました。",
   "chart.marks": "グラフ上の出来事",
   "chart.whole": "全期間を表示",
   "chart.keys":

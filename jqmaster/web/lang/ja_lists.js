@@ -139,6 +139,6 @@ export default {
   "fault.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",
   "constraints.held_jobs": "保留",
   "constraints.held_jobs.title": "{waiting} 件中 {held} 件がこの制約のために待っています",
-  "constraints.full_values": "{all} 個中 {count} 個が通過不可",
+  "constraints.full_values": "値 {all} 個中 {count} 個が通過不可",
   "pause.row": "一時停止または再開",
 };

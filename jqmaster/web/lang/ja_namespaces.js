@@ -33,7 +33,8 @@ export default {
   "namespaces.wait": "最長の待ち時間",
   "namespaces.waiting": "待機中のジョブ",
   "namespaces.quota": "割り当ての使用率",
-  "namespaces.failures": "失敗",
+  "namespaces.failures": "失敗した試行",
+  "namespaces.failures.hours": "失敗した試行 (現在と直前の 1 時間)",
   "namespaces.address": "アドレス",
   "namespaces.tag": "タグ",
   "namespaces.tag.hint":

@@ -43,7 +43,7 @@ export function HealthLine({ verdict, faults }) {
       <${Badge} kind=${KINDS[status] ?? "info"}>${tOr(`health.status.${status}`, visible(status))}<//> <span>
         ${text}${isWell && ` ${t("health.nothing_broken")}`}
       </span>
-      ${command && html` <code>${visible(command)}</code>`}
+      ${command && html` <span class="muted">${t("health.command")} <code>${visible(command)}</code></span>`}
     </p>`;
 }
 

@@ -62,7 +62,7 @@ export function markText(mark) {
   const isPause = mark.kind === "pause" || mark.kind === "resume";
   const key = `mark.${isPause ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
-  const text = t(key, {
+  const text = t(mark.is_new && tOr(`${key}.new`, "") ? `${key}.new` : key, {
     subject: isPause && mark.matcher ? pausedText(mark.matcher) : visible(shortId(mark.subject)),
     who: authorText(mark.by),
   });

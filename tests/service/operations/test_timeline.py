@@ -141,6 +141,19 @@ async def test_a_mark_of_a_constraint_tells_to_which_jobs_it_applies(told: Told)
     ]  # fmt: skip
 
 
+async def test_a_mark_tells_a_created_constraint_from_a_changed_one(told: Told) -> None:
+    for before, after in ((None, {}), ({}, {}), (None, {"paused": True})):
+        await told.change("constraint.put", "c1", before, after)
+        told.world.pass_ms(1)
+    for sees_acts, who in ((True, "ada"), (False, "Somebody")):
+        found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=sees_acts)
+        assert [(mark.kind, mark.is_new, mark.text) for mark in found.marks] == [
+            ("constraint", True, f"{who} created constraint c1."),
+            ("constraint", False, f"{who} changed constraint c1."),
+            ("pause", False, f"{who} began the pause c1."),
+        ]  # fmt: skip
+
+
 async def test_the_end_of_a_drain_is_a_mark_like_its_begin(told: Told) -> None:
     for action in ("worker.drain", "worker.resume", "worker.detach"):
         await told.change(action, "w1")

@@ -137,9 +137,15 @@ const COLUMNS = [
   },
 ];
 
-/** @param {{one: Summary}} props The last day whose holidays are known. */
+/** @param {Summary | Calendar} one A calendar whose source lists all of its days. @returns {string} How far they go. */
+function listedText(one) {
+  const last = "holidays" in one ? one.holidays.at(-1) : null;
+  return last ? t("calendars.last_listed", { day: last.date }) : t("calendars.listed");
+}
+
+/** @param {{one: Summary | Calendar}} props The last day whose holidays are known. */
 function Until({ one }) {
-  if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
+  if (!one.covers_until) return html`<span class="muted">${listedText(one)}</span>`;
   return endsSoon(one)
     ? html`<${Badge} kind="warn">${one.covers_until}<//>`
     : html`<span class="num">${one.covers_until}</span>`;
@@ -294,7 +300,7 @@ function Renewal({ one, onClose, onDone }) {
         ? html`<p>
               ${t("calendars.covers_until")}:
               <span class="num"
-                >${found.data.covers_until ?? t("calendars.no_end")}</span
+                >${found.data.covers_until ?? listedText(found.data)}</span
               >
             </p>
             <${Changed}

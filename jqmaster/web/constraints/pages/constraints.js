@@ -17,7 +17,7 @@ import { href } from "../../core/router.js";
 import { visible } from "../../core/text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { Dialog, attempt } from "../../ui/dialogs.js";
-import { Badge, Id, Num, Text, Time } from "../../ui/formats.js";
+import { Badge, Id, Num, Text, Time, nowMs, useTick } from "../../ui/formats.js";
 import { Icon } from "../../ui/icons.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
@@ -75,6 +75,13 @@ function Held({ usage }) {
   if (usage.held === null) return html`<${Num} value=${null} />`;
   const title = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 });
   return html`<span title=${title} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
+}
+
+/** @param {{at: string | null}} props When the first closed gate opens. Until the master has opened it, it is still closed. */
+function Opening({ at }) {
+  useTick();
+  if (at && Date.parse(at) < nowMs()) return html`<span class="muted">${t("constraints.opening")}</span>`;
+  return html`<${Time} at=${at} isNext />`;
 }
 
 /** @param {{go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
@@ -149,7 +156,7 @@ function List({ go, session }) {
                   align: "end",
                   priority: 3,
                   render: (/** @type {ListedConstraint} */ one) =>
-                    html`<${Time} at=${one.usage.next_opening} isNext />`,
+                    html`<${Opening} at=${one.usage.next_opening} />`,
                 },
                 ...(rows.some((one) => one.mode === "shadow")
                   ? [
@@ -326,7 +333,7 @@ function One({ name, go, session }) {
             }
             ${
               usage.next_opening &&
-              html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`
+              html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`
             }
             ${
               one.mode === "shadow" &&

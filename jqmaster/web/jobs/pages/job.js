@@ -13,6 +13,7 @@ import { ConfirmCount, attempt, toast } from "../../ui/dialogs.js";
 import { State, Text, tellTime } from "../../ui/formats.js";
 import { useProgress } from "../../ui/progress.js";
 import { useTitle } from "../../ui/titles.js";
+import { useWorkerNames } from "../../workers/worker_link.js";
 import { isIncomplete, specOf, uniqueOf } from "../job_spec.js";
 import { Why } from "../why_card.js";
 import { Attempts, LastWord, isTold } from "../attempts.js";
@@ -22,6 +23,10 @@ import { FlowCard, Order, useFlow } from "../job_order.js";
 import { Facts } from "../job_facts.js";
 import { Challenges, Deliveries, useChallenges } from "../asked.js";
 import { Change } from "../change_dialog.js";
+
+/** @param {import("../../../answers").Schemas["JobView"]} job @returns {string[]} The IDs of its workers, the latest first. */
+const workersOf = (job) =>
+  [job.worker_id, ...job.attempts.map((one) => one.worker_id).reverse()].filter((id) => id !== null);
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -52,6 +57,7 @@ export function Page({ query, go, session }) {
   }, [why.data?.as_of]);
   const challenges = useChallenges(job, path);
   const flow = useFlow(job, path);
+  const workerNames = useWorkerNames(job ? workersOf(job) : []);
   const [dialog, setDialog] = useState("");
 
   if (!id)
@@ -150,7 +156,7 @@ export function Page({ query, go, session }) {
       <div class="stack">
         <${Timeline} job=${job} />
         <${Challenges} found=${challenges} mayOperate=${mayOperate} />
-        <${Attempts} job=${job} />
+        <${Attempts} job=${job} workerNames=${workerNames} />
       </div>
       <div class="stack">
         <${Carried}
@@ -161,7 +167,7 @@ export function Page({ query, go, session }) {
           html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`
         }
         <${Order} job=${job} flow=${flow.data} />
-        <${Facts} job=${job} mayOperate=${mayOperate} />
+        <${Facts} job=${job} mayOperate=${mayOperate} workerNames=${workerNames} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
       </div>
     </div>

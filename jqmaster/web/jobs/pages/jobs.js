@@ -33,6 +33,9 @@ import { useTitle } from "../../ui/titles.js";
 
 /** @typedef {import("../../../answers").Schemas["ListedJob"]} ListedJob */
 
+/** @param {string} by The column whose instant orders the list. @returns {string} The end of the key of its order. */
+const orderWord = (by) => (by === "created" ? "" : by === "run_at" ? ".due" : ".change");
+
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
   const state = query["state"] ?? "";
@@ -160,8 +163,8 @@ export function Page({ query, go, session }) {
         ${t("filter.order")} <select
           value=${order}
           onChange=${(/** @type {FieldEvent} */ e) => change({ order: e.target.value, sort: "" })}>
-          <option value="newest">${t("filter.newest")}</option>
-          <option value="oldest">${t("filter.oldest")}</option>
+          <option value="newest">${t(`filter.newest${orderWord(by)}`)}</option>
+          <option value="oldest">${t(`filter.oldest${orderWord(by)}`)}</option>
         </select>
       </label>
     </div>

@@ -103,7 +103,7 @@ function List({ go, session }) {
             <${Table}
               caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf} label=${nameOf}
               onOpen=${(/** @type {Entry} */ one) => go("namespaces", { name: one.name })}
-              columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} />
+              columns=${COLUMNS.map((column) => ({ ...column, label: labelOf(column) }))} />
           </div>
           ${
             entries.length === 1 &&
@@ -120,7 +120,10 @@ function List({ go, session }) {
     }`;
 }
 
-/** @type {(import("../../ui/tables.js").Column<Entry> & {label: string})[]} */
+/** @param {{label: string, hint?: string}} column `hint`: the whole of a label that is too long for a column. */
+const labelOf = ({ label, hint }) => (hint ? html`<span title=${t(hint)}>${t(label)}</span>` : t(label));
+
+/** @type {(import("../../ui/tables.js").Column<Entry> & {label: string, hint?: string})[]} */
 const COLUMNS = [
   {
     key: "name",
@@ -165,6 +168,7 @@ const COLUMNS = [
   {
     key: "failures",
     label: "namespaces.failures",
+    hint: "namespaces.failures.hours",
     align: "end",
     priority: 2,
     render: (/** @type {Entry} */ one) => html`<${Num} value=${one.failures} />`,
@@ -353,7 +357,7 @@ function Now({ one }) {
     <dt>${t("namespaces.waiting")}</dt><dd><${Num} value=${one.waiting} /></dd>
     <dt>${t("namespaces.wait")}</dt><dd><${Wait} one=${one} /></dd>
     <dt>${t("namespaces.quota")}</dt><dd><${Use} one=${one} /></dd>
-    <dt>${t("namespaces.failures")}</dt><dd><${Num} value=${one.failures} /></dd>
+    <dt>${t("namespaces.failures.hours")}</dt><dd><${Num} value=${one.failures} /></dd>
     <dt>${t("namespaces.leader")}</dt><dd>${one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`}</dd></dl></section>`;
 }
 
