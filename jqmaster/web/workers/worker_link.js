@@ -24,9 +24,13 @@ export function WorkerLink({ id, name }) {
  */
 export function useWorkerNames(ids) {
   const asked = [...new Set(ids)].slice(0, MAX_ASKED);
-  const { data } = useResource((signal) => Promise.all(asked.map((id) => entryOf(id, signal))), [asked.join()], {
-    everyMs: 60_000,
-  });
+  const { data } = useResource(
+    (signal) => Promise.all(asked.map((id) => entryOf(id, signal))),
+    [asked.join()],
+    {
+      everyMs: 60_000,
+    },
+  );
   return new Map(data ?? []);
 }
 
