@@ -61,6 +61,8 @@ _DEPLOY_MARK: Final[dict[str, Any]] = {
     "kind": "deploy",
     "action": None,
     "is_new": False,
+    "changed": [],
+    "name": None,
     "text": _DEPLOY["text"],
     "subject": "2.1",
     "by": "",
@@ -71,7 +73,7 @@ _DEPLOY_MARK: Final[dict[str, Any]] = {
 }
 _INCIDENT: Final[dict[str, Any]] = {
     "id": INCIDENT_ID,
-    "title": "Worker lost, jobs taken back",
+    "title": "Worker detached, jobs taken back",
     "began_at": "2026-11-21T04:30:00.000Z",
     "ended_at": "2026-11-21T04:30:15.000Z",
     "entries": [_LOST_WORKER, _RETURNED_JOBS],

@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "personal_data": set(),
     "notices": {"matching"},
     "targets": {"identity"},
-    "batches": {"jobs/backlog_why", "jobs/error_kinds", "jobs/flow"},
+    "batches": {"jobs/backlog_why", "jobs/columns", "jobs/error_kinds", "jobs/flow"},
     "calendars": {"definitions/schedules", "identity"},
     "jobs": {
         "identity/value_words",
@@ -38,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
         "operations/marks",
         "workers/labels",
         "workers/served",
+        "workers/worker_link",
     },
     "constraints": {"identity", "matching"},
     "definitions": {

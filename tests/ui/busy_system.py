@@ -335,7 +335,7 @@ async def _tell(system: BusySystem) -> None:
             {"description": "Somebody waits for these", "threshold": 5, "at_most_every_s": 60},
         ),
         ("old-backlog", "backlog_age", {"threshold": 60}),
-        ("lost-workers", "worker_lost", {}),
+        ("detached-workers", "worker_lost", {}),
     ):
         document = {"when": when, "to": [{"mail": ["on-call@shop.example"]}], **more}
         await system.call("PUT", f"/api/notices/{name}", document)

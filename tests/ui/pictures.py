@@ -152,7 +152,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("calendar", "One calendar", "Its days off by month, and the definitions that follow it.", "#/calendars?name=shop-holidays"),
         Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay one.", "#/events"),
         Shot("event", "One event", "Its content, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
-        Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, lost workers and more: by mail, Slack or webhooks.", "#/notices"),
+        Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, detached workers and more: by mail, Slack or webhooks.", "#/notices"),
         Shot("notice", "One notice", "Open alerts, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
         Shot("notice-editor", "The editor of a notice", "Choose what triggers it, for which jobs, whom it tells and how often.", "#/notices?name=failed-jobs", _form, is_window=True),
         Shot("targets", "Targets", "Addresses to which jobs go as HTTP requests, without a worker.", "#/targets"),

@@ -40,6 +40,24 @@ async def _guarded(store_server: StoreServer) -> AsyncIterator[Api]:
             await api.http.aclose()
 
 
+async def test_a_token_that_made_another_is_shown_by_its_label(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with _guarded(store_server) as api:
+        made = (await api.call("POST", "/api/tokens", {"label": "deploys", "scopes": ["admin"]}))[1]
+        deploys = Api(str(api.http.base_url), made["token"])
+        assert (await deploys.call("POST", "/api/tokens", {"label": "shop", "scopes": ["push"]}))[0] == 201
+        await deploys.http.aclose()
+        async with Screens(browser, str(api.http.base_url)).open("icon.svg") as page:
+            await page.request.post("/api/session", data={"token": ADMIN})
+            await page.goto("/#/access")
+            row = page.get_by_role("row").filter(has_text="shop")
+            await expect(row.locator("td.col-created .muted")).to_have_text("deploys")
+            await page.goto("/#/audit")
+            entry = page.locator(".entry").filter(has_text="shop")
+            await expect(entry).to_contain_text(f"by token {made['id']}")
+
+
 async def test_behind_a_proxy_it_is_live_logs_in_and_acts(
     browser: Browser, store_server: StoreServer
 ) -> None:

@@ -110,6 +110,8 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await expect(page.locator("tbody tr")).to_have_count(2)
         await expect(page.locator(".tabs a[aria-current=page]")).to_have_text("Failed 2")
         await expect(page.locator(".why")).to_contain_text("2 failed, so on_success was not started.")
+        await expect(page.locator("tbody td.col-argument")).to_have_text(["0", "1"])
+        await expect(page.locator("tbody td.col-error")).to_have_text(["ValueError: 0", "ValueError: 1"])
         await page.get_by_role("link", name="All 32").click()
         await expect(page.locator("tbody tr")).to_have_count(25)
         await page.get_by_role("button", name="Next page").click()

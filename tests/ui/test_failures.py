@@ -116,6 +116,32 @@ async def test_what_fails_is_split_by_name_and_by_version(its_screens: Screens, 
         await picture(page, "failures-split")
 
 
+async def test_what_failed_says_how_much_of_it_is_still_failed(its_screens: Screens, failing: Api) -> None:
+    (group,) = [g for g in await until_groups(failing, 2) if "disk" in g["message"]]
+    of_group = f"/api/jobs?state=failed&failure_group={group['id']}"
+    jobs = (await failing.call("GET", of_group))[1]["jobs"]
+    for deleted, words, of_name in (
+        (jobs[:1], "2 still failed", "3 still failed"),
+        (jobs[1:], "none still failed", "1 still failed"),
+    ):
+        for job in deleted:
+            assert (await failing.call("DELETE", f"/api/jobs/{job['id']}"))[0] == 204
+        async with its_screens.open("#/failures") as page:
+            disk = card(page, "disk <n> is full")
+            await expect(disk.locator(".still")).to_have_text(words)
+            await expect(disk.locator(".group-count b")).to_have_text("3")
+            await expect(card(page, "KeyError").locator(".still")).to_have_text("1 still failed")
+            await picture(page, "failures-still")
+            await page.goto("/#/names?name=ui.fail")
+            tile = page.locator(".tile", has_text=of_name)
+            await expect(tile.locator("b")).to_have_text("4")
+            await expect(tile.get_by_role("link")).to_have_attribute(
+                "href", re.compile("state=failed&name=ui.fail$")
+            )
+    async with its_screens.open("#/failures", locale="ja-JP") as page:
+        await expect(card(page, "KeyError").locator(".still")).to_have_text("現在も失敗 1 件")
+
+
 async def test_a_retry_counts_again_before_it_acts(its_screens: Screens, failing: Api) -> None:
     async with its_screens.open("#/failures") as page:
         await card(page, "disk <n> is full").get_by_role("button", name="Retry…").click()

@@ -74,7 +74,7 @@ async def test_faults_of_a_queue_are_told_until_they_are_over(
             {"url": None, "names": ["video.encode"], "max_jobs": 1, "node_id": "vm-3", "secret": "s" * 32},
         )
         assert status == 201
-        over["Worker vm-3 is dead"] = lambda: api.call("DELETE", f"/api/workers/{silent['worker_id']}")
+        over["Worker vm-3 is detached"] = lambda: api.call("DELETE", f"/api/workers/{silent['worker_id']}")
 
         for n in range(3):
             await api.until_state(await api.enqueue("ui.fail", f"no {n}", max_retry=0), "failed")

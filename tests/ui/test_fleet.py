@@ -89,6 +89,7 @@ async def test_the_slow_and_the_failing_stand_out_by_worker_machine_version_and_
         await expect(odd).to_contain_text("slow")
         await expect(odd).to_contain_text("failing")
         await expect(odd.locator("td.col-failed_share")).to_have_text("30 (20%)")
+        await expect(page.get_by_text("Failed attempts include those lost with the worker.")).to_be_visible()
         await expect(page.locator(".badge:visible", has_text=re.compile("^(slow|failing)$"))).to_have_count(2)
         await expect(odd.locator("span[title*='more than twice']:visible")).to_have_count(2)
         await accessible(page)

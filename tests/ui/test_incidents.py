@@ -80,7 +80,7 @@ async def test_an_incident_is_one_story_with_links_causes_and_who_takes_care(
         async with screens.open("#/incidents") as page:
             first = page.locator(".incidents > li").first
             await expect(first).to_contain_text(
-                "Store unreachable → Leader changed → Worker lost → Jobs taken back → Backlog grew"
+                "Store unreachable → Leader changed → Worker detached → Jobs taken back → Backlog grew"
             )
             await expect(first).to_contain_text("ongoing")
             await expect(page.locator(".incidents > li")).to_have_count(2)
@@ -188,7 +188,7 @@ async def lose_a_worker(api: Api, masters: list[Master], overview: Page, inciden
         lost.is_silent = lost.is_deaf = True
         fault = overview.locator(".fault").filter(has_text=re.compile("silent|dead|node-1"))
         await expect(fault.first).to_be_visible(timeout=TOLD_WITHIN_MS)
-        told = incidents.locator(".incidents > li").filter(has_text="Worker lost")
+        told = incidents.locator(".incidents > li").filter(has_text="Worker detached")
         await expect(told).to_have_count(1, timeout=TOLD_WITHIN_MS)
     await told.get_by_role("link").click()
     await expect(incidents.locator("#story + .story")).to_contain_text("Worker node-1:1 fell silent")

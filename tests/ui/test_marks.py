@@ -35,11 +35,22 @@ async def test_charts_mark_deploys_pauses_and_incidents_and_obey_keys(
         for concurrency in (1, 2):
             limit["concurrency"] = concurrency
             assert (await api.call("PUT", "/api/constraints/mails", limit))[0] in (200, 201)
+        worker = {
+            "url": None,
+            "names": ["mail.send"],
+            "max_jobs": 1,
+            "node_id": "vm-3",
+            "pid": 42,
+            "secret": "s" * 32,
+        }
+        worker_id = (await api.call("POST", "/api/workers", worker))[1]["worker_id"]
+        assert (await api.call("POST", f"/api/workers/{worker_id}/drain"))[0] == 200
         await api.enqueue("mail.send")
         async with screens.open("#/overview") as page:
             marks = page.locator(".chart-marks").first
+            await expect(marks).to_contain_text("local drained worker vm-3:42.")
             await expect(marks).to_contain_text("local created constraint mails.")
-            await expect(marks).to_contain_text("local changed constraint mails.")
+            await expect(marks).to_contain_text("local changed constraint mails: concurrency.")
             await expect(marks).to_contain_text(
                 "deploy The first worker of version 2.1 registered (mail.send)."
             )

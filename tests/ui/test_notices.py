@@ -82,6 +82,24 @@ async def test_a_notice_is_made_changed_tested_muted_and_deleted(screens: Screen
         assert (await api.call("GET", f"/api/notices/{name}"))[0] == 404
 
 
+async def test_a_notice_says_which_of_its_messages_arrived(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    settings: dict[str, Any] = {"webhook_secrets": SECRET, "allowed_webhook_networks": "127.0.0.0/8"}
+    async with master_on(store_server.url, **settings) as (_, api), receiver(Answer(200)) as to:
+        notice = {"when": "job_failed", "to": [{"webhook": to.url}, {"webhook": "http://127.0.0.1:1/away"}]}
+        assert (await api.call("PUT", "/api/notices/arrived", notice))[0] == 201
+        assert (await api.call("POST", "/api/notices/arrived/test"))[0] == 202
+        await to.until(1)
+        async with Screens(browser, str(api.http.base_url)).open("#/notices?name=arrived") as page:
+            for state, word in (("succeeded", "Succeeded"), ("failed", "Failed")):
+                link = page.locator(".deliveries").get_by_role("link", name=word)
+                await expect(link).to_have_text(re.compile(rf"^\s*1\s+{word}\s*$"))
+                await expect(link).to_have_attribute(
+                    "href", re.compile(f"tag=notice%3Aarrived&state={state}$")
+                )
+
+
 @pytest.mark.sized
 async def test_pages_of_notices_are_accessible_and_fit_a_phone(screens: Screens, api: Api) -> None:
     name = tag()

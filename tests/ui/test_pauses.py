@@ -75,6 +75,8 @@ async def test_a_name_and_a_tag_are_paused_from_a_job_and_the_toast_takes_it_bac
         await page.get_by_role("button", name=f"Pause: jobs named {name}").click()
         await pause(page, f"{name} by name")
         assert (await pauses(api))[f"{name} by name"]["expires_at"] is None
+        async with screens.open(f"#/names?q={name}") as names:
+            await expect(names.locator("tbody tr").locator(".badge")).to_have_text("paused")
         await page.get_by_role("button", name="Undo").click()
         await expect(page.locator(".toasts")).to_contain_text("The pause has ended.")
         await page.get_by_role("button", name=f"Pause: jobs tagged {mark}").click()

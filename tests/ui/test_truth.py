@@ -48,7 +48,7 @@ async def test_a_pause_is_a_fault_until_it_is_over_or_acknowledged(screens: Scre
             await expect(fault).to_have_count(0)
 
 
-async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) -> None:
+async def test_detached_workers_and_growing_backlogs_are_faults(screens: Screens) -> None:
     async with screens.open() as page:
         found = await page.evaluate("""async () => {
             const { lastingFaults } = await import("./operations/lasting_faults.js");
@@ -78,12 +78,12 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
         }""")
     (late, dead, replaced, gone, growing), none = found
     assert re.match(r"The leader vm-1 is late: last heard .* ago\.", late["text"])
-    assert re.match(r"Worker vm-3:42 is dead: last heard .* ago, 3 jobs still assigned\.", dead["text"])
+    assert re.match(r"Worker vm-3:42 is detached: last heard .* ago, 3 jobs still assigned\.", dead["text"])
     assert replaced["kind"] == "info"
     assert re.match(r"Worker vm-3:43 ended, last heard .* ago; vm-3:45 took its place\.", replaced["text"])
     # Nothing serves what this one did, but no job stands still because of it.
     assert gone["kind"] == "warn"
-    assert re.match(r"Worker vm-3:44 is dead: last heard .* ago\. It holds no jobs\.", gone["text"])
+    assert re.match(r"Worker vm-3:44 is detached: last heard .* ago\. It holds no jobs\.", gone["text"])
     assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
     assert none == []
 

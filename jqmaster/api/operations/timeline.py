@@ -120,6 +120,8 @@ def _mark_view(mark: Mark) -> dict[str, Any]:
         "kind": mark.kind,
         "action": mark.action or None,
         "is_new": mark.is_new,
+        "changed": mark.changed,
+        "name": mark.name or None,
         "text": mark.text,
         "subject": mark.subject,
         "by": mark.by,

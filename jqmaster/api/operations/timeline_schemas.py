@@ -66,6 +66,11 @@ class MarkView(Answer):
         description="Action of the audit log, such as `definition.pause`. Null for marks that have an `entry`."
     )
     is_new: bool = Field(description="True: the action created the constraint.")
+    changed: list[str] = Field(
+        description="Members of the constraint, or settings, that the action changed. Empty for other marks, and "
+        "if the caller may not read the audit log."
+    )
+    name: str | None = Field(description="Machine and process of the worker. Null for other marks.")
     text: str = Field(description="The mark as an English sentence.")
     subject: str = Field(description="The version, the master, or the name of what was changed.")
     by: str = Field(description="Author of the act. Empty if nobody acted, or the caller may not see it.")

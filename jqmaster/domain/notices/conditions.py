@@ -83,7 +83,7 @@ _ALL: Final = (
         texts=("instant of a definition missed", "instants of definitions missed"), page="definitions",
         query={"state": "troubled"}, matched=_OF_NAMES, every_s=20.0,
     ),
-    NoticeCondition(when=When.WORKER_LOST, texts=("worker lost", "workers lost"), page="workers", every_s=4.0),
+    NoticeCondition(when=When.WORKER_LOST, texts=("worker detached", "workers detached"), page="workers", every_s=4.0),
     NoticeCondition(when=When.LEADER_CHANGED, texts=("change of leader", "changes of leader"), page="masters"),
     NoticeCondition(
         when=When.BACKLOG_AGE, texts=("Jobs wait too long", "Jobs no longer wait too long"), page="names",

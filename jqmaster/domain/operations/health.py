@@ -150,7 +150,7 @@ class HealthFacts:
     stale_workers: int
     busy: int
     slots: int
-    dead_workers: Sequence[SilentProcess]
+    detached_workers: Sequence[SilentProcess]
     store_faults: Sequence[str]
     duty_faults: Sequence[str]
     durability: str
@@ -319,11 +319,9 @@ def _silent(facts: HealthFacts) -> Iterator[HealthFinding]:
         text = f"{_count(facts.stale_workers, 'worker is', 'workers are')} silent."
         figures: dict[str, Any] = {"count": facts.stale_workers}
         yield HealthFinding("stale_workers", "warn", text, "jqmaster workers", figures=figures)
-    for one in facts.dead_workers:
+    for one in facts.detached_workers:
         held = f" {_jobs(one.held, 'is', 'are')} still assigned to it." if one.held else ""
-        text = (
-            f"Worker {one.name} is dead: it was last heard {span(facts.now_ms - one.last_seen_ms)} ago.{held}"
-        )
+        text = f"Worker {one.name} is detached: it was last heard {span(facts.now_ms - one.last_seen_ms)} ago.{held}"
         figures = {"worker": one.name, "seen_at": iso_ms(one.last_seen_ms), "count": one.held}
         yield HealthFinding("dead_worker", "warn", text, "jqmaster workers", one.held, figures)
     if facts.stale_masters:

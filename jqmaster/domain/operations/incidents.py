@@ -152,7 +152,7 @@ def title_of(entries: Iterable[TimelineEntry]) -> str:
 _TITLES: Final = {
     TimelineKind.STORE_AWAY: "store unreachable",
     TimelineKind.LEADER_CHANGED: "leader changed",
-    TimelineKind.WORKER_LOST: "worker lost",
+    TimelineKind.WORKER_LOST: "worker detached",
     TimelineKind.JOBS_RETURNED: "jobs taken back",
     TimelineKind.BACKLOG_OLD: "old backlog",
 }

@@ -154,7 +154,7 @@ class HealthService:
             stale_workers=stats["workers"]["stale"],
             busy=stats["workers"]["busy"],
             slots=stats["workers"]["max_jobs"],
-            dead_workers=_dead(workers, now_ms, self._stale_ms.current),
+            detached_workers=_detached(workers, now_ms, self._stale_ms.current),
             store_faults=store["faults"],
             duty_faults=stats["duty_faults"],
             durability=wanted,
@@ -392,21 +392,21 @@ def _unserved(backlog: BacklogSample | None, served: Collection[str]) -> list[tu
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST]
 
 
-def _dead(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
+def _detached(workers: Sequence[Worker], now_ms: int, stale_ms: int) -> list[SilentProcess]:
     """Return the workers that fell silent until they were detached, without those that another one has replaced."""
     return [
-        SilentProcess(f"{dead.spec.node_id or dead.id}:{dead.spec.pid}", dead.last_seen_ms, dead.busy)
-        for dead in workers
-        if dead.is_detached
-        and dead.detached_by == "silence"
-        and not dead.spec.is_built_in
+        SilentProcess(f"{gone.spec.node_id or gone.id}:{gone.spec.pid}", gone.last_seen_ms, gone.busy)
+        for gone in workers
+        if gone.is_detached
+        and gone.detached_by == "silence"
+        and not gone.spec.is_built_in
         and not (
-            dead.busy == 0
+            gone.busy == 0
             and any(
                 one.state(now_ms, stale_ms) == "fresh"
-                and one.spec.node_id == dead.spec.node_id
-                and one.registered_at_ms > dead.last_seen_ms
-                and set(dead.spec.names) <= set(one.spec.names)
+                and one.spec.node_id == gone.spec.node_id
+                and one.registered_at_ms > gone.last_seen_ms
+                and set(gone.spec.names) <= set(one.spec.names)
                 for one in workers
             )
         )

@@ -32,7 +32,7 @@ _MARKED: Final[Mapping[str, tuple[str, str]]] = {
     "worker.drain": ("worker", "drained worker"),
     "worker.resume": ("worker", "resumed worker"),
     "worker.detach": ("worker", "detached worker"),
-    "notice.acknowledge": ("acknowledged", "acknowledged the open incidents of notice"),
+    "notice.acknowledge": ("acknowledged", "acknowledged the open alerts of notice"),
 }
 _OF_CONSTRAINTS: Final = ("constraint", "pause", "resume")
 
@@ -42,7 +42,8 @@ class Mark:
     """One mark. `kind`: `deploy`, `leader`, `incident`, `pause`, `resume`, or a kind of `_MARKED`. `until_ms`: its end
     if it has one. `matcher`, `reason`: of a pause or constraint, as far as the caller may see them. `incident_id`:
     empty for other kinds. `action`: of the audit log, and `did`: the act in words; empty for marks from the timeline,
-    which have an `entry`. `is_new`: the action created the constraint."""
+    which have an `entry`. `is_new`: the action created the constraint. `changed`: the members of a constraint, or the
+    settings, that it changed. `name`: of the worker, its machine and process."""
 
     at_ms: int
     kind: str
@@ -57,6 +58,8 @@ class Mark:
     action: str = ""
     did: str = ""
     is_new: bool = False
+    changed: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,14 @@ def _without_author(mark: Mark) -> Mark:
         return replace(
             mark, by="", text=entry_text(entry) if mark.kind == "leader" else mark.text, entry=entry
         )
-    return replace(mark, by="", text=f"Somebody {mark.did} {mark.subject}.", reason="", matcher=None)
+    return replace(
+        mark,
+        by="",
+        text=f"Somebody {mark.did} {mark.name or mark.subject}.",
+        reason="",
+        matcher=None,
+        changed=(),
+    )
 
 
 def _without_demoter(incident: TimelineIncident) -> TimelineIncident:
@@ -256,20 +266,32 @@ def _change(entry: AuditEntry, access: ContentAccess) -> Mark:
     is_new = entry.action == "constraint.put" and entry.before is None and kind == "constraint"
     if is_new:
         did = "created constraint"
+    changed = _changed(before, after) if kind in ("constraint", "settings") else ()
+    what = f": {', '.join(changed)}" if changed else ""
     shown = after if isinstance(after, Mapping) else before if isinstance(before, Mapping) else {}
     reason = shown.get("reason")
+    name = f"{shown['node_id']}:{shown.get('pid')}" if kind == "worker" and shown.get("node_id") else ""
     return Mark(
         entry.at_ms,
         kind,
-        f"{entry.who.removeprefix('user:')} {did} {entry.target}.",
+        f"{entry.who.removeprefix('user:')} {did} {name or entry.target}{what}.",
         entry.target,
         did=did,
         is_new=is_new,
+        changed=changed,
+        name=name,
         by=entry.who,
         reason=reason if isinstance(reason, str) else "",
         matcher=shown.get("matcher") if kind in _OF_CONSTRAINTS else None,
         action=entry.action,
     )
+
+
+def _changed(before: Any, after: Any) -> tuple[str, ...]:
+    """Return the members that differ, where both are documents."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return ()
+    return tuple(key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key))
 
 
 def _is_paused(value: Any) -> bool:

@@ -5,12 +5,11 @@ import { html } from "../core/lib.js";
 import { useResource } from "../core/live.js";
 import { href } from "../core/router.js";
 import { STATES } from "../core/states.js";
-import { visible } from "../core/text.js";
+import { MEMBERS_INCLUDE, useMemberColumns } from "../jobs/columns.js";
 import { ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
-import { Id, Num, State, Time } from "../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
-/** @typedef {import("../../answers").Schemas["JobSummary"]} JobSummary */
+/** @typedef {import("../../answers").Schemas["ListedJob"]} ListedJob */
 /** @typedef {import("./parts.js").Batch} Batch */
 
 const MEMBERS = 25;
@@ -39,12 +38,12 @@ export const idOf = (one) => one.id;
  * @param {AbortSignal} signal
  */
 async function loadMembers(batch, query, signal) {
-  const path = /** @type {const} */ (`api/batches/${encodeURIComponent(batch.id)}/jobs`);
+  const wanted = { ...query, batch: batch.id, order: "oldest", include: MEMBERS_INCLUDE };
   const jobs = [];
   let cursor = query.cursor;
   for (let page = 0; page < MAX_PAGES && jobs.length < MEMBERS; page += 1) {
-    /** @type {import("../../answers").Answer<"api/batches/{batch_id}/jobs">} */
-    const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
+    /** @type {import("../../answers").Answer<"api/jobs">} */
+    const found = await get("api/jobs", { ...wanted, cursor, limit: MEMBERS - jobs.length }, signal);
     jobs.push(...found.jobs);
     cursor = found.next_cursor;
     if (cursor === null) break;
@@ -70,6 +69,7 @@ export function Members({ batch, query, go }) {
     hold.isHeld,
     found.data?.of ?? "",
   );
+  const columns = useMemberColumns(rows);
   const shown = { id: batch.id, state: state || ALL };
   const counts = /** @type {Record<string, number | null | undefined>} */ ({ ...batch.counts });
   const states = Object.keys(STATES).filter(
@@ -105,9 +105,9 @@ export function Members({ batch, query, go }) {
               <${NewRows} count=${newCount} onShow=${showNew} />
               <${Table}
                 isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf}
-                label=${(/** @type {JobSummary} */ job) => job.name}
-                onOpen=${(/** @type {JobSummary} */ job) => go("job", { id: job.id })}
-                columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+                label=${(/** @type {ListedJob} */ job) => job.name}
+                onOpen=${(/** @type {ListedJob} */ job) => go("job", { id: job.id })}
+                columns=${columns}
                 empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} />
             </div>`
       }
@@ -117,53 +117,3 @@ export function Members({ batch, query, go }) {
         onFirst=${() => go("batches", shown)} />
     </section>`;
 }
-
-/** @type {(import("../ui/tables.js").Column<JobSummary> & {label: string})[]} */
-const MEMBER_COLUMNS = [
-  {
-    key: "state",
-    label: "job.state",
-    width: 9,
-    phone: "line",
-    render: (job) => html`<${State} state=${job.state} />`,
-  },
-  {
-    key: "name",
-    label: "job.name",
-    phone: "main",
-    render: (job) =>
-      html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`,
-  },
-  { key: "id", label: "job.id", width: 8, priority: 2, render: (job) => html`<${Id} id=${job.id} />` },
-  {
-    key: "cause",
-    label: "batches.cause",
-    width: 12,
-    priority: 3,
-    phone: "line",
-    render: (job) =>
-      job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`,
-  },
-  {
-    key: "attempt",
-    label: "job.attempt",
-    align: "end",
-    width: 5.5,
-    priority: 2,
-    render: (job) => html`<${Num} value=${job.attempt} />`,
-  },
-  {
-    key: "created",
-    label: "job.created",
-    width: 8,
-    priority: 2,
-    render: (job) => html`<${Time} at=${job.created_at} />`,
-  },
-  {
-    key: "finished",
-    label: "job.finished",
-    width: 8,
-    phone: "side",
-    render: (job) => html`<${Time} at=${job.finished_at} />`,
-  },
-];

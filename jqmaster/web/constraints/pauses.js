@@ -37,6 +37,21 @@ export function pausedText(matcher) {
     : t("pause.what.matcher");
 }
 
+/** @returns {Set<string>} The names whose jobs a pause holds back as a whole. */
+export function usePausedNames() {
+  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2000,
+    everyMs: 15_000,
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
+  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
+}
+
+/** @param {Matcher} matcher @returns {string[]} */
+const namesOf = (matcher) =>
+  "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
+
 /** @param {{mayOperate: boolean, isOf?: (matcher: Matcher) => boolean}} props `isOf`: which of them are shown. */
 export function Pauses({ mayOperate, isOf = () => true }) {
   const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {

@@ -22,7 +22,7 @@ const WORDS = {
   when: "notices.when.",
 };
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
-const TOKEN = /^[0-9a-f]{8}$/;
+const TOKEN = /^(?:token:)?([0-9a-f]{8,12})$/;
 const INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 
@@ -33,8 +33,10 @@ export const isMap = (value) => value !== null && typeof value === "object" && !
 export const shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
 
 /** @param {string} who A user, a token or a master, as the audit log names it. @returns {string} */
-export const whoText = (who) =>
-  TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who.replace(/^user:/, ""));
+export function whoText(who) {
+  const id = TOKEN.exec(who)?.[1];
+  return id ? t("audit.token", { id }) : shortId(who.replace(/^user:/, ""));
+}
 
 /** @param {unknown} value @returns {boolean} Whether it says nothing about what was created. */
 export const isDefault = (value) =>

@@ -233,13 +233,38 @@ export function useJobColumns(state, asked) {
     : Array.isArray(chosen)
       ? chosen
       : (DEFAULTS[state] ?? (isIn(state, "finished") ? ENDED : (DEFAULTS[""] ?? ENDED)));
+  return columnsOf(keys, times).map((column) => ({ ...column, isDefault: !asked && !Array.isArray(chosen) }));
+}
+
+/** @param {string[]} keys @param {string} times How the reader wants to see them. @returns {JobColumn[]} */
+function columnsOf(keys, times) {
   const columns = ALL.filter((column) => keys.includes(column.key));
   return (columns.length ? columns : ALL.slice(0, 2)).map((column) => ({
     ...column,
     label: t(/** @type {string} */ (column.label)),
     ...(TIMES.includes(column.key) && { width: times === "relative" ? TIME_REM : DATE_REM }),
-    isDefault: !asked && !Array.isArray(chosen),
   }));
+}
+
+const OF_MEMBERS = ["state", "name", "argument", "error", "cause", "attempt", "created", "finished"];
+// The content that they need.
+export const MEMBERS_INCLUDE = "argument,error";
+
+/**
+ * The columns of jobs that belong together. A cause is shown where no error tells it.
+ * @param {ListedJob[]} jobs
+ * @returns {JobColumn[]}
+ */
+export function useMemberColumns(jobs) {
+  const [times] = usePref("times", "relative");
+  const has = { error: jobs.some((job) => job.error), cause: jobs.some((job) => job.cause && !job.error) };
+  const columns = columnsOf(OF_MEMBERS, times).filter(
+    ({ key }) => (key !== "error" || has.error) && (key !== "cause" || has.cause),
+  );
+  return placed(
+    columns.map((column) => ({ ...column, isDefault: true })),
+    "finished",
+  );
 }
 
 /**

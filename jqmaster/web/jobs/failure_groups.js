@@ -9,6 +9,7 @@ import { attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
 import { Sparkline } from "../ui/sparkline.js";
 import { pathOf } from "./failure_dialogs.js";
+import { stillText } from "./still_failed.js";
 
 /** @typedef {import("../../answers").Schemas["NameStats"]} NameStats */
 
@@ -50,12 +51,12 @@ const isResolved = (group) => Boolean(group.resolved) && group.resolved?.reopene
 const ASKED = /** @type {const} */ (["values", "assign", "merge"]);
 
 /**
- * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, onAct: (action: "retry" |
+ * @param {{group: FailureGroup, session: import("../core/api.js").Session, count?: number, still?: import("./still_failed.js").Still, onAct: (action: "retry" |
  *   "delete", group: FailureGroup) => void, onAsk: (question: import("./failure_dialogs.js").Question, group:
  *   FailureGroup) => void, onChange: () => unknown}} props
- *   `count`: replaces the count of the whole group.
+ *   `count`: replaces the count of the whole group. `still`: how many of the whole group are still failed, if that is known.
  */
-export function FailureCard({ group, session, count = group.count, onAct, onAsk, onChange }) {
+export function FailureCard({ group, session, count = group.count, still, onAct, onAsk, onChange }) {
   const mayOperate = may(session, "operate");
   const isCovered = group.message_hidden && !mayOperate;
   const undo = (/** @type {"ignore" | "resolve"} */ call, /** @type {string} */ done) =>
@@ -64,6 +65,7 @@ export function FailureCard({ group, session, count = group.count, onAct, onAsk,
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
       <div class="group-count">
         <p><b><${Num} value=${count} /></b> <span class="muted">${t("failures.failed", { count })}</span></p>
+        ${still && html`<p class="still">${stillText(still)}</p>`}
         <${Trend} group=${group} />
       </div>
       <div class="group-body">

@@ -120,7 +120,7 @@ export default {
   "outcome.handed_back": "handed back",
   "outcome.returned": "returned",
   "event.continued":
-    "The worker was detached after it stopped responding, then came back and continued the job",
+    "The worker was detached for its silence, then came back and continued the job",
   "worker.fresh": "live",
   "worker.stale": "silent",
   "worker.draining": "draining",

@@ -68,8 +68,8 @@ export default {
   "fault.runbook": "Runbook",
   "fault.show": "Show",
   "fault.dead_worker":
-    "Worker {worker} is dead: last heard {seen}, 1 job still assigned.||Worker {worker} is dead: last heard {seen}, {count} jobs still assigned.",
-  "fault.dead_worker.idle": "Worker {worker} is dead: last heard {seen}. It holds no jobs.",
+    "Worker {worker} is detached: last heard {seen}, 1 job still assigned.||Worker {worker} is detached: last heard {seen}, {count} jobs still assigned.",
+  "fault.dead_worker.idle": "Worker {worker} is detached: last heard {seen}. It holds no jobs.",
   "fault.replaced_worker": "Worker {worker} ended, last heard {seen}; {successor} took its place.",
   "fault.dead_worker.act": "Show the worker",
   "fault.paused": "Constraint {name} is paused; last changed {since}.",

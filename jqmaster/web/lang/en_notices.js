@@ -83,7 +83,7 @@ export default {
   "notices.when.challenge_waiting": "Questions that wait for an answer",
   "notices.when.challenge_expired": "Callbacks that did not come",
   "notices.when.definition_missed": "Missed runs of definitions",
-  "notices.when.worker_lost": "Lost workers",
+  "notices.when.worker_lost": "Detached workers",
   "notices.when.leader_changed": "Change of the leader",
   "notices.when.backlog_age": "Jobs that wait too long",
   "notices.when.constraint_saturated": "Constraints that hold jobs back",

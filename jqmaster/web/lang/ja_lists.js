@@ -51,9 +51,9 @@ export default {
   "fault.runbook": "対処手順",
   "fault.show": "表示",
   "fault.dead_worker":
-    "ワーカー {worker} は応答がありません(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
+    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
   "fault.dead_worker.idle":
-    "ワーカー {worker} は応答がありません(最終応答: {seen})。担当中のジョブはありません。",
+    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen})。担当中のジョブはありません。",
   "fault.replaced_worker": "ワーカー {worker} は終了し(最終応答: {seen})、{successor} が引き継ぎました。",
   "fault.dead_worker.act": "ワーカーを表示",
   "fault.paused": "制約 {name} は一時停止中です(最終変更: {since})。",

@@ -82,7 +82,7 @@ export default {
   "notices.when.challenge_waiting": "回答を待っている質問",
   "notices.when.challenge_expired": "届かなかったコールバック",
   "notices.when.definition_missed": "実行されなかった定義の時刻",
-  "notices.when.worker_lost": "失われたワーカー",
+  "notices.when.worker_lost": "切り離されたワーカー",
   "notices.when.leader_changed": "リーダーの交代",
   "notices.when.backlog_age": "待ちすぎているジョブ",
   "notices.when.constraint_saturated": "ジョブを止めている制約",

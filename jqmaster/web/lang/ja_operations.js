@@ -53,13 +53,16 @@ export default {
     "ワーカーは新しいジョブを受け取らず、実行中のジョブの停止を指示されます。それらのジョブは別のワーカーで実行され、ワーカー消失として数えられます。実行中のジョブを最後まで実行させるには、代わりにドレインしてください。",
   "workers.jobs": "実行中のジョブ",
   "workers.idle": "このワーカーはジョブを実行していません。",
-  "workers.rate": "ジョブ/秒",
+  "workers.rate": "試行/秒",
   "workers.p50": "実行 p50",
   "workers.p99": "実行 p99",
   "workers.longest": "最長の実行",
+  "workers.failed": "失敗・消失",
+  "workers.failed.title": "失敗した試行と、ワーカー消失で失われた試行",
   "workers.marks": "目立つ点",
   "workers.figures": "直近 5 分間",
-  "workers.figures.text": "数値は直近 5 分間に終了した試行のものです。",
+  "workers.figures.text":
+    "数値は直近 5 分間に終了した試行のものです。失敗には、ワーカー消失で失われた試行も含みます。",
   "workers.mark.slow": "低速",
   "workers.mark.failing": "失敗が多い",
   "workers.mark.slow.rule":

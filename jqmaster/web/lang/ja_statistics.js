@@ -42,11 +42,15 @@ export default {
   "names.warning.unserved_name": "この名前のジョブを実行するワーカーが登録されたことはありません。",
   "names.nothing": "この期間にはありません。",
   "names.no_worker": "ワーカーなし",
+  "names.paused": "一時停止中",
   "failures.contains": "名前・メッセージの一部",
   "failures.empty":
     "最終的に失敗したジョブはありません。失敗は名前、原因、コード上の場所ごとにまとめてここに表示されます。",
   "failures.empty.filtered": "条件に合う失敗はありません。",
   "failures.failed": "件失敗||件失敗",
+  "failures.still": "現在も失敗 {count} 件||現在も失敗 {count} 件",
+  "failures.still.least": "現在も失敗 {count} 件以上||現在も失敗 {count} 件以上",
+  "failures.still.none": "現在の失敗 0 件",
   "failures.silent": "(メッセージなし)",
   "failures.last": "最新",
   "failures.first": "最初",
@@ -281,7 +285,7 @@ export default {
   "health.stale_workers":
     "{count} 台のワーカーが応答していません。||{count} 台のワーカーが応答していません。",
   "health.dead_worker":
-    "ワーカー {worker} は停止しています(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
+    "ワーカー {worker} は応答がないため切り離し済みです(最終応答: {seen}、割り当て中のジョブ: {count} 件)。",
   "health.stale_masters":
     "{count} 台のマスターが応答していません。||{count} 台のマスターが応答していません。",
   "health.duty": "マスターの処理が失敗しています: {fault}",

@@ -51,7 +51,7 @@ let counted = null;
  */
 export const lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
   ...lateLeader(masters),
-  ...deadOf(workers),
+  ...detachedOf(workers),
   ...pausedOf(constraints),
   ...fullOf(constraints, nowMs()),
   ...troubledOf(definitions),
@@ -157,23 +157,23 @@ function troubledOf(definitions) {
 const processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
 
 /**
- * @param {WorkerView} dead
+ * @param {WorkerView} gone
  * @param {WorkerView[]} workers
  * @returns {WorkerView | undefined} The worker that took its place: one on the same machine, for the same jobs, which began after it fell
  *   silent. Nothing is left to do then, if it holds no job any more.
  */
-const successorOf = (dead, workers) =>
+const successorOf = (gone, workers) =>
   workers.find(
     (worker) =>
-      dead.busy === 0 &&
+      gone.busy === 0 &&
       worker.state === "fresh" &&
-      worker.node_id === dead.node_id &&
-      Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) &&
-      dead.names.every((name) => worker.names.includes(name)),
+      worker.node_id === gone.node_id &&
+      Date.parse(worker.registered_at) > Date.parse(gone.last_seen_at) &&
+      gone.names.every((name) => worker.names.includes(name)),
   );
 
 /** @param {WorkerView[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
-function deadOf(workers) {
+function detachedOf(workers) {
   return workers
     .filter((worker) => worker.state === "detached" && worker.detached_by === "silence")
     .slice(0, MOST)

@@ -3,7 +3,7 @@ import { t, tOr } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
 import { pausedText } from "../constraints/pauses.js";
-import { shortId, whoText } from "../identity/value_words.js";
+import { keyWords, shortId, whoText } from "../identity/value_words.js";
 import { durationText, steadyMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["IncidentEntryView"]} IncidentEntry */
@@ -62,8 +62,10 @@ export function markText(mark) {
   const isPause = mark.kind === "pause" || mark.kind === "resume";
   const key = `mark.${isPause ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
-  const text = t(mark.is_new && tOr(`${key}.new`, "") ? `${key}.new` : key, {
-    subject: isPause && mark.matcher ? pausedText(mark.matcher) : visible(shortId(mark.subject)),
+  const how = mark.is_new ? `${key}.new` : mark.changed.length > 0 ? `${key}.of` : "";
+  const text = t(how && tOr(how, "") ? how : key, {
+    what: visible(mark.changed.map(keyWords).join(", ")),
+    subject: isPause && mark.matcher ? pausedText(mark.matcher) : visible(mark.name ?? shortId(mark.subject)),
     who: authorText(mark.by),
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;

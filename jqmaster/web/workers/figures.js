@@ -22,7 +22,7 @@ export function Marks({ figures }) {
 export function Failed({ figures }) {
   if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
   const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
-  return html`<span class="num">${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
+  return html`<span class="num" title=${t("workers.failed.title")}>${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
 }
 
 /** @returns {Column<Row>[]} */
@@ -32,7 +32,7 @@ export const figureColumns = () => [
     label: t("workers.rate"),
     align: "end",
     sort: "rate",
-    width: 4.3,
+    width: 6.2,
     priority: 2,
     render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`,
   },
@@ -99,7 +99,7 @@ export function FigureFacts({ figures }) {
     <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures.run?.p99_ms} /></dd>
     <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
     <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
-    <dt>${t("state.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
+    <dt>${t("workers.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
     <p class="muted after">${t("workers.figures.text")}</p>
     ${figures.marks.map((/** @type {string} */ mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
 }

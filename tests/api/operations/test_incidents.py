@@ -57,7 +57,7 @@ async def test_a_lost_worker_is_an_incident_with_its_jobs_until_they_are_taken_b
             incident = await wait_until(lambda: over(api), timeout_s=20, what="the incident is over")
         kinds = [(one["kind"], one["subject"], one["count"]) for one in incident["entries"]]
         assert kinds == [("worker_lost", worker.id, 1), ("jobs_returned", worker.id, 1)]
-        assert incident["title"] == "Worker lost, jobs taken back"
+        assert incident["title"] == "Worker detached, jobs taken back"
         assert incident["entries"][0]["text"] == (
             "Worker node-1:1 fell silent and was detached; it held 1 job."
         )

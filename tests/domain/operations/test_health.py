@@ -26,7 +26,7 @@ pytestmark = pytest.mark.req("D32")
 NOW_MS = 1_800_000_000_000
 WELL = HealthFacts(
     now_ms=NOW_MS, ready=0, running=0, oldest_wait_ms=None, has_leader=True, late_leader=None, stale_masters=0,
-    fresh_workers=3, stale_workers=0, busy=4, slots=12, dead_workers=(), store_faults=(), duty_faults=(),
+    fresh_workers=3, stale_workers=0, busy=4, slots=12, detached_workers=(), store_faults=(), duty_faults=(),
     durability="fsync", given_durability="fsync", is_less_durable=False, latency_ms=0.4, memory_bytes=1 << 20,
     max_memory_bytes=None, unserved=(), longest=None, limits=(), pauses=(), failing=(), failed_lately=0,
     failed_before=0.0, definitions=(), backlog=(),
@@ -108,9 +108,9 @@ def test_each_kind_of_limit_says_what_it_waits_for(limit: FullLimit, text: str) 
         ({"failed_lately": 30, "failed_before": 4.0}, "degraded", "rising", "30 jobs failed in the last 10 minutes"),
         ({"stale_workers": 2}, "degraded", "stale_workers", "2 workers are silent."),
         ({"stale_workers": 1}, "degraded", "stale_workers", "1 worker is silent."),
-        ({"dead_workers": [SilentProcess("node-2:7", NOW_MS - 9_000, 3)]}, "degraded", "dead_worker",
+        ({"detached_workers": [SilentProcess("node-2:7", NOW_MS - 9_000, 3)]}, "degraded", "dead_worker",
          "3 jobs are still assigned to it."),
-        ({"dead_workers": [SilentProcess("node-2:7", NOW_MS - 9_000)]}, "degraded", "dead_worker", "9 s ago."),
+        ({"detached_workers": [SilentProcess("node-2:7", NOW_MS - 9_000)]}, "degraded", "dead_worker", "9 s ago."),
         ({"stale_masters": 1}, "degraded", "stale_masters", "1 master is silent."),
         ({"duty_faults": ["notices fail."]}, "degraded", "duty", "fails: notices fail."),
         ({"latency_ms": 240.2}, "degraded", "latency", "240 ms"),

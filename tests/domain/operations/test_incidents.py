@@ -46,7 +46,7 @@ def test_a_stall_with_what_followed_is_one_story_with_its_end() -> None:
     assert (incident.began_ms, incident.ended_ms) == (NOW_MS, NOW_MS + 1_000_000)
     assert (
         title_of(incident.entries)
-        == "Store unreachable, leader changed, worker lost, old backlog, jobs taken back"
+        == "Store unreachable, leader changed, worker detached, old backlog, jobs taken back"
     )
     assert [entry_text(one) for one in incident.entries] == [
         "The store did not answer for 20 s.",

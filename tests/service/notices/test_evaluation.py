@@ -335,7 +335,7 @@ async def test_a_lost_worker_and_another_leader_are_told(notices: Notices) -> No
     assert await world.workers.detach_silent(world.epoch, worker, silent_ms=1000)
     await world.reelect()
     await notices.rounds(20)
-    assert sorted(await notices.subjects()) == ["1 change of leader", "1 worker lost"]
+    assert sorted(await notices.subjects()) == ["1 change of leader", "1 worker detached"]
 
 
 async def test_one_destination_of_each_way_gets_one_delivery(notices: Notices) -> None:

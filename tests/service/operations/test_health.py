@@ -29,9 +29,9 @@ DEAD = replace(
 GROUP = GroupedFailures("0" * 16, "mail", "error", "", 3, NOW_MS - 600_000, NOW_MS, "")
 
 
-def test_a_dead_worker_is_told_until_another_one_has_taken_its_place() -> None:
+def test_a_detached_worker_is_told_until_another_one_has_taken_its_place() -> None:
     def dead(*workers: Worker) -> list[str]:
-        return [one.name for one in health._dead(workers, NOW_MS, 5_000)]
+        return [one.name for one in health._detached(workers, NOW_MS, 5_000)]
 
     assert dead(DEAD) == ["node-1:7"]
     assert dead(DEAD, FRESH) == []

@@ -142,25 +142,34 @@ async def test_a_mark_of_a_constraint_tells_to_which_jobs_it_applies(told: Told)
 
 
 async def test_a_mark_tells_a_created_constraint_from_a_changed_one(told: Told) -> None:
-    for before, after in ((None, {}), ({}, {}), (None, {"paused": True})):
+    limits = {"concurrency": 1, "rate": None, "key": "argument"}
+    for before, after in (
+        (None, limits),
+        (limits, {"concurrency": 2, "key": "argument"}),
+        (None, {"paused": True}),
+    ):
         await told.change("constraint.put", "c1", before, after)
         told.world.pass_ms(1)
-    for sees_acts, who in ((True, "ada"), (False, "Somebody")):
+    for sees_acts, who, changed in ((True, "ada", ("concurrency",)), (False, "Somebody", ())):
         found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=sees_acts)
-        assert [(mark.kind, mark.is_new, mark.text) for mark in found.marks] == [
-            ("constraint", True, f"{who} created constraint c1."),
-            ("constraint", False, f"{who} changed constraint c1."),
-            ("pause", False, f"{who} began the pause c1."),
+        what = f": {changed[0]}" if changed else ""
+        assert [(mark.kind, mark.is_new, mark.changed, mark.text) for mark in found.marks] == [
+            ("constraint", True, (), f"{who} created constraint c1."),
+            ("constraint", False, changed, f"{who} changed constraint c1{what}."),
+            ("pause", False, (), f"{who} began the pause c1."),
         ]  # fmt: skip
 
 
 async def test_the_end_of_a_drain_is_a_mark_like_its_begin(told: Told) -> None:
+    before = {"node_id": "vm-3", "pid": 42}
     for action in ("worker.drain", "worker.resume", "worker.detach"):
-        await told.change(action, "w1")
+        await told.change(action, "w1", before)
         told.world.pass_ms(1)
+    await told.change("worker.drain", "w2")
     found = await told.service.marks(told.world.now_ms - 1_000, None, ACCESS, sees_acts=True)
-    assert [(mark.action, mark.text.split()[1]) for mark in found.marks] == [
-        ("worker.drain", "drained"), ("worker.resume", "resumed"), ("worker.detach", "detached"),
+    assert [(mark.action, mark.text) for mark in found.marks] == [
+        ("worker.drain", "ada drained worker vm-3:42."), ("worker.resume", "ada resumed worker vm-3:42."),
+        ("worker.detach", "ada detached worker vm-3:42."), ("worker.drain", "ada drained worker w2."),
     ]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ function Tokens() {
   });
   const [asked, setAsked] = useState(/** @type {AskedOfTokens | null} */ (null));
   const tokens = data?.tokens ?? [];
+  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
   const close = () => setAsked(null);
   return html`<section aria-labelledby="tokens">
       <div class="page-head">
@@ -106,7 +107,7 @@ function Tokens() {
                   align: "end",
                   priority: 3,
                   render: (/** @type {Token} */ token) =>
-                    html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
+                    html`<${Time} at=${token.created_at} /> <span class="muted">${visible(labels.get(token.created_by) ?? whoText(token.created_by))}</span>`,
                 },
                 {
                   key: "act",

@@ -4,6 +4,7 @@ import { get } from "../../core/api.js";
 import { ActionDialog, useActionEnds } from "../actions.js";
 import { FailureDialog } from "../failure_dialogs.js";
 import { FailureCard } from "../failure_groups.js";
+import { useStillFailed } from "../still_failed.js";
 import { t } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { href } from "../../core/router.js";
@@ -77,7 +78,11 @@ export function Page({ query, go, session }) {
     await found.reload();
     setDone((/** @type {number} */ n) => n + 1);
   };
-  useActionEnds(() => void found.reload());
+  const { still, reload: recount } = useStillFailed(rows, done);
+  useActionEnds(() => {
+    void found.reload();
+    void recount();
+  });
   // Jobs that fail from now on are not in the count, so it can only shrink until it is confirmed.
   const act = (/** @type {"retry" | "delete"} */ action, /** @type {FailureGroup} */ group) =>
     setDialog({
@@ -93,7 +98,7 @@ export function Page({ query, go, session }) {
     });
   const card = (/** @type {FailureGroup} */ group, /** @type {number} */ count) =>
     html`<${FailureCard}
-        key=${group.id} group=${group} count=${count} session=${session} onAct=${act}
+        key=${group.id} group=${group} count=${count} still=${still.get(group.id)} session=${session} onAct=${act}
         onAsk=${(
           /** @type {import("../failure_dialogs.js").Question} */ question,
           /** @type {FailureGroup} */ about,

@@ -4,10 +4,11 @@ import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
 import { BacklogWhy } from "../backlog_why.js";
+import { StillFailedOf } from "../still_failed.js";
 import { useServed } from "../../workers/served.js";
 import { useMarks } from "../../operations/marks.js";
 import { PauseButton, PauseName, pauseColumn } from "../../constraints/pause_dialog.js";
-import { Pauses } from "../../constraints/pauses.js";
+import { Pauses, usePausedNames } from "../../constraints/pauses.js";
 import { go, href } from "../../core/router.js";
 import { OUTCOMES } from "../../core/states.js";
 import { visible } from "../../core/text.js";
@@ -73,6 +74,7 @@ function List({ query, go, session }) {
     { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
   );
   const served = useServed();
+  const paused = usePausedNames();
   const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("names", { ...query, cursor: "", ...changes }, { replace });
@@ -102,7 +104,7 @@ function List({ query, go, session }) {
               onOpen=${(/** @type {NameStats} */ name) =>
                 go("names", { name: name.name, span: query["span"] })}
               columns=${[
-                ...columns(rows, served),
+                ...columns(rows, served, paused),
                 ...(may(session, "operate")
                   ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)]
                   : []),
@@ -137,9 +139,10 @@ const Linked = ({ count, to }) =>
 /**
  * @param {NameStats[]} names
  * @param {Set<string> | null} served The names that live workers take; null: not known yet.
+ * @param {Set<string>} paused The names that are paused.
  * @returns {import("../../ui/tables.js").Column<NameStats>[]}
  */
-function columns(names, served) {
+function columns(names, served, paused) {
   /** @type {import("../../ui/tables.js").Column<NameStats>} */
   const discarded = {
     key: "discarded",
@@ -157,7 +160,7 @@ function columns(names, served) {
           name.ready > 0 &&
           served?.has(name.name) === false &&
           html` <${Badge} kind="bad">${t("names.no_worker")}<//>`
-        }`,
+        }${paused.has(name.name) && html` <${Badge} kind="warn">${t("names.paused")}<//>`}`,
     },
     {
       key: "ready",
@@ -280,6 +283,7 @@ function One({ name, query, session }) {
               (key) =>
                 html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}>
                     <span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b>
+                    ${key === "failed" && html`<${StillFailedOf} name=${name} failed=${data.failed} />`}
                   </div>`,
             )}
             <div class="tile">

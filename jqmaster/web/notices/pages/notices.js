@@ -11,7 +11,7 @@ import { RuleText } from "../../matching/rule_builder.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { attempt } from "../../ui/dialogs.js";
-import { Badge, Duration, Id, Num, Text, Time, nowMs } from "../../ui/formats.js";
+import { Badge, Duration, Id, Num, State, Text, Time, nowMs } from "../../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../../ui/tables.js";
 import { useTitle } from "../../ui/titles.js";
 
@@ -257,8 +257,27 @@ function Messages({ one }) {
               )}
             </ul>`
       }
-      <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p>
+      <${Deliveries} tag=${`notice:${one.name}`} />
     </section>`;
+}
+
+/** @param {{tag: string}} props Whether its messages arrived: each was sent by a job of its own. */
+function Deliveries({ tag }) {
+  const { data } = useResource((signal) => get("api/jobs/count", { tag }, signal), [tag], {
+    events: ["jobs"],
+    leastMs: 5_000,
+    everyMs: 15_000,
+  });
+  const counts = Object.entries(data?.states ?? {}).filter(([, { count }]) => count > 0);
+  return html`<p class="row deliveries">
+      <a href=${href("jobs", { tag })}>${t("notices.deliveries")}</a>
+      ${counts.map(
+        ([state, { count, is_exact: isExact }]) =>
+          html`<a key=${state} href=${href("jobs", { tag, state })}>
+              ${!isExact && "≥ "}<${Num} value=${count} /> <${State} state=${state} />
+            </a>`,
+      )}
+    </p>`;
 }
 
 /** @param {{one: Notice}} props */
