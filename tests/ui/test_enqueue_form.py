@@ -191,3 +191,19 @@ async def test_the_form_speaks_japanese(screens: Screens, api: Api) -> None:
         await expect(page.get_by_role("button", name="生の JSON")).to_be_visible()
         await page.get_by_label("photo_id").fill("x")
         await expect(page.locator(".field.invalid")).to_contain_text("整数を入力してください")
+
+
+async def test_the_preview_says_how_much_of_a_limit_is_in_use(screens: Screens, api: Api) -> None:
+    name = f"nap-{uuid.uuid4().hex[:8]}"
+    limit = {"matcher": {"field": "tags", "op": "eq", "value": name}, "concurrency": 1}
+    assert (await api.call("PUT", f"/api/constraints/{name}", limit))[0] == 201
+    async with screens.open("#/enqueue?name=ui.nap") as page:
+        await page.get_by_label("Tags").fill(name)
+        badge = page.locator(".preview .badge")
+        await expect(badge).to_have_text("0 of 1 in use now")
+        job = await api.enqueue("ui.nap", 60, timeout=90, tags=[name])
+        await expect(badge).to_have_text("1 of 1 in use now")
+        await expect(badge).to_have_class("badge badge-warn")
+    assert (await api.call("POST", f"/api/jobs/{job}/cancel"))[0] == 200
+    await api.until_state(job, "canceled")
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204

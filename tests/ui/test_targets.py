@@ -86,6 +86,7 @@ async def test_a_target_is_made_changed_watched_tested_and_deleted(
             row = page.locator("tbody tr")
             await expect(row).to_contain_text("app")
             await expect(row).to_contain_text("failed for good")
+            await expect(row.locator(".col-names")).to_have_text("mail.*, shop.order")
             await row.click()
             await expect(page.get_by_role("heading", level=1)).to_have_text("app")
             answers = page.locator("section", has=page.locator("#answers"))

@@ -398,6 +398,7 @@ export default {
   "enqueue.preview.none": "None. The job starts as soon as a worker is free.",
   "enqueue.shadow": "shadow",
   "enqueue.paused": "paused",
+  "enqueue.in_use": "{used} of {most} in use now",
   "login.by": "How to log in",
   "login.by_user": "User and password",
   "login.by_token": "Token",

@@ -407,6 +407,7 @@ export default {
   "enqueue.preview.none": "ありません。ワーカーが空き次第、ジョブが始まります。",
   "enqueue.shadow": "シャドウ",
   "enqueue.paused": "一時停止中",
+  "enqueue.in_use": "現在 {used} / {most} を使用中",
   "login.by": "ログイン方法",
   "login.by_user": "ユーザーとパスワード",
   "login.by_token": "トークン",

@@ -412,6 +412,22 @@ function usePreview(text) {
 
 /** @typedef {{constraints: Applied[] | null, misfits: Misfit[], problem: Problem | null}} Previewed */
 
+/**
+ * @param {{name: string}} props
+ *   How much of a concurrency limit is in use now. A constraint with a key has a limit for each value, and is silent here.
+ */
+function InUse({ name }) {
+  const { data } = useResource((signal) => get(`api/constraints/${encodeURIComponent(name)}`, {}, signal), [name], {
+    events: ["jobs", "constraints"],
+    leastMs: 2_000,
+    everyMs: 10_000,
+  });
+  if (!data || data.key || data.concurrency === null) return null;
+  const used = (data.weight ? data.usage.running_units : data.usage.running) ?? 0;
+  const text = t("enqueue.in_use", { used, most: data.concurrency });
+  return html`<${Badge} kind=${used >= data.concurrency ? "warn" : "off"}>${text}<//>`;
+}
+
 /** @param {{preview: Previewed, isReady: boolean}} props */
 function Preview({ preview, isReady }) {
   return html`<section class="card preview" aria-labelledby="preview" aria-live="polite">
@@ -432,7 +448,7 @@ function Preview({ preview, isReady }) {
                             <strong>${visible(one.name)}</strong>
                           </a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${
                             one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`
-                          }
+                          } ${!one.key && html`<${InUse} name=${one.name} />`}
                           ${
                             one.key &&
                             html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`

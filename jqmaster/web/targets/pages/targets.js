@@ -117,7 +117,13 @@ const COLUMNS = [
     label: "targets.address",
     phone: "line",
     priority: 2,
-    render: (one) => html`<${Text} value=${addressOf(one)} max=${120} />`,
+    render: (one) => html`<span title=${visible(addressOf(one))}><${Text} value=${addressOf(one)} max=${120} /></span>`,
+  },
+  {
+    key: "names",
+    label: "targets.names",
+    priority: 2,
+    render: (one) => html`<span title=${visible(one.names.join(", "))}><${Text} value=${one.names.join(", ")} max=${120} /></span>`,
   },
   {
     key: "state",
@@ -129,7 +135,7 @@ const COLUMNS = [
   {
     key: "running",
     label: "targets.running",
-    width: 8,
+    width: 10.5,
     align: "end",
     priority: 2,
     render: (one) => html`<${Running} one=${one} />`,
@@ -137,14 +143,14 @@ const COLUMNS = [
   {
     key: "rate",
     label: "targets.rate",
-    width: 8,
+    width: 7,
     align: "end",
     render: (one) => html`<span class="num">${perSText(one.figures.requests_per_s)}</span>`,
   },
   {
     key: "p99",
     label: "targets.p99",
-    width: 8,
+    width: 5.5,
     align: "end",
     priority: 2,
     render: (one) => html`<${Took99} one=${one} />`,
