@@ -1940,7 +1940,7 @@ function ActionsUnderWay({ mayOperate }) {
 // operations/runbooks.js
 var RUNBOOKS = {
   calendar_ends: "a-calendar-ends",
-  dead_worker: "a-worker-is-dead",
+  dead_worker: "a-worker-is-detached",
   durability: "the-store-gives-less-durability-than-configured",
   duty: "a-side-duty-fails",
   failing: "many-jobs-fail",
@@ -2707,12 +2707,15 @@ var WORDS = {
   when: "notices.when."
 };
 var UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
-var TOKEN = /^[0-9a-f]{8}$/;
+var TOKEN = /^(?:token:)?([0-9a-f]{8,12})$/;
 var INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
-var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who.replace(/^user:/, ""));
+function whoText(who) {
+  const id = TOKEN.exec(who)?.[1];
+  return id ? t("audit.token", { id }) : shortId(who.replace(/^user:/, ""));
+}
 var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
 var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
@@ -3110,7 +3113,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf7 = (name) => name,
+  labelOf: labelOf8 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -3178,7 +3181,7 @@ function FormDialog({
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}>
       <form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
         ${children}
-        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf7} />`}
+        ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf8} />`}
         <${ErrorBox} problem=${form.problem} />
         ${isAsking ? html`<footer role="alert">
                 <p>${t("form.discard.ask")}</p>
@@ -3191,7 +3194,7 @@ function FormDialog({
       </form>
     <//>`;
 }
-function Differences({ form, labelOf: labelOf7 }) {
+function Differences({ form, labelOf: labelOf8 }) {
   const id = J2();
   const cell = (one, choice) => html`<td>
         <label class="check">
@@ -3213,7 +3216,7 @@ function Differences({ form, labelOf: labelOf7 }) {
           <tbody>
             ${form.differences.map(
     (one) => html`<tr key=${one.name}>
-                    <th scope="row">${labelOf7(one.name)}</th>
+                    <th scope="row">${labelOf8(one.name)}</th>
                     <td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}
                     ${cell(one, "theirs")}
                   </tr>`
@@ -4380,6 +4383,46 @@ function ValueLink({ value, path, group }) {
   return html`<a href=${href("jobs", { state: "failed", failure_group: group.id, field: path, op: "eq", value })}>${text}</a>`;
 }
 
+// jobs/still_failed.js
+var MAX_ASKED = 20;
+var ENOUGH_MS = 2e3;
+var AGAIN_MS = 15e3;
+function useStillFailed(groups, done) {
+  const asked = groups.slice(0, MAX_ASKED);
+  const { data, reload } = useResource(
+    async (signal) => {
+      const found = /* @__PURE__ */ new Map();
+      const beganMs = Date.now();
+      for (const { id, name } of asked) {
+        if (Date.now() - beganMs > ENOUGH_MS) break;
+        const still = await stillOf({ name, failure_group: id }, signal);
+        if (still) found.set(id, still);
+      }
+      return found;
+    },
+    [asked.map((group) => `${group.id} ${group.count}`).join(), done],
+    { events: ["jobs"], leastMs: AGAIN_MS, everyMs: AGAIN_MS }
+  );
+  return { still: data ?? /* @__PURE__ */ new Map(), reload };
+}
+function StillFailedOf({ name, failed }) {
+  const { data } = useResource(
+    async (signal) => failed > 0 ? stillOf({ name }, signal) : null,
+    [name, failed],
+    { events: ["jobs"], leastMs: AGAIN_MS, everyMs: AGAIN_MS }
+  );
+  return data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`;
+}
+var stillText = ({ count: count2, is_exact: isExact }) => t(count2 === 0 ? "failures.still.none" : isExact ? "failures.still" : "failures.still.least", { count: count2 });
+async function stillOf(of2, signal) {
+  try {
+    return await get("api/jobs/count", { state: "failed", ...of2 }, signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403) return null;
+    throw error;
+  }
+}
+
 // jobs/failure_groups.js
 var HOUR_MS2 = 36e5;
 var KEPT = 500;
@@ -4403,7 +4446,7 @@ var ASKED = (
   /** @type {const} */
   ["values", "assign", "merge"]
 );
-function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onAsk, onChange }) {
+function FailureCard({ group, session: session2, count: count2 = group.count, still, onAct, onAsk, onChange }) {
   const mayOperate = may(session2, "operate");
   const isCovered = group.message_hidden && !mayOperate;
   const undo = (call2, done) => attempt(() => del(pathOf2(group, call2)), done).then(onChange);
@@ -4411,6 +4454,7 @@ function FailureCard({ group, session: session2, count: count2 = group.count, on
   return html`<li class=${`card group ${isIgnored(group) || isResolved(group) ? "is-ignored" : ""}`}>
       <div class="group-count">
         <p><b><${Num} value=${count2} /></b> <span class="muted">${t("failures.failed", { count: count2 })}</span></p>
+        ${still && html`<p class="still">${stillText(still)}</p>`}
         <${Trend} group=${group} />
       </div>
       <div class="group-body">
@@ -4544,7 +4588,7 @@ function HealthLine({ verdict, faults }) {
       <${Badge} kind=${KINDS2[status2] ?? "info"}>${tOr(`health.status.${status2}`, visible(status2))}<//> <span>
         ${text}${isWell && ` ${t("health.nothing_broken")}`}
       </span>
-      ${command && html` <code>${visible(command)}</code>`}
+      ${command && html` <span class="muted">${t("health.command")} <code>${visible(command)}</code></span>`}
     </p>`;
 }
 function countsInstead({ code }, faults) {
@@ -4630,6 +4674,16 @@ function pausedText(matcher) {
   const last = "all" in matcher ? matcher.all.at(-1) : void 0;
   return last && "field" in last ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
 }
+function usePausedNames() {
+  const { data } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2e3,
+    everyMs: 15e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => one.enabled && isPause(one.name));
+  return new Set(pauses.flatMap((one) => namesOf(one.matcher)));
+}
+var namesOf = (matcher) => "field" in matcher && matcher.field === "name" && matcher.op === "eq" ? [String(matcher.value)] : [];
 function Pauses({ mayOperate, isOf = () => true }) {
   const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints", "jobs"],
@@ -4729,7 +4783,7 @@ var held = /* @__PURE__ */ new Map();
 var counted = null;
 var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
   ...lateLeader(masters),
-  ...deadOf(workers),
+  ...detachedOf(workers),
   ...pausedOf(constraints),
   ...fullOf(constraints, nowMs()),
   ...troubledOf(definitions),
@@ -4806,10 +4860,10 @@ function troubledOf(definitions) {
   });
 }
 var processOf = (worker) => visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`);
-var successorOf = (dead, workers) => workers.find(
-  (worker) => dead.busy === 0 && worker.state === "fresh" && worker.node_id === dead.node_id && Date.parse(worker.registered_at) > Date.parse(dead.last_seen_at) && dead.names.every((name) => worker.names.includes(name))
+var successorOf = (gone, workers) => workers.find(
+  (worker) => gone.busy === 0 && worker.state === "fresh" && worker.node_id === gone.node_id && Date.parse(worker.registered_at) > Date.parse(gone.last_seen_at) && gone.names.every((name) => worker.names.includes(name))
 );
-function deadOf(workers) {
+function detachedOf(workers) {
   return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => {
     const seen = relativeText(Date.parse(worker.last_seen_at));
     const link = { link: href("workers", { id: worker.id }), act: t("fault.dead_worker.act") };
@@ -7620,8 +7674,10 @@ function markText(mark) {
   const isPause2 = mark.kind === "pause" || mark.kind === "resume";
   const key = `mark.${isPause2 ? mark.kind : mark.action || mark.kind}`;
   if (!tOr(key, "")) return visible(mark.text);
-  const text = t(key, {
-    subject: isPause2 && mark.matcher ? pausedText(mark.matcher) : visible(shortId(mark.subject)),
+  const how = mark.is_new ? `${key}.new` : mark.changed.length > 0 ? `${key}.of` : "";
+  const text = t(how && tOr(how, "") ? how : key, {
+    what: visible(mark.changed.map(keyWords).join(", ")),
+    subject: isPause2 && mark.matcher ? pausedText(mark.matcher) : visible(mark.name ?? shortId(mark.subject)),
     who: authorText(mark.by)
   });
   return mark.reason ? `${text} “${visible(mark.reason).slice(0, 200)}”` : text;
@@ -8019,6 +8075,155 @@ function useProgress(jobs, isHeld, reload) {
   }, [isMoving]);
 }
 
+// workers/figures.js
+function Marks({ figures }) {
+  return html`${(figures?.marks ?? []).map(
+    (mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}>
+          <${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//>
+        </span>`
+  )}`;
+}
+function Failed({ figures }) {
+  if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
+  const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
+  return html`<span class="num" title=${t("workers.failed.title")}>${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
+}
+var figureColumns = () => [
+  {
+    key: "rate",
+    label: t("workers.rate"),
+    align: "end",
+    sort: "rate",
+    width: 6.2,
+    priority: 2,
+    render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`
+  },
+  {
+    key: "p50",
+    label: t("workers.p50"),
+    align: "end",
+    sort: "p50",
+    width: 5,
+    priority: 2,
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`
+  },
+  {
+    key: "p99",
+    label: t("workers.p99"),
+    align: "end",
+    sort: "p99",
+    width: 5,
+    priority: 2,
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`
+  },
+  {
+    key: "failed_share",
+    label: t("state.failed"),
+    align: "end",
+    sort: "failed",
+    width: 6.8,
+    phone: "line",
+    render: (row) => html`<${Failed} figures=${row.figures} />`
+  },
+  {
+    key: "marks",
+    label: t("workers.marks"),
+    priority: 2,
+    render: (row) => html`<${Marks} figures=${row.figures} />`
+  }
+];
+var NUMBERS2 = {
+  rate: (row) => row.figures?.attempts_per_s ?? -1,
+  p50: (row) => row.figures?.run?.p50_ms ?? -1,
+  p99: (row) => row.figures?.run?.p99_ms ?? -1,
+  failed: (row) => row.figures?.failed_share ?? -1
+};
+var SORTS = Object.keys(NUMBERS2);
+function sortedByFigures(rows, sort) {
+  const of2 = NUMBERS2[sort];
+  return of2 ? [...rows].sort((a2, b2) => of2(b2) - of2(a2)) : rows;
+}
+function FigureFacts({ figures }) {
+  if (!figures) return null;
+  return html`<section class="card"><h2>${t("workers.figures")}<${Marks} figures=${figures} /></h2><dl class="facts">
+    <dt>${t("workers.rate")}</dt><dd><${Num} value=${figures.attempts_per_s} digits=${2} /></dd>
+    <dt>${t("workers.p50")}</dt><dd><${Duration} ms=${figures.run?.p50_ms} /></dd>
+    <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures.run?.p99_ms} /></dd>
+    <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
+    <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
+    <dt>${t("workers.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
+    <p class="muted after">${t("workers.figures.text")}</p>
+    ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
+}
+
+// workers/states.js
+var KINDS4 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
+var BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
+var POLL_MS4 = 2e3;
+var ORDER = (
+  /** @type {const} */
+  ["stale", "detached", "draining", "fresh"]
+);
+function WorkerState({ worker }) {
+  return html`<${StateBadge} state=${worker.state} />
+    ${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+}
+var StateBadge = ({ state }) => html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+function RowState({ worker }) {
+  const { detached_by: by, breaker } = worker;
+  const isBroken = breaker === "open" || breaker === "half_open";
+  return html`<${StateBadge} state=${worker.state} />
+    ${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}
+    ${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}>
+          <${Badge} kind=${BREAKERS[
+    /** @type {"open"} */
+    breaker
+  ]}>
+            ${t(`workers.breaker.${breaker}.short`)}
+          <//>
+        </span>`}
+    <span class="wide-only"><${Marks} figures=${worker.figures} /></span>`;
+}
+function Breaker({ breaker }) {
+  if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
+  return html`<${Badge} kind=${BREAKERS[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
+}
+function Slots({ worker }) {
+  return html`<span class="slots">
+      <span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar}
+        value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")}
+        kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} />
+    </span>`;
+}
+var nameOf = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
+
+// workers/worker_link.js
+var MAX_ASKED2 = 8;
+function WorkerLink({ id, name }) {
+  const address = href("workers", { id });
+  return name ? html`<a href=${address} title=${visible(`${name} · ${id}`)}>${visible(name)}</a>` : html`<${Id} id=${id} href=${address} />`;
+}
+function useWorkerNames(ids) {
+  const asked = [...new Set(ids)].slice(0, MAX_ASKED2);
+  const { data } = useResource(
+    (signal) => Promise.all(asked.map((id) => entryOf(id, signal))),
+    [asked.join()],
+    {
+      everyMs: 6e4
+    }
+  );
+  return new Map(data ?? []);
+}
+async function entryOf(id, signal) {
+  try {
+    const worker = await get(`api/workers/${encodeURIComponent(id)}`, {}, signal);
+    return [id, worker.node_id ? nameOf(worker) : ""];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return [id, ""];
+  }
+}
+
 // jobs/columns.js
 var TIMES = ["created", "run_at", "started", "finished"];
 var TIME_REM = 7.4;
@@ -8159,7 +8364,7 @@ var ALL2 = [
     width: 8.5,
     priority: 4,
     by: (job) => job.worker_name ?? job.worker_id ?? "",
-    render: (job) => job.worker_name ? html`<a href=${href("workers", { id: job.worker_id })} title=${visible(`${job.worker_name} · ${job.worker_id}`)}>${visible(job.worker_name)}</a>` : job.worker_id ? html`<${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} />` : html`<${Num} value=${null} />`
+    render: (job) => job.worker_id ? html`<${WorkerLink} id=${job.worker_id} name=${job.worker_name} />` : html`<${Num} value=${null} />`
   },
   {
     key: "cause",
@@ -8195,6 +8400,9 @@ function useJobColumns(state, asked) {
   const [chosen] = usePref("columns", null);
   const [times] = usePref("times", "relative");
   const keys = asked ? asked.split(",") : Array.isArray(chosen) ? chosen : DEFAULTS[state] ?? (isIn(state, "finished") ? ENDED : DEFAULTS[""] ?? ENDED);
+  return columnsOf(keys, times).map((column) => ({ ...column, isDefault: !asked && !Array.isArray(chosen) }));
+}
+function columnsOf(keys, times) {
   const columns3 = ALL2.filter((column) => keys.includes(column.key));
   return (columns3.length ? columns3 : ALL2.slice(0, 2)).map((column) => ({
     ...column,
@@ -8202,9 +8410,21 @@ function useJobColumns(state, asked) {
       /** @type {string} */
       column.label
     ),
-    ...TIMES.includes(column.key) && { width: times === "relative" ? TIME_REM : DATE_REM },
-    isDefault: !asked && !Array.isArray(chosen)
+    ...TIMES.includes(column.key) && { width: times === "relative" ? TIME_REM : DATE_REM }
   }));
+}
+var OF_MEMBERS = ["state", "name", "argument", "error", "cause", "attempt", "created", "finished"];
+var MEMBERS_INCLUDE = "argument,error";
+function useMemberColumns(jobs) {
+  const [times] = usePref("times", "relative");
+  const has = { error: jobs.some((job) => job.error), cause: jobs.some((job) => job.cause && !job.error) };
+  const columns3 = columnsOf(OF_MEMBERS, times).filter(
+    ({ key }) => (key !== "error" || has.error) && (key !== "cause" || has.cause)
+  );
+  return placed(
+    columns3.map((column) => ({ ...column, isDefault: true })),
+    "finished"
+  );
 }
 function useErrorColumn(columns3, rows, of2) {
   const seen = j(
@@ -8616,6 +8836,7 @@ function useJobCount(filter, of2) {
 }
 
 // jobs/pages/jobs.js
+var orderWord = (by) => by === "created" ? "" : by === "run_at" ? ".due" : ".change";
 function Page2({ query, go: go3, session: session2 }) {
   const state = query["state"] ?? "";
   const order = orderOf(query);
@@ -8725,8 +8946,8 @@ function Page2({ query, go: go3, session: session2 }) {
         ${t("filter.order")} <select
           value=${order}
           onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}>
-          <option value="newest">${t("filter.newest")}</option>
-          <option value="oldest">${t("filter.oldest")}</option>
+          <option value="newest">${t(`filter.newest${orderWord(by)}`)}</option>
+          <option value="oldest">${t(`filter.oldest${orderWord(by)}`)}</option>
         </select>
       </label>
     </div>
@@ -8932,7 +9153,7 @@ var LEVELS2 = (
 var MAX_SHOWN2 = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
-var AGAIN_MS = 2e3;
+var AGAIN_MS2 = 2e3;
 var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false, missing: null };
 function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = E2(
@@ -9088,7 +9309,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         continue;
       }
       if (error.status !== 0 && error.status < 500) return;
-      await new Promise((done) => setTimeout(done, AGAIN_MS));
+      await new Promise((done) => setTimeout(done, AGAIN_MS2));
     }
   }
 }
@@ -9151,7 +9372,7 @@ function uniqueOf({ unique, created_at }) {
 
 // challenges/parts.js
 var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
-var KINDS4 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+var KINDS5 = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
 var PHASES = (
   /** @type {const} */
   [
@@ -9165,7 +9386,7 @@ var PHASES = (
   ]
 );
 function ChallengeState({ state }) {
-  return html`<${Badge} kind=${KINDS4[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+  return html`<${Badge} kind=${KINDS5[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
 }
 var isForPeople = (one) => Boolean(one.form);
 var subjectOf2 = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
@@ -9723,7 +9944,7 @@ function Stack({ attempt: one, isOpen: isOpen2 }) {
         </pre>
       </details>`;
 }
-function Attempts({ job }) {
+function Attempts({ job, workerNames }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts">
       <h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -9740,8 +9961,8 @@ function Attempts({ job }) {
                         ${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}
                       </span>
                       <span class="muted">
-                        ${t("job.worker")} <${Id}
-                          id=${one.worker_id} href=${href("workers", { id: one.worker_id })} />
+                        ${t("job.worker")} <${WorkerLink}
+                          id=${one.worker_id} name=${workerNames.get(one.worker_id)} />
                       </span>
                     </p>
                     ${(at2 > 0 || !isTold2(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
@@ -10450,7 +10671,7 @@ function LinkedJobs({ jobs, count: count2, flow }) {
 }
 
 // jobs/job_facts.js
-function Facts({ job, mayOperate }) {
+function Facts({ job, mayOperate, workerNames }) {
   const headers = Object.entries(job.headers);
   return html`<section class="card">
       <h2>${t("job.facts")}</h2>
@@ -10481,7 +10702,7 @@ function Facts({ job, mayOperate }) {
         <dd><${Time} at=${job.run_at} /></dd>
         ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
         <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
-        ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+        ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${WorkerLink} id=${job.worker_id} name=${workerNames.get(job.worker_id)} /></dd>`}
         ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
         ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt>
             <dd>
@@ -10646,6 +10867,7 @@ function Change({ job, path, onClose, onDone }) {
 }
 
 // jobs/pages/job.js
+var workersOf = (job) => [job.worker_id, ...job.attempts.map((one) => one.worker_id).reverse()].filter((id) => id !== null);
 function Page3({ query, go: go3, session: session2 }) {
   const id = query["id"] ?? "";
   const path = (
@@ -10675,6 +10897,7 @@ function Page3({ query, go: go3, session: session2 }) {
   }, [why.data?.as_of]);
   const challenges = useChallenges(job, path);
   const flow = useFlow(job, path);
+  const workerNames = useWorkerNames(job ? workersOf(job) : []);
   const [dialog, setDialog] = E2("");
   if (!id)
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
@@ -10739,7 +10962,7 @@ function Page3({ query, go: go3, session: session2 }) {
       <div class="stack">
         <${Timeline} job=${job} />
         <${Challenges} found=${challenges} mayOperate=${mayOperate} />
-        <${Attempts} job=${job} />
+        <${Attempts} job=${job} workerNames=${workerNames} />
       </div>
       <div class="stack">
         <${Carried}
@@ -10747,7 +10970,7 @@ function Page3({ query, go: go3, session: session2 }) {
           isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
         ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
         <${Order} job=${job} flow=${flow.data} />
-        <${Facts} job=${job} mayOperate=${mayOperate} />
+        <${Facts} job=${job} mayOperate=${mayOperate} workerNames=${workerNames} />
         ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
       </div>
     </div>
@@ -10767,7 +10990,7 @@ function Page3({ query, go: go3, session: session2 }) {
 
 // jobs/pages/names.js
 var SPANS2 = ["1h", "6h", "24h", "7d", "30d"];
-var SORTS = ["name", "pushed", "failed", "ready"];
+var SORTS2 = ["name", "pushed", "failed", "ready"];
 var PAGE4 = 50;
 var FAILING_SHARE2 = 0.05;
 function Page4({ query, go: go3, session: session2 }) {
@@ -10789,7 +11012,7 @@ function Spans({ query }) {
 }
 function List({ query, go: go3, session: session2 }) {
   const span = spanOf(query);
-  const sort = SORTS.includes(query["sort"] ?? "") ? query["sort"] : "failed";
+  const sort = SORTS2.includes(query["sort"] ?? "") ? query["sort"] : "failed";
   const hold = useHold();
   const of2 = JSON.stringify([query["q"], span, sort, query["cursor"]]);
   const found = useResource(
@@ -10801,7 +11024,8 @@ function List({ query, go: go3, session: session2 }) {
     { events: ["jobs", "workers"], leastMs: 5e3, everyMs: 15e3 }
   );
   const served = useServed();
-  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
+  const paused = usePausedNames();
+  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf2, hold.isHeld, found.data?.of ?? "");
   const change2 = (changes, replace = false) => go3("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
     <form
@@ -10814,17 +11038,17 @@ function List({ query, go: go3, session: session2 }) {
         ${(a2) => html`<select
               ...${a2} value=${sort}
               onChange=${(e2) => change2({ sort: e2.target.value })}>
-              ${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
+              ${SORTS2.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}
             </select>`}
       <//>
     </form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
             <${Table}
-              caption=${t("nav.names")} rows=${rows} rowKey=${nameOf}
+              caption=${t("nav.names")} rows=${rows} rowKey=${nameOf2}
               onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })}
               columns=${[
-    ...columns(rows, served),
+    ...columns(rows, served, paused),
     ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []
   ]}
               empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} />
@@ -10834,14 +11058,14 @@ function List({ query, go: go3, session: session2 }) {
       isLoading=${found.isLoading} onNext=${() => go3("names", { ...query, cursor: found.data?.next_cursor })}
       onFirst=${() => change2({})} />`;
 }
-var nameOf = (name) => name.name;
+var nameOf2 = (name) => name.name;
 function Success({ name }) {
   if (name.success_share === null) return html`<${Num} value=${null} />`;
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
   return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
 var Linked = ({ count: count2, to: to2 }) => count2 > 0 ? html`<a href=${to2}><${Num} value=${count2} /></a>` : html`<span class="muted"><${Num} value=${count2} /></span>`;
-function columns(names, served) {
+function columns(names, served, paused) {
   const discarded = {
     key: "discarded",
     label: t("state.discarded"),
@@ -10853,7 +11077,7 @@ function columns(names, served) {
     {
       key: "name",
       label: t("job.name"),
-      render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>${name.ready > 0 && served?.has(name.name) === false && html` <${Badge} kind="bad">${t("names.no_worker")}<//>`}`
+      render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>${name.ready > 0 && served?.has(name.name) === false && html` <${Badge} kind="bad">${t("names.no_worker")}<//>`}${paused.has(name.name) && html` <${Badge} kind="warn">${t("names.paused")}<//>`}`
     },
     {
       key: "ready",
@@ -10965,6 +11189,7 @@ function One({ name, query, session: session2 }) {
             ${FIGURES.map(
     (key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}>
                     <span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b>
+                    ${key === "failed" && html`<${StillFailedOf} name=${name} failed=${data.failed} />`}
                   </div>`
   )}
             <div class="tile">
@@ -11174,7 +11399,11 @@ function Page5({ query, go: go3, session: session2 }) {
     await found.reload();
     setDone((n) => n + 1);
   };
-  useActionEnds(() => void found.reload());
+  const { still, reload: recount } = useStillFailed(rows, done);
+  useActionEnds(() => {
+    void found.reload();
+    void recount();
+  });
   const act = (action, group) => setDialog({
     action,
     isRecounted: true,
@@ -11187,7 +11416,7 @@ function Page5({ query, go: go3, session: session2 }) {
     }
   });
   const card = (group, count2) => html`<${FailureCard}
-        key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act}
+        key=${group.id} group=${group} count=${count2} still=${still.get(group.id)} session=${session2} onAct=${act}
         onAsk=${(question, about) => setAsked({ question, group: about })}
         onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"] || query["assignee"]);
@@ -11279,14 +11508,11 @@ function shownState(batch, state) {
 }
 var idOf2 = (one) => one.id;
 async function loadMembers(batch, query, signal) {
-  const path = (
-    /** @type {const} */
-    `api/batches/${encodeURIComponent(batch.id)}/jobs`
-  );
+  const wanted = { ...query, batch: batch.id, order: "oldest", include: MEMBERS_INCLUDE };
   const jobs = [];
   let cursor = query.cursor;
   for (let page = 0; page < MAX_PAGES && jobs.length < MEMBERS; page += 1) {
-    const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
+    const found = await get("api/jobs", { ...wanted, cursor, limit: MEMBERS - jobs.length }, signal);
     jobs.push(...found.jobs);
     cursor = found.next_cursor;
     if (cursor === null) break;
@@ -11310,6 +11536,7 @@ function Members({ batch, query, go: go3 }) {
     hold.isHeld,
     found.data?.of ?? ""
   );
+  const columns3 = useMemberColumns(rows);
   const shown2 = { id: batch.id, state: state || ALL4 };
   const counts = (
     /** @type {Record<string, number | null | undefined>} */
@@ -11347,7 +11574,7 @@ function Members({ batch, query, go: go3 }) {
                 isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2}
                 label=${(job) => job.name}
                 onOpen=${(job) => go3("job", { id: job.id })}
-                columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+                columns=${columns3}
                 empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} />
             </div>`}
       <${Pager}
@@ -11356,52 +11583,6 @@ function Members({ batch, query, go: go3 }) {
         onFirst=${() => go3("batches", shown2)} />
     </section>`;
 }
-var MEMBER_COLUMNS = [
-  {
-    key: "state",
-    label: "job.state",
-    width: 9,
-    phone: "line",
-    render: (job) => html`<${State} state=${job.state} />`
-  },
-  {
-    key: "name",
-    label: "job.name",
-    phone: "main",
-    render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`
-  },
-  { key: "id", label: "job.id", width: 8, priority: 2, render: (job) => html`<${Id} id=${job.id} />` },
-  {
-    key: "cause",
-    label: "batches.cause",
-    width: 12,
-    priority: 3,
-    phone: "line",
-    render: (job) => job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`
-  },
-  {
-    key: "attempt",
-    label: "job.attempt",
-    align: "end",
-    width: 5.5,
-    priority: 2,
-    render: (job) => html`<${Num} value=${job.attempt} />`
-  },
-  {
-    key: "created",
-    label: "job.created",
-    width: 8,
-    priority: 2,
-    render: (job) => html`<${Time} at=${job.created_at} />`
-  },
-  {
-    key: "finished",
-    label: "job.finished",
-    width: 8,
-    phone: "side",
-    render: (job) => html`<${Time} at=${job.finished_at} />`
-  }
-];
 
 // batches/one.js
 var READ = { events: ["jobs", "batches"], leastMs: 2e3, everyMs: 5e3, pollMs: 5e3 };
@@ -12322,7 +12503,7 @@ function Page7({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One3} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List3} go=${go3} session=${session2} />`;
 }
 var limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
-function Marks({ constraint }) {
+function Marks2({ constraint }) {
   return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}
     ${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}
     ${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}
@@ -12351,6 +12532,11 @@ function Held({ usage }) {
   const title2 = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting ?? 0 });
   return html`<span title=${title2} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
+function Opening({ at: at2 }) {
+  useTick();
+  if (at2 && Date.parse(at2) < nowMs()) return html`<span class="muted">${t("constraints.opening")}</span>`;
+  return html`<${Time} at=${at2} isNext />`;
+}
 function List3({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
@@ -12362,7 +12548,7 @@ function List3({ go: go3, session: session2 }) {
   const all = found.data?.constraints ?? [];
   const { rows } = useSteadyRows(
     all.filter((one) => !isPause(one.name)),
-    nameOf2,
+    nameOf3,
     hold.isHeld,
     "all"
   );
@@ -12375,13 +12561,13 @@ function List3({ go: go3, session: session2 }) {
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${Pauses} mayOperate=${mayOperate} />
           <div ...${hold.bind}>
             <${Table}
-              caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf2}
+              caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf3}
               onOpen=${(one) => go3("constraints", { name: one.name })}
               columns=${[
     {
       key: "name",
       label: t("job.name"),
-      render: (one) => html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`
+      render: (one) => html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks2} constraint=${one} />`
     },
     { key: "limits", label: t("constraints.limits"), render: limitsText },
     {
@@ -12408,7 +12594,7 @@ function List3({ go: go3, session: session2 }) {
       label: t("constraints.opens"),
       align: "end",
       priority: 3,
-      render: (one) => html`<${Time} at=${one.usage.next_opening} isNext />`
+      render: (one) => html`<${Opening} at=${one.usage.next_opening} />`
     },
     ...rows.some((one) => one.mode === "shadow") ? [
       {
@@ -12440,7 +12626,7 @@ function List3({ go: go3, session: session2 }) {
           </div>`}
     ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
 }
-var nameOf2 = (one) => one.name;
+var nameOf3 = (one) => one.name;
 var change = (one, changes) => attempt(
   () => call("PUT", `api/constraints/${encodeURIComponent(one.name)}`, {
     body: { ...documentOf(one), ...changes },
@@ -12487,7 +12673,7 @@ function One3({ name, go: go3, session: session2 }) {
   const save = (changes) => change(one, changes).then(found.reload);
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head">
-      <h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span>
+      <h1>${visible(one.name)}</h1><span><${Marks2} constraint=${one} /></span>
     </div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
@@ -12531,7 +12717,7 @@ function One3({ name, go: go3, session: session2 }) {
   })} <${Time} at=${one.observed.until} isNext />
                 </dd>`}
             ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-            ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
+            ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Opening} at=${usage.next_opening} /></dd>`}
             ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
             <dt>${t("constraints.changed")}</dt>
             <dd>
@@ -13003,7 +13189,7 @@ var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
 var WORKING_DAYS = 5;
-var KINDS5 = ["time", "event"];
+var KINDS6 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var DAY_RULES = ["none", "skip_holidays", "only_holidays", "next_workday", "previous_workday"];
@@ -13176,7 +13362,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
               form=${form} name="name" problem=${shown2} label=${labelOf3("name")}
               hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
             <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>
-              ${KINDS5.map(
+              ${KINDS6.map(
     (kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`
   )}
             <//>`}
@@ -13714,7 +13900,7 @@ function Runs({ one, query, go: go3 }) {
             <div ...${hold.bind}>
               <${Table}
                 isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf}
-                columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))}
+                columns=${columnsOf2(one).map((column) => ({ ...column, label: t(column.label) }))}
                 empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} />
             </div>`}
       <${Pager}
@@ -13765,7 +13951,7 @@ var OF_EVENTS = [
     render: (run) => run.event_id ? html`<${Id} id=${run.event_id} href=${href("events", { id: run.event_id })} />` : html`<${Num} value=${null} />`
   }
 ];
-function columnsOf(one) {
+function columnsOf2(one) {
   const [outcome, job] = (
     /** @type {[RunColumn, RunColumn]} */
     RUN_COLUMNS
@@ -13780,7 +13966,7 @@ function columnsOf(one) {
 // definitions/pages/definitions.js
 var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS6 = ["", "time", "event"];
+var KINDS7 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -13789,12 +13975,12 @@ var EXAMPLE2 = {
 function Page8({ query, go: go3, session: session2 }) {
   return html`${query["name"] ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go3} session=${session2} />` : html`<${List4} query=${query} go=${go3} session=${session2} />`}<${DefinitionDialogs} />`;
 }
-var nameOf3 = (one) => one.name;
+var nameOf4 = (one) => one.name;
 function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS6.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS7.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -13804,7 +13990,7 @@ function List4({ query, go: go3, session: session2 }) {
     [of2],
     { events: ["definitions", "events", "jobs"], leastMs: 2e3, everyMs: 5e3 }
   );
-  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, found.data?.of ?? "");
+  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf4, hold.isHeld, found.data?.of ?? "");
   const served = useServed();
   const mayOperate = may(session2, "operate");
   const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
@@ -13832,7 +14018,7 @@ function List4({ query, go: go3, session: session2 }) {
         ${(a2) => html`<select
               ...${a2} value=${kind}
               onChange=${(e2) => change2({ kind: e2.target.value })}>
-              ${KINDS6.map(
+              ${KINDS7.map(
     (one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`
   )}
             </select>`}
@@ -13841,10 +14027,10 @@ function List4({ query, go: go3, session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
             <${Table}
-              isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3}
+              isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf4} label=${nameOf4}
               onOpen=${(one) => go3("definitions", { name: one.name })}
               columns=${[
-    ...columnsOf2(served),
+    ...columnsOf3(served),
     ...mayOperate ? [actions(found.reload)] : []
   ]} empty=${html`<div class="card">
                   <${Empty}
@@ -13916,7 +14102,7 @@ var COLUMNS2 = [
     render: (one) => html`<${RunStrip} runs=${one.runs ?? []} />`
   }
 ];
-var columnsOf2 = (served) => COLUMNS2.map((column) => ({
+var columnsOf3 = (served) => COLUMNS2.map((column) => ({
   ...column,
   label: t(column.label),
   ...column.key === "schedule" && {
@@ -14168,14 +14354,14 @@ function Page9({ query, session: session2 }) {
         session=${session2}
       />` : html`<${List5} session=${session2} />`;
 }
-var nameOf4 = (one) => one.name;
+var nameOf5 = (one) => one.name;
 var sourceText = (one) => one.country ? visible([one.country, one.subdivision].filter(Boolean).join("-")) : t(`calendars.source.${one.source}`);
 var endsSoon = (one) => one.covers_until !== null && Date.parse(`${one.covers_until}T00:00:00Z`) - nowMs() < RENEW_MS;
 function List5({ session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource((signal) => get("api/calendars", {}, signal), [], READ3);
-  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf4, hold.isHeld, "");
+  const { rows } = useSteadyRows(found.data?.calendars ?? [], nameOf5, hold.isHeld, "");
   return html`<div class="page-head">
       <h1>${t("nav.calendars")}</h1>
       ${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("calendars.make")}<//>`}
@@ -14183,7 +14369,7 @@ function List5({ session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}>
             <${Table}
-              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf4} label=${nameOf4}
+              isFixed caption=${t("nav.calendars")} rows=${rows} rowKey=${nameOf5} label=${nameOf5}
               onOpen=${(one) => go("calendars", { name: one.name })}
               columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
               empty=${html`<div class="card">
@@ -14241,8 +14427,12 @@ var COLUMNS3 = [
     render: (one) => html`<${Num} value=${one.used_by_count} />`
   }
 ];
+function listedText(one) {
+  const last = "holidays" in one ? one.holidays.at(-1) : null;
+  return last ? t("calendars.last_listed", { day: last.date }) : t("calendars.listed");
+}
 function Until({ one }) {
-  if (!one.covers_until) return html`<span class="muted">${t("calendars.no_end")}</span>`;
+  if (!one.covers_until) return html`<span class="muted">${listedText(one)}</span>`;
   return endsSoon(one) ? html`<${Badge} kind="warn">${one.covers_until}<//>` : html`<span class="num">${one.covers_until}</span>`;
 }
 function One4({ name, query, session: session2 }) {
@@ -14377,7 +14567,7 @@ function Renewal({ one, onClose, onDone }) {
     ${found.data ? html`<p>
               ${t("calendars.covers_until")}:
               <span class="num"
-                >${found.data.covers_until ?? t("calendars.no_end")}</span
+                >${found.data.covers_until ?? listedText(found.data)}</span
               >
             </p>
             <${Changed}
@@ -14663,8 +14853,8 @@ function Payload({ event }) {
 }
 
 // workers/drains.js
-var MAX_ASKED = 10;
-var POLL_MS4 = 2e3;
+var MAX_ASKED3 = 10;
+var POLL_MS5 = 2e3;
 var resumeAll = (selection, onDone) => attempt(async () => {
   const answer = await post("api/workers/resume", selection);
   toast(t("workers.resumed.set", { count: answer.count }));
@@ -14714,11 +14904,11 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
   useTick();
   const draining = workers.filter((worker) => worker.state === "draining");
   const busy = draining.filter((worker) => worker.busy > 0);
-  const asked = busy.map((worker) => worker.id).sort().slice(0, MAX_ASKED);
+  const asked = busy.map((worker) => worker.id).sort().slice(0, MAX_ASKED3);
   const { data } = useResource(
     (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
     [asked.join()],
-    { events: ["workers"], leastMs: POLL_MS4, pollMs: POLL_MS4 }
+    { events: ["workers"], leastMs: POLL_MS5, pollMs: POLL_MS5 }
   );
   if (draining.length === 0) return null;
   const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
@@ -14830,128 +15020,6 @@ function SlotRules({ mayOperate }) {
     </section>`;
 }
 
-// workers/figures.js
-function Marks2({ figures }) {
-  return html`${(figures?.marks ?? []).map(
-    (mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}>
-          <${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//>
-        </span>`
-  )}`;
-}
-function Failed({ figures }) {
-  if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
-  const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
-  return html`<span class="num">${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
-}
-var figureColumns = () => [
-  {
-    key: "rate",
-    label: t("workers.rate"),
-    align: "end",
-    sort: "rate",
-    width: 4.3,
-    priority: 2,
-    render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`
-  },
-  {
-    key: "p50",
-    label: t("workers.p50"),
-    align: "end",
-    sort: "p50",
-    width: 5,
-    priority: 2,
-    render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`
-  },
-  {
-    key: "p99",
-    label: t("workers.p99"),
-    align: "end",
-    sort: "p99",
-    width: 5,
-    priority: 2,
-    render: (row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`
-  },
-  {
-    key: "failed_share",
-    label: t("state.failed"),
-    align: "end",
-    sort: "failed",
-    width: 6.8,
-    phone: "line",
-    render: (row) => html`<${Failed} figures=${row.figures} />`
-  },
-  {
-    key: "marks",
-    label: t("workers.marks"),
-    priority: 2,
-    render: (row) => html`<${Marks2} figures=${row.figures} />`
-  }
-];
-var NUMBERS2 = {
-  rate: (row) => row.figures?.attempts_per_s ?? -1,
-  p50: (row) => row.figures?.run?.p50_ms ?? -1,
-  p99: (row) => row.figures?.run?.p99_ms ?? -1,
-  failed: (row) => row.figures?.failed_share ?? -1
-};
-var SORTS2 = Object.keys(NUMBERS2);
-function sortedByFigures(rows, sort) {
-  const of2 = NUMBERS2[sort];
-  return of2 ? [...rows].sort((a2, b2) => of2(b2) - of2(a2)) : rows;
-}
-function FigureFacts({ figures }) {
-  if (!figures) return null;
-  return html`<section class="card"><h2>${t("workers.figures")}<${Marks2} figures=${figures} /></h2><dl class="facts">
-    <dt>${t("workers.rate")}</dt><dd><${Num} value=${figures.attempts_per_s} digits=${2} /></dd>
-    <dt>${t("workers.p50")}</dt><dd><${Duration} ms=${figures.run?.p50_ms} /></dd>
-    <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures.run?.p99_ms} /></dd>
-    <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
-    <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
-    <dt>${t("state.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
-    <p class="muted after">${t("workers.figures.text")}</p>
-    ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
-}
-
-// workers/states.js
-var KINDS7 = { fresh: "ok", stale: "warn", draining: "info", detached: "bad" };
-var BREAKERS = { closed: "ok", half_open: "warn", open: "bad" };
-var POLL_MS5 = 2e3;
-var ORDER = (
-  /** @type {const} */
-  ["stale", "detached", "draining", "fresh"]
-);
-function WorkerState({ worker }) {
-  return html`<${StateBadge} state=${worker.state} />
-    ${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
-}
-var StateBadge = ({ state }) => html`<${Badge} kind=${KINDS7[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
-function RowState({ worker }) {
-  const { detached_by: by, breaker } = worker;
-  const isBroken = breaker === "open" || breaker === "half_open";
-  return html`<${StateBadge} state=${worker.state} />
-    ${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}
-    ${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}>
-          <${Badge} kind=${BREAKERS[
-    /** @type {"open"} */
-    breaker
-  ]}>
-            ${t(`workers.breaker.${breaker}.short`)}
-          <//>
-        </span>`}
-    <span class="wide-only"><${Marks2} figures=${worker.figures} /></span>`;
-}
-function Breaker({ breaker }) {
-  if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
-  return html`<${Badge} kind=${BREAKERS[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
-}
-function Slots({ worker }) {
-  return html`<span class="slots">
-      <span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar}
-        value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")}
-        kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} />
-    </span>`;
-}
-var nameOf5 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-
 // workers/groups.js
 var groupValue = (group) => group.label === null ? group.value : `${group.label}=${group.value}`;
 function selectionOf(by, group) {
@@ -14962,7 +15030,7 @@ function Groups({ by, query, go: go3, onDrain }) {
   const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS5
+    pollMs: POLL_MS4
   });
   const sort = query["sort"] ?? "";
   const address = (group) => ({ [by]: groupValue(group) });
@@ -14982,14 +15050,14 @@ function Groups({ by, query, go: go3, onDrain }) {
       render: (group) => html`<a href=${href("workers", address(group))}>
                     <${Text} value=${groupValue(group)} max=${80} />
                   </a>
-                  <span class="narrow-only"><${Marks2} figures=${group.figures} /></span>`
+                  <span class="narrow-only"><${Marks} figures=${group.figures} /></span>`
     },
     {
       key: "states",
       label: t("nav.workers"),
       phone: "line",
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map(
-        (state) => html`<${Badge} kind=${KINDS7[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `
+        (state) => html`<${Badge} kind=${KINDS4[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `
       )}`
     },
     {
@@ -15032,13 +15100,13 @@ function One5({ id, session: session2 }) {
   } = useResource((signal) => get(path, {}, signal), [id], {
     events: ["workers", "jobs"],
     leastMs: 1e3,
-    pollMs: POLL_MS5
+    pollMs: POLL_MS4
   });
   const [asked, setAsked] = E2(
     /** @type {"slots" | "detach" | null} */
     null
   );
-  useTitle(worker && `${nameOf5(worker)} · ${t("workers.one")}`);
+  useTitle(worker && `${nameOf(worker)} · ${t("workers.one")}`);
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>
@@ -15128,7 +15196,7 @@ function One5({ id, session: session2 }) {
     }
   ]} />
     </section>
-    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf5(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 function Detach({ worker, onConfirm, onClose }) {
@@ -15182,7 +15250,7 @@ function All({ query, go: go3, session: session2 }) {
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
-    pollMs: POLL_MS5
+    pollMs: POLL_MS4
   });
   const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
@@ -15194,7 +15262,7 @@ function All({ query, go: go3, session: session2 }) {
     </p>
     <${SlotRules} mayOperate=${mayOperate} />
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
-    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf5(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
+    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 var ownOf = (answer) => (answer?.workers ?? []).filter((worker) => !worker.built_in);
 function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
@@ -15250,7 +15318,7 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
             <${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
             <${Table}
               isFixed caption=${t("nav.workers")} rows=${steady.rows}
-              rowKey=${(worker) => worker.id} label=${nameOf5} selected=${selected}
+              rowKey=${(worker) => worker.id} label=${nameOf} selected=${selected}
               onSelect=${onDrain ? setSelected : void 0}
               onOpen=${(worker) => go3("workers", { id: worker.id })} sort=${sort}
               onSort=${(next) => go3(
@@ -15276,11 +15344,11 @@ function List7({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
       phone: "main",
       render: (worker) => html`<a
                         href=${href("workers", { id: worker.id })}
-                        title=${visible(`${nameOf5(worker)}
+                        title=${visible(`${nameOf(worker)}
 ${worker.id}`)}>
-                        ${visible(nameOf5(worker))}
+                        ${visible(nameOf(worker))}
                       </a>
-                      <span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
+                      <span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
@@ -15331,7 +15399,7 @@ var slotsColumn = (onSlots) => ({
   width: 2.6,
   priority: 2,
   render: (worker) => {
-    const label = `${t("workers.slots.change")}: ${nameOf5(worker)}`;
+    const label = `${t("workers.slots.change")}: ${nameOf(worker)}`;
     return worker.state !== "detached" && html`<button
           type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label}
           title=${label} onClick=${() => onSlots(worker)}>
@@ -15343,7 +15411,7 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf5).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row">
       <${Button}
         opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>
@@ -15795,7 +15863,7 @@ function List8({ go: go3, session: session2 }) {
             <${Table}
               caption=${t("nav.namespaces")} rows=${rows} rowKey=${nameOf6} label=${nameOf6}
               onOpen=${(one) => go3("namespaces", { name: one.name })}
-              columns=${COLUMNS6.map((column) => ({ ...column, label: t(column.label) }))} />
+              columns=${COLUMNS6.map((column) => ({ ...column, label: labelOf5(column) }))} />
           </div>
           ${entries.length === 1 && html`<${Empty} title=${t("namespaces.only")} curl=${curl(session2, "PUT", "api/namespaces/shop", { body: { title: "Shop" } })} />`}`}
     <${ErrorBox} problem=${stores.problem} onRetry=${stores.reload} />
@@ -15804,6 +15872,7 @@ function List8({ go: go3, session: session2 }) {
           one=${null} stores=${configured.map((store) => store.name)} onClose=${() => setMaking(false)}
           onDone=${(name) => go3("namespaces", { name })} />`}`;
 }
+var labelOf5 = ({ label, hint }) => hint ? html`<span title=${t(hint)}>${t(label)}</span>` : t(label);
 var COLUMNS6 = [
   {
     key: "name",
@@ -15847,6 +15916,7 @@ var COLUMNS6 = [
   {
     key: "failures",
     label: "namespaces.failures",
+    hint: "namespaces.failures.hours",
     align: "end",
     priority: 2,
     render: (one) => html`<${Num} value=${one.failures} />`
@@ -15980,7 +16050,7 @@ function Now({ one }) {
     <dt>${t("namespaces.waiting")}</dt><dd><${Num} value=${one.waiting} /></dd>
     <dt>${t("namespaces.wait")}</dt><dd><${Wait} one=${one} /></dd>
     <dt>${t("namespaces.quota")}</dt><dd><${Use} one=${one} /></dd>
-    <dt>${t("namespaces.failures")}</dt><dd><${Num} value=${one.failures} /></dd>
+    <dt>${t("namespaces.failures.hours")}</dt><dd><${Num} value=${one.failures} /></dd>
     <dt>${t("namespaces.leader")}</dt><dd>${one.leader === null ? html`<${Num} value=${null} />` : html`<${Id} id=${one.leader} />`}</dd></dl></section>`;
 }
 function Deletion2({ name, go: go3, onClose, isDamaged = false }) {
@@ -16460,7 +16530,7 @@ function Page17({ query, go: go3, session: session2 }) {
   const isOnlyRuntime = query["runtime"] === "1";
   const all = data?.settings ?? [];
   const shown2 = all.filter(
-    (one) => (!q3 || `${one.key} ${labelOf5(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
+    (one) => (!q3 || `${one.key} ${labelOf6(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
   );
   const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
@@ -16489,7 +16559,7 @@ function Page17({ query, go: go3, session: session2 }) {
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
-var labelOf5 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+var labelOf6 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
 var effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
 var keyOf3 = (setting) => setting.key;
 function columns2(session2, onEdit) {
@@ -16497,7 +16567,7 @@ function columns2(session2, onEdit) {
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${labelOf5(one)}</strong> <code class="small muted">${visible(one.key)}</code>
+      render: (one) => html`<strong>${labelOf6(one)}</strong> <code class="small muted">${visible(one.key)}</code>
           <p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
     },
     {
@@ -16526,7 +16596,7 @@ function columns2(session2, onEdit) {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session2, one.change_scope))
           return html`<${Button}
-              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf5(one) })}
+              opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf6(one) })}
               onClick=${() => onEdit(one)}>
               ${t("settings.change")}
             <//>`;
@@ -16579,7 +16649,7 @@ function Edit({ setting, onClose, onDone }) {
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
-    return t("settings.done", { name: labelOf5(setting) });
+    return t("settings.done", { name: labelOf6(setting) });
   };
   const save = async (values2, base) => {
     if (toJson((await reread()).value) !== toJson(base.value))
@@ -16620,7 +16690,7 @@ function Edit({ setting, onClose, onDone }) {
         return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
     }
   };
-  return html`<${FormDialog} title=${labelOf5(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf5(setting)}
+  return html`<${FormDialog} title=${labelOf6(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf6(setting)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
@@ -16792,6 +16862,7 @@ function Tokens() {
     null
   );
   const tokens = data?.tokens ?? [];
+  const labels = new Map(tokens.map((token) => [`token:${token.id}`, token.label]));
   const close2 = () => setAsked(null);
   return html`<section aria-labelledby="tokens">
       <div class="page-head">
@@ -16849,7 +16920,7 @@ function Tokens() {
       label: t("job.created"),
       align: "end",
       priority: 3,
-      render: (token) => html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`
+      render: (token) => html`<${Time} at=${token.created_at} /> <span class="muted">${visible(labels.get(token.created_by) ?? whoText(token.created_by))}</span>`
     },
     {
       key: "act",
@@ -17103,7 +17174,7 @@ function Page20({ query, go: go3, session: session2 }) {
   );
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
-  const columns3 = columnsOf3(may(session2, "operate"), found.reload);
+  const columns3 = columnsOf4(may(session2, "operate"), found.reload);
   return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
     <form
       class="filters is-open" role="search" aria-label=${t("filters")}
@@ -17142,7 +17213,7 @@ function Page20({ query, go: go3, session: session2 }) {
       onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })}
       onFirst=${() => go3("challenges", wanted)} />`;
 }
-var columnsOf3 = (mayAnswer, onDone) => [
+var columnsOf4 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",
@@ -17557,8 +17628,24 @@ function Messages({ one }) {
                     </li>`
   )}
             </ul>`}
-      <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p>
+      <${Deliveries2} tag=${`notice:${one.name}`} />
     </section>`;
+}
+function Deliveries2({ tag }) {
+  const { data } = useResource((signal) => get("api/jobs/count", { tag }, signal), [tag], {
+    events: ["jobs"],
+    leastMs: 5e3,
+    everyMs: 15e3
+  });
+  const counts = Object.entries(data?.states ?? {}).filter(([, { count: count2 }]) => count2 > 0);
+  return html`<p class="row deliveries">
+      <a href=${href("jobs", { tag })}>${t("notices.deliveries")}</a>
+      ${counts.map(
+    ([state, { count: count2, is_exact: isExact }]) => html`<a key=${state} href=${href("jobs", { tag, state })}>
+              ${!isExact && "≥ "}<${Num} value=${count2} /> <${State} state=${state} />
+            </a>`
+  )}
+    </p>`;
 }
 function Facts7({ one }) {
   return html`<section class="card">
@@ -17609,7 +17696,7 @@ var pathOfTarget = (name) => (
   /** @type {const} */
   `api/targets/${encodeURIComponent(name)}`
 );
-var labelOf6 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
+var labelOf7 = (name) => t(LABELS2[name] ?? `targets.form.${name}`);
 var unlessUsual = (name, value) => String(value) === DEFAULTS2[name] ? "" : String(value);
 var valuesOf8 = (target) => ({
   name: target?.name ?? "",
@@ -17672,7 +17759,7 @@ function TargetEditor({ target, onClose, onDone }) {
     await onDone(name);
     return t("targets.saved", { name: visible(name) });
   };
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf6(name)} spellcheck=${false} ...${more} />`;
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${labelOf7(name)} spellcheck=${false} ...${more} />`;
   const figure = (name, more = {}) => field(name, {
     type: "number",
     min: "1",
@@ -17683,11 +17770,11 @@ function TargetEditor({ target, onClose, onDone }) {
     ),
     ...more
   });
-  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf6(name)} as="select">${options}<//>`;
+  const choice = (name, options) => html`<${FormField} form=${form} name=${name} label=${labelOf7(name)} as="select">${options}<//>`;
   return html`<${FormDialog}
       isWide title=${target ? `${t("targets.edit")} · ${visible(target.name)}` : t("targets.make")}
       form=${form} onClose=${onClose} onSave=${save} isNew=${!target}
-      reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf6}>
+      reread=${target ? () => get(pathOfTarget(target.name)) : void 0} labelOf=${labelOf7}>
       ${target?.body === "fireworq" && html`<p class="muted">${t("targets.fireworq.text")}</p>`}
       ${!target && field("name", { hint: t("constraints.name.rule"), maxlength: "100", autocapitalize: "none" })}
       ${field("names", { as: "textarea", rows: "3", hint: t("targets.names.hint"), placeholder: "mail.*" })}
@@ -17728,7 +17815,7 @@ function TargetEditor({ target, onClose, onDone }) {
     placeholder: "whsec_…",
     disabled: values2["is_unsigned"] === "yes"
   })}
-      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf6("is_unsigned")}<//>`}
+      ${target?.has_secret && html`<${FormCheck} form=${form} name="is_unsigned">${labelOf7("is_unsigned")}<//>`}
       ${field("description", { maxlength: "500", spellcheck: true })}
       <${FormMore} form=${form} names=${SELDOM} problem=${form.problem} label=${t("targets.more")}>
         <div class="form-grid">
@@ -17810,7 +17897,13 @@ var COLUMNS8 = [
     label: "targets.address",
     phone: "line",
     priority: 2,
-    render: (one) => html`<${Text} value=${addressOf3(one)} max=${120} />`
+    render: (one) => html`<span title=${visible(addressOf3(one))}><${Text} value=${addressOf3(one)} max=${120} /></span>`
+  },
+  {
+    key: "names",
+    label: "targets.names",
+    priority: 2,
+    render: (one) => html`<span title=${visible(one.names.join(", "))}><${Text} value=${one.names.join(", ")} max=${120} /></span>`
   },
   {
     key: "state",
@@ -17822,7 +17915,7 @@ var COLUMNS8 = [
   {
     key: "running",
     label: "targets.running",
-    width: 8,
+    width: 10.5,
     align: "end",
     priority: 2,
     render: (one) => html`<${Running} one=${one} />`
@@ -17830,14 +17923,14 @@ var COLUMNS8 = [
   {
     key: "rate",
     label: "targets.rate",
-    width: 8,
+    width: 7,
     align: "end",
     render: (one) => html`<span class="num">${perSText(one.figures.requests_per_s)}</span>`
   },
   {
     key: "p99",
     label: "targets.p99",
-    width: 8,
+    width: 5.5,
     align: "end",
     priority: 2,
     render: (one) => html`<${Took99} one=${one} />`
@@ -18737,6 +18830,21 @@ function usePreview(text) {
   }, [text]);
   return state;
 }
+function InUse({ name }) {
+  const { data } = useResource(
+    (signal) => get(`api/constraints/${encodeURIComponent(name)}`, {}, signal),
+    [name],
+    {
+      events: ["jobs", "constraints"],
+      leastMs: 2e3,
+      everyMs: 1e4
+    }
+  );
+  if (!data || data.key || data.concurrency === null) return null;
+  const used = (data.weight ? data.usage.running_units : data.usage.running) ?? 0;
+  const text = t("enqueue.in_use", { used, most: data.concurrency });
+  return html`<${Badge} kind=${used >= data.concurrency ? "warn" : "off"}>${text}<//>`;
+}
 function Preview3({ preview, isReady }) {
   return html`<section class="card preview" aria-labelledby="preview" aria-live="polite">
       <h2 id="preview">${t("enqueue.preview")}</h2>
@@ -18745,7 +18853,7 @@ function Preview3({ preview, isReady }) {
     (one) => html`<li key=${one.name} class="preview-item">
                           <a href=${href("constraints", { name: one.name })}>
                             <strong>${visible(one.name)}</strong>
-                          </a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+                          </a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`} ${!one.key && html`<${InUse} name=${one.name} />`}
                           ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
                           <br />
                           ${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map(

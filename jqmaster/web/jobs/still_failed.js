@@ -16,7 +16,7 @@ const AGAIN_MS = 15_000;
 /**
  * @param {FailureGroup[]} groups
  * @param {number} done Changes when the reader did something about them.
- * @returns {Map<string, Still>} Those of the first groups, by their IDs.
+ * @returns {{still: Map<string, Still>, reload: () => Promise<void>}} `still`: those of the first groups, by their IDs.
  */
 export function useStillFailed(groups, done) {
   const asked = groups.slice(0, MAX_ASKED);
@@ -45,7 +45,9 @@ export function StillFailedOf({ name, failed }) {
     [name, failed],
     { events: ["jobs"], leastMs: AGAIN_MS, everyMs: AGAIN_MS },
   );
-  return data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`;
+  return (
+    data && html`<a class="tile-more" href=${href("jobs", { state: "failed", name })}>${stillText(data)}</a>`
+  );
 }
 
 /** @param {Still} still */

@@ -119,8 +119,7 @@ export default {
   "outcome.deferred": "deferred",
   "outcome.handed_back": "handed back",
   "outcome.returned": "returned",
-  "event.continued":
-    "The worker was detached for its silence, then came back and continued the job",
+  "event.continued": "The worker was detached for its silence, then came back and continued the job",
   "worker.fresh": "live",
   "worker.stale": "silent",
   "worker.draining": "draining",

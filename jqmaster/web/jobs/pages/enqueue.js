@@ -417,11 +417,15 @@ function usePreview(text) {
  *   How much of a concurrency limit is in use now. A constraint with a key has a limit for each value, and is silent here.
  */
 function InUse({ name }) {
-  const { data } = useResource((signal) => get(`api/constraints/${encodeURIComponent(name)}`, {}, signal), [name], {
-    events: ["jobs", "constraints"],
-    leastMs: 2_000,
-    everyMs: 10_000,
-  });
+  const { data } = useResource(
+    (signal) => get(`api/constraints/${encodeURIComponent(name)}`, {}, signal),
+    [name],
+    {
+      events: ["jobs", "constraints"],
+      leastMs: 2_000,
+      everyMs: 10_000,
+    },
+  );
   if (!data || data.key || data.concurrency === null) return null;
   const used = (data.weight ? data.usage.running_units : data.usage.running) ?? 0;
   const text = t("enqueue.in_use", { used, most: data.concurrency });

@@ -117,13 +117,15 @@ const COLUMNS = [
     label: "targets.address",
     phone: "line",
     priority: 2,
-    render: (one) => html`<span title=${visible(addressOf(one))}><${Text} value=${addressOf(one)} max=${120} /></span>`,
+    render: (one) =>
+      html`<span title=${visible(addressOf(one))}><${Text} value=${addressOf(one)} max=${120} /></span>`,
   },
   {
     key: "names",
     label: "targets.names",
     priority: 2,
-    render: (one) => html`<span title=${visible(one.names.join(", "))}><${Text} value=${one.names.join(", ")} max=${120} /></span>`,
+    render: (one) =>
+      html`<span title=${visible(one.names.join(", "))}><${Text} value=${one.names.join(", ")} max=${120} /></span>`,
   },
   {
     key: "state",
