@@ -81,63 +81,65 @@ class Keys:
     history = NamedKey(
         "list",
         "with its job",
-        "ended attempts that were not the successful one; the last 100",
+        "the job's ended attempts, except the successful one; the last 100",
         of=("job_id",),
     )
     progress = NamedKey(
         "hash",
         "with its job",
-        "what its worker told last: `fraction`, `message`, `at_ms`; `checkpoint`, for the next attempt; and `token` "
-        "and `seq`, the claim that told it and the number of its report",
+        "the last report of the job's worker: `fraction`, `message`, `at_ms`; `checkpoint`, for the next attempt; "
+        "`token` and `seq`: the claim that sent the report, and the report's number",
         of=("job_id",),
     )
     parts = NamedKey(
         "stream",
         "expires",
-        "partial results of the newest attempt that had any; the ID is `attempt-number`. With each: the claim, its "
-        "own number there, and the bytes up to it",
+        "partial results of the newest attempt that had any; the ID is `attempt-number`. Each has the claim, its "
+        "number within the claim, and the total bytes so far",
         of=("job_id",),
     )
     logs = NamedKey(
         "stream",
         "with its job, or until its retention",
-        "log lines of the job in chunks; the ID is the number of the last line. With each: attempt, number and size of "
-        "its lines, and the number before the first line of the claim (lua/lib/logs/job_logs.lua)",
+        "log lines of the job in chunks; the ID is the number of the last line. Each has the attempt, the number "
+        "and size of its lines, and the number before the first line of the claim (lua/lib/logs/job_logs.lua)",
         of=("job_id",),
     )
     log = NamedKey(
         "hash",
         "with its job; without it while it waits for the archive",
-        "what is known of the log of the job: its last line, lines that are missing, its size, the claim that wrote "
-        "last, and where it is in the archive; of a job that is gone also its record",
+        "facts about the job's log: its last line, the number of missing lines, its size, the claim that wrote "
+        "last, and its place in the archive; for a deleted job, also its record",
         of=("job_id",),
     )
     logged = Key("set", "while not empty", "jobs that have a log")
     log_times = Key(
-        "sorted set", "while not empty", "jobs with log lines here; score: when the newest came, ms"
+        "sorted set",
+        "while not empty",
+        "jobs with log lines in the store; score: when the newest line came, ms",
     )
     log_waits = Key(
         "sorted set",
         "while not empty",
-        "jobs that are gone and whose log waits for the archive; score: since when, ms",
+        "deleted jobs whose log waits to be archived; score: since when, ms",
     )
     log_erasures = Key(
         "sorted set",
         "while not empty",
-        "jobs whose log is to be removed from the archive, because they were deleted or their log was erased; score: "
-        "when, ms",
+        "jobs whose log is to be removed from the archive, because the job was deleted or its log was erased; "
+        "score: when that happened, ms",
     )
     log_erased = Key(
         "sorted set",
         "while not empty",
-        "such jobs whose log was removed from the archive, where it is looked for once more an hour later; score: "
-        "when they were deleted or their log was erased, ms",
+        "jobs whose log was removed from the archive, which is checked once more an hour later; score: when the "
+        "job was deleted or its log was erased, ms",
     )
     log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(
         "string",
         "with its job",
-        "challenges of the job, as MessagePack: digests of their request IDs, times, callbacks that wait for a "
+        "the job's challenges, as MessagePack: digests of their request IDs, times, callbacks that wait for a "
         "worker, forms and answers of people (lua/lib/challenges/challenges.lua)",
         of=("job_id",),
     )
@@ -147,35 +149,35 @@ class Keys:
     callbacks = NamedKey(
         "sorted set",
         "while not empty",
-        "jobs of this name whose callbacks are there, and that wait for a worker; those of deliveries to targets have "
-        "a list of their own, with a tab behind the name; score: from when on, ms",
+        "jobs of this name whose callbacks have arrived, and that wait for a worker; score: the time from which a "
+        "worker may run them, ms. Deliveries to targets have a separate list, whose name ends with a tab",
         of=("name",),
     )
     awaits = NamedKey(
         "hash",
         "with its job",
-        "predecessors that the job waits for: 1 until they succeed, 2 until they end; or, as `root`, the one whose end "
-        "skipped it, and the state of that",
+        "predecessors for which the job waits: 1 until they succeed, 2 until they end; for a skipped job, `root`: "
+        "the predecessor whose end caused this, and its state",
         of=("job_id",),
     )
     dependents = NamedKey(
         "sorted set",
         "with its job, and until they know of its end",
-        "jobs that wait, or waited, for the job; score: what each was when last looked at: 1 unfinished, 0.5 over, but "
-        "may run again, 0 over",
+        "jobs that wait, or waited, for the job; score: their condition at the last check: 1 unfinished, 0.5 "
+        "over, but may run again, 0 over",
         of=("job_id",),
     )
     awaited = Key("set", "while not empty", "jobs that have dependents")
     result = NamedKey(
         "string",
         "until its time in `results`",
-        "the result of a keep_result job, as the worker sent it",
+        "the result of a `keep_result` job, as the worker sent it",
         of=("job_id",),
     )
     ready = NamedKey(
         "sorted set",
         "while not empty",
-        "ready jobs of a lane; score: priority; oldest ID first within",
+        "ready jobs of a lane; score: priority; within a priority, the oldest ID first",
         of=("lane",),
     )
     names = Key("set", "while not empty", "names that have lanes")
@@ -183,14 +185,15 @@ class Keys:
     lane = NamedKey(
         "string",
         "with its jobs",
-        "name, edition of the constraints, group, gates, unfinished jobs, and where it stands in `open` or `parked`",
+        "name, edition of the constraints, group, gates, number of unfinished jobs, and position in `open` or "
+        "`parked`",
         of=("lane",),
     )
     lanes = NamedKey(
         "sorted set", "while not empty", "lanes of a name; score: edition of the constraints", of=("name",)
     )
     open_groups = NamedKey(
-        "set", "while not empty", "groups of lanes that no shared gate closes", of=("name",)
+        "set", "while not empty", "groups of lanes whose shared gates are all open", of=("name",)
     )
     open_lanes = NamedKey(
         "sorted set",
@@ -202,20 +205,21 @@ class Keys:
     parked = PairKey(
         "sorted set",
         "while not empty",
-        "lanes that this gate closes, ordered as in `open`",
+        "lanes that are parked at this closed gate, ordered as in `open`",
         of=("gate", "group"),
     )
     waiters = NamedKey(
         "set",
         "while not empty",
-        "targets that this gate closes: `G` + group + name, or `L` + group + name where lanes are parked",
+        "groups and lanes that wait at this closed gate: `G` + group + name, or `L` + group + name for parked "
+        "lanes",
         of=("gate",),
     )
     rules = Key(
         "hash",
         "always",
-        "version and edition of the constraints, the edition in force, a copy of the mark of the data for pushes, and "
-        "the names of which jobs wait in `callbacks`",
+        "version and edition of the constraints, the edition in force, a copy of the mark of the data for pushes, "
+        "and the names that have jobs in `callbacks`",
     )
     constraints = Key("hash", "while not empty", "by name: ETag, then the constraint as MessagePack")
     limits = NamedKey(
@@ -231,19 +235,19 @@ class Keys:
     conditions = NamedKey(
         "hash",
         "while not empty",
-        "by gate: the ID of the conditional override that its jobs meet",
+        "by gate: the ID of the conditional override that applies to its jobs",
         of=("cid",),
     )
     gates = NamedKey(
         "hash",
         "while not empty",
-        "by gate: how many jobs wait behind it, and the key's value for people",
+        "by gate: how many jobs wait behind it, and the text of its key value",
         of=("cid",),
     )
     crowded = NamedKey(
         "sorted set",
         "while not empty",
-        "gates behind which two jobs or more wait; score: the logarithm of their number",
+        "gates behind which two or more jobs wait; score: the logarithm of their number",
         of=("cid",),
     )
     served = NamedKey(
@@ -253,93 +257,105 @@ class Keys:
         "of turns by share",
         of=("cid",),
     )
-    served_stamp = Key("string", "always", "the newest of these instants")
+    served_stamp = Key("string", "always", "the newest instant in any `served` hash")
     slots = NamedKey(
         "hash",
         "while not empty",
-        "running jobs that count at this gate with a key, or at all of these without one, with their tokens",
+        "running jobs that hold a slot at this gate with a key, or at all of these gates without a key, each with "
+        "its token",
         of=("gates",),
     )
-    slot_counts = Key("hash", "while not empty", "by gate without a key: how many of all slots are at it")
+    slot_counts = Key("hash", "while not empty", "by gate without a key: how many slots are in use there")
     handed_over = NamedKey(
         "set",
         "while not empty",
-        "jobs with a slot at this gate whose work is with another system",
+        "jobs that hold a slot at this gate and were handed over to another system",
         of=("gate",),
     )
-    handed_over_gates = Key("set", "while not empty", "gates that have such jobs")
-    slot_lists = Key("set", "while not empty", "lists of gates without a key under which slots are kept")
+    handed_over_gates = Key("set", "while not empty", "gates that have an entry in `handed_over`")
+    slot_lists = Key("set", "while not empty", "lists of gates without a key under which slots are stored")
     starts = NamedKey(
         "sorted set",
         "expires",
-        "tokens of the claims that the gate remembers, with their charges if it has a weight; score: when they were "
-        "claimed, or when another system had counted their call, ms",
+        "tokens of the claims that the gate remembers, with their charges if the gate has a weight; score: when "
+        "they were claimed, or when they called another system, ms",
         of=("gate",),
     )
     charges = NamedKey(
         "hash",
         "while not empty",
-        "running jobs that are charged at this gate, each with the token of its claim and thousandths of the unit",
+        "running jobs with a charge at this gate: the token of the claim, and the charge in thousandths of the "
+        "unit",
         of=("gate",),
     )
     charge_sums = Key("hash", "while not empty", "by gate: the sum of its charges, thousandths")
     handed_over_charges = Key(
-        "hash", "while not empty", "by gate: the part of that sum whose jobs are with another system"
+        "hash",
+        "while not empty",
+        "by gate: the part of that sum that belongs to jobs handed over to another system",
     )
     started = NamedKey(
         "string",
         "expires",
-        "the sum of the charges in `starts` of a gate with a weight, thousandths",
+        "the sum of the charges in `starts`, for a gate with a weight, thousandths",
         of=("gate",),
     )
     needed = NamedKey(
         "string",
         "expires",
-        "the first job that waits for room at the gate: that room in thousandths, priority, when a claim last asked "
-        "for it, since when there is enough room (0: there is not), ID, and place in the order of claims",
+        "the first job that waits for room at the gate: the room that it needs in thousandths, its priority, when "
+        "a claim last asked for it, since when there is enough room (0: there is not), its ID, and its place in "
+        "the order of claims",
         of=("gate",),
     )
     observed = Key(
         "hash",
         "while not empty",
-        "by gate: what another system still admits, thousandths; until when, since when starts are taken from it, and "
-        "when it was observed, ms",
+        "by gate: how much another system still admits, thousandths; until when, since when starts are subtracted "
+        "from it, and when it was observed, ms",
     )
     closed = Key("set", "while not empty", "gates at which lanes or groups are parked")
-    counted = Key("set", "while not empty", "constraints of which gates may be known")
-    gates_due = Key("sorted set", "while not empty", "gates that open by time; score: when, ms")
-    holds = Key("hash", "while not empty", "gates that a worker asked to hold, and until when, ms")
+    counted = Key("set", "while not empty", "constraints that may have data about gates")
+    gates_due = Key(
+        "sorted set",
+        "while not empty",
+        "gates with a scheduled check, such as those that open by themselves; score: when, ms",
+    )
+    holds = Key("hash", "while not empty", "by gate: until when a worker asked to keep it closed, ms")
     reopened = Key(
         "sorted set",
         "while not empty",
-        "constraints whose gates may let more through than when they closed; score: since which version",
+        "constraints whose gates have to be checked, because they may let more jobs start than before; score: the "
+        "version of the change",
     )
     shadowed = Key("hash", "while not empty", "by shadow constraint: starts that it would have delayed")
     definitions = Key("hash", "while not empty", "by name: ETag, then the definition as MessagePack")
     definitions_due = Key(
-        "sorted set", "while not empty", "definitions with instants to come; score: when to look at it, ms"
+        "sorted set", "while not empty", "definitions with future instants; score: when to check them, ms"
     )
     definitions_due_on_days = Key(
         "sorted set",
         "while not empty",
-        "the same of definitions with days, which a leader of an earlier release cannot read and would find due for "
-        "ever",
+        "the same for definitions that use a calendar. They are separate, because a leader of an earlier release "
+        "cannot read them and would find them due for ever",
     )
     definition_clocks = Key(
         "hash",
         "with its definition",
-        "by name: the last instant with a record, the newest job, and the instant that waits for its end; with days: "
-        "also the ETag of the calendar by which these instants have their records, and the instants that an edit of it "
-        "moved to the other side of that moment",
+        "by name: the last instant with a record, the newest job, and the instant that waits for its end; with a "
+        "calendar also the ETag of the calendar that these instants followed, and the instants that an edit of it "
+        "moved across that moment",
     )
     calendars = Key("hash", "while not empty", "by name: ETag, then the calendar as MessagePack")
-    definition_calendars = Key("hash", "while not empty", "by definition with days: the name of its calendar")
+    definition_calendars = Key(
+        "hash", "while not empty", "by definition that uses a calendar: the name of the calendar"
+    )
     forgotten_runs = Key(
         "hash",
         "while not empty",
-        "by name of a definition with a schedule: its incarnation, the last instant whose run record may have been "
-        "removed, and the first that has one; without a name, that instant for definitions that are not in "
-        "`gone_definitions` any more",
+        "by name of a definition with a schedule: its incarnation, the last instant whose run record may have "
+        "been removed, and the first instant that has one; under the empty name, that last instant for "
+        "definitions that are no longer in `gone_definitions`",
     )
     gone_definitions = Key(
         "sorted set",
@@ -349,8 +365,8 @@ class Keys:
     runs = NamedKey(
         "sorted set",
         "with its definition",
-        "run records: `due_at_ms outcome reason job_id recorded_at_ms`, with the ID of the event where one started it, "
-        "or with `moved:` and the instant that a calendar moved here; score: due, ms",
+        "run records: `due_at_ms outcome reason job_id recorded_at_ms`, then the ID of the event if an event "
+        "started it, or `moved:` and the original instant if a calendar moved it; score: due, ms",
         of=("definition",),
     )
     event_definitions = Key("set", "while not empty", "definitions that events start")
@@ -359,18 +375,18 @@ class Keys:
     event_bodies = Key(
         "hash",
         "while not empty",
-        "by ID: when the event came, what it started, and the event, as MessagePack",
+        "by ID: when the event was received, what it started, and the event, as MessagePack",
     )
     event_key = NamedKey(
         "string",
         "expires",
-        "the event that had this key first: its ID, and what it started",
+        "the first event with this key: its ID, and what it started",
         of=("digest",),
     )
     event_groups = Key(
         "sorted set",
         "while not empty",
-        "groups of events that wait to become one job, by the ID of that job; score: due, ms",
+        "groups of events that wait to become one job, by the ID of the job; score: due, ms",
     )
     event_group = NamedKey(
         "hash",
@@ -381,12 +397,12 @@ class Keys:
     event_slots = Key(
         "hash",
         "while not empty",
-        "by incarnation of a definition, and key: the group that takes in further events",
+        "by incarnation of a definition, and key: the group that takes further events",
     )
     declarations = Key(
         "hash",
         "while not empty",
-        "by source: the constraints, calendars and definitions that it declared last, with their ETags",
+        "by source: the constraints, calendars and definitions of its last declaration, with their ETags",
     )
     fireworq_queues = Key(
         "hash",
@@ -394,19 +410,20 @@ class Keys:
         "by name: a queue of the Fireworq gateway, as its clients defined it, as MessagePack",
     )
     fireworq_routings = Key(
-        "hash", "while not empty", "by category of jobs: the queue of the Fireworq gateway to which they go"
+        "hash", "while not empty", "by category of jobs: the queue of the Fireworq gateway that gets them"
     )
     notices = Key("hash", "while not empty", "by name: ETag, then the notice as MessagePack")
     notice_states = Key(
         "hash",
         "with its notice",
-        "by name: edition, then the incidents and messages of a notice as MessagePack; of no notice are `:marks`, how "
-        "far conditions were looked at, and `:default`, of the notice that is there while there is no other",
+        "by name: edition, then the incidents and messages of a notice as MessagePack. `:marks` has the time up "
+        "to which conditions were checked, and `:default` belongs to the notice that exists while there is no "
+        "other",
     )
     follow_ups = Key(
         "sorted set",
         "while not empty",
-        "what must follow from changes of jobs, as `kind:subject`; score: the number of the entry",
+        "work that changes of jobs cause, as `kind:subject`; score: the number of the entry",
     )
     targets = Key("hash", "while not empty", "by name: ETag, then the target as MessagePack")
     target_figures = PairKey(
@@ -417,21 +434,22 @@ class Keys:
     )
     batches = Key("sorted set", "while not empty", "batches; score: created, ms")
     batches_due = Key(
-        "sorted set", "while not empty", "batches that expire or are removed by time; score: when, ms"
+        "sorted set", "while not empty", "batches that will expire or be removed; score: when, ms"
     )
     batch = NamedKey(
         "hash",
         "with its batch",
-        "a batch: `spec` (description, tags, callbacks), `state`, counts of its members, `parent` and what was told to "
-        "it, the state of each callback, instants, `filled_by` (the bulk that fills it) until it is sealed",
+        "a batch: `spec` (description, tags, callbacks), `state`, counts of its members, `parent` and the outcome "
+        "that the parent counts, the state of each callback, times, and `filled_by` (the call that fills it) "
+        "until it is sealed",
         of=("batch_id",),
     )
     batch_members = NamedKey(
         "sorted set", "with its batch", "jobs of a batch, ordered by their IDs; score: 0", of=("batch_id",)
     )
     batch_children = NamedKey("set", "with its batch", "batches that are members of it", of=("batch_id",))
-    actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
-    running_actions = Key("set", "while not empty", "such actions that are under way")
+    actions = Key("sorted set", "while not empty", "stored actions on many jobs; score: begun, ms")
+    running_actions = Key("set", "while not empty", "actions on many jobs that are under way")
     action = NamedKey(
         "hash",
         "expires",
@@ -442,29 +460,32 @@ class Keys:
     watched = NamedKey(
         "set",
         "with its action",
-        "retried jobs whose end is waited for, where too many failures stop the action",
+        "retried jobs for whose end the action waits, because too many failures stop the action",
         of=("action_id",),
     )
-    audit = Key("stream", "the newest", "who changed what, except for what is in `access`")
+    audit = Key("stream", "the newest", "who changed what, except for the changes in `access`")
     audit_export = Key("hash", "while not empty", "by log: position and number of the newest exported entry")
     access = Key(
         "stream",
         "the newest",
-        "the access log: logins, refused logins, sessions, tokens, users, settings of access",
+        "the access log: logins, refused logins, sessions, tokens, users, and settings of access",
     )
     access_folds = Key(
         "hash",
         "while not empty",
-        "repeats of access events within an hour, by group and kind: since, last, count and the newest entry",
+        "repeats of access events within an hour, by group and kind: first time, last time, count, and the newest "
+        "entry",
     )
-    scheduled = Key("sorted set", "while not empty", "jobs that wait for their time; score: due, ms")
+    scheduled = Key("sorted set", "while not empty", "jobs that wait for their start time; score: due, ms")
     retrying = Key("sorted set", "while not empty", "failed jobs that wait for their retry; score: due, ms")
     suspects = Key(
         "set",
         "while not empty",
         "retrying jobs whose workers were lost, and that wait to run alone on a worker",
     )
-    awaiting_jobs = Key("sorted set", "while not empty", "jobs that wait for others; score: created, ms")
+    awaiting_jobs = Key(
+        "sorted set", "while not empty", "jobs that wait for predecessors; score: created, ms"
+    )
     expiring = Key("sorted set", "while not empty", "waiting jobs with expires_at; score: that instant, ms")
     running = Key(
         "sorted set", "while not empty", "claimed jobs; score: the earlier of lease end and deadline, ms"
@@ -472,12 +493,12 @@ class Keys:
     awaiting_callback = Key(
         "sorted set",
         "while not empty",
-        "jobs whose work another system does; score: until when their callbacks are awaited, ms",
+        "jobs that await the callbacks of another system or person; score: the deadline of the callbacks, ms",
     )
     reminders = Key(
         "sorted set",
         "while not empty",
-        "jobs whose challenge people have not answered; score: when they are reminded, ms",
+        "jobs whose challenge people have not answered; score: when to remind people, ms",
     )
     succeeded = Key("sorted set", "while not empty", "succeeded jobs; score: finished, ms")
     discarded = Key(
@@ -490,8 +511,8 @@ class Keys:
         "while not empty",
         "jobs whose expires_at passed while they waited, or whose predecessors did not succeed; score: finished, ms",
     )
-    results = Key("sorted set", "while not empty", "kept results; score: when each is discarded, ms")
-    damaged = Key("set", "while not empty", "IDs that an index named and whose record could not be read")
+    results = Key("sorted set", "while not empty", "kept results; score: when each is removed, ms")
+    damaged = Key("set", "while not empty", "IDs of jobs in an index whose records could not be read")
     workers = Key("sorted set", "while not empty", "registered workers; score: last heartbeat, ms")
     worker = NamedKey(
         "hash",
@@ -503,39 +524,43 @@ class Keys:
     left = NamedKey(
         "string",
         "expires",
-        "when the worker announced its end, ms; present only if it then unregistered with claims",
+        "when the worker announced that it was shutting down, ms; present only if it then unregistered while it "
+        "held claims",
         of=("worker_id",),
     )
     mail = NamedKey(
         "string",
         "expires",
-        "jobs and tokens that the newest poll of a worker that pulls was given",
+        "jobs and tokens that were claimed for the newest poll of a worker that pulls",
         of=("worker_id",),
     )
     served_names = Key(
-        "sorted set", "while not empty", "names that a worker ever served; score: last told, ms"
+        "sorted set",
+        "while not empty",
+        "names that any worker has served; score: when a worker last reported it, ms",
     )
     contracts = NamedKey(
         "hash",
         "expires",
-        "by digest: when a worker told this contract of the name last, and the contract as JSON",
+        "by digest: when a worker last reported this contract of the name, and the contract as JSON",
         of=("name",),
     )
     requirements = Key(
         "hash",
         "while not empty",
-        "queues of jobs that ask for labels, as `name`, a tab and the labels as JSON: the number of their lanes",
+        "queues of jobs that require labels, as `name`, a tab, and the labels as JSON: the number of their lanes",
     )
     slot_rules = Key(
         "hash",
         "while not empty",
-        "by ID of a rule: number of slots that are kept for a node and labels, and the rule as MessagePack",
+        "by ID of a rule: the number of slots for workers on a node with certain labels, and the rule as "
+        "MessagePack",
     )
-    worker_urls = Key("hash", "while not empty", "URL to the worker that serves it now")
+    worker_urls = Key("hash", "while not empty", "by URL: the worker that serves it now")
     leader = Key("string", "expires", "`epoch:nonce:master_id` of the leader")
     epoch = Key("string", "always", "`epoch:nonce` of the newest leadership")
-    demoted = Key("string", "expires", "ID of the master that shall not lead for a while")
-    masters = Key("sorted set", "while not empty", "masters that run; score: last sign of life, ms")
+    demoted = Key("string", "expires", "ID of the master that must not lead for a while")
+    masters = Key("sorted set", "while not empty", "running masters; score: last heartbeat, ms")
     master_info = Key(
         "hash",
         "while not empty",
@@ -545,8 +570,8 @@ class Keys:
     settings = Key(
         "hash",
         "always",
-        "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack; "
-        "`targets`, `namespaces`: versions of the targets and of the namespaces",
+        "`version` and `document`: the settings that were changed at run time, as MessagePack; `targets`, "
+        "`namespaces`: versions of the targets and of the namespaces",
     )
     pushes = Key(
         "hash",
@@ -562,9 +587,9 @@ class Keys:
     move = NamedKey(
         "hash",
         "with its namespace",
-        "in the shard of the default namespace: the newest move of a namespace to another store: its `id` and `terms`, "
-        "`step`, `progress`, the `number` of its `mover` and `until` when that holds it, which masters have "
-        "`released` the namespace, who wants to `abort`",
+        "in the shard of the default namespace: the newest move of a namespace to another store: `id`, `terms`, "
+        "`step`, `progress`; the `number` of its `mover`, which holds the move `until` a time; which masters have "
+        "`released` the namespace; who wants to `abort`",
         of=("namespace",),
     )
     moves = Key(
@@ -578,11 +603,11 @@ class Keys:
     frozen = Key(
         "string",
         "while a move runs, and until its copy is removed",
-        "the move and the mover that froze the data, and the mark that the data had; no master serves them",
+        "the move and the mover that froze the data, and the mark that the data had. No master serves such data",
     )
     fence = Key("string", "always", "the newest fence given to a claim")
     generation = Key(
-        "string", "always", "made with the first start on this store; if it is gone, so is the data"
+        "string", "always", "created at the first start on this store; if it is gone, the data are gone, too"
     )
     restoring = Key(
         "string",
@@ -592,7 +617,7 @@ class Keys:
     restore_hold = Key(
         "string",
         "expires",
-        "ID of the restore that is at work and renews this; another one is refused meanwhile",
+        "ID of the restore that is under way and renews this key; any other restore is refused meanwhile",
     )
     identity = Key("hash", "always", "version of the tokens and users")
     tokens = Key(
@@ -609,8 +634,8 @@ class Keys:
     session = NamedKey(
         "hash",
         "expires",
-        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, or what a login provider "
-        "said; its end, its last use",
+        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, or what a login "
+        "provider granted; its end, and its last use",
         of=("digest",),
     )
     sessions = NamedKey(
@@ -619,16 +644,17 @@ class Keys:
     login_used = NamedKey(
         "string",
         "expires",
-        "there for a quarter of an hour after a login by a provider, by the digest of its state: it works once",
+        "marks a login by a provider as used for a quarter of an hour, by the digest of its state, so that it "
+        "works only once",
         of=("digest",),
     )
     minute = NumberedKey(
         "hash",
         "expires",
-        "by name (empty: all together): the counts of this minute since 1970; kept 24 h",
+        "by name (empty: all together): the counts of one minute, by its number since 1970; kept 24 h",
         of=("number",),
     )
-    hour = NumberedKey("hash", "expires", "the same for this hour; kept 30 d", of=("number",))
+    hour = NumberedKey("hash", "expires", "the same for one hour; kept 30 d", of=("number",))
     worker_minute = NumberedKey(
         "hash",
         "expires",
@@ -639,22 +665,24 @@ class Keys:
     flushed = NamedKey(
         "string", "expires", "number of the master's last call that added counts", of=("master_id",)
     )
-    backlog = Key("string", "expires", "what the leader saw last of the ready jobs, as MessagePack")
+    backlog = Key("string", "expires", "the leader's last sample of the ready jobs, as MessagePack")
     timeline = Key(
-        "stream", "the newest", "what happened to the masters, the workers and the store, as MessagePack"
+        "stream",
+        "the newest",
+        "changes in the state of the masters, the workers and the store, as MessagePack",
     )
     timeline_acknowledged = Key(
         "stream",
         "always",
-        "who took care of which incident, as MessagePack in the field `entry`; the last 2,000 or so",
+        "who handled which incident, as MessagePack in the field `entry`; about the last 2,000",
     )
     timeline_marks = Key(
-        "string", "always", "what the leader saw when it last wrote to `timeline`, as MessagePack"
+        "string", "always", "the state that the leader saw when it last wrote to `timeline`, as MessagePack"
     )
     failure_groups = Key(
         "hash",
         "while not empty",
-        "by ID: how often, since when and of which job such a failure was seen, as MessagePack",
+        "by ID: number, times and an example job of failures of one kind, as MessagePack",
     )
     failure_ignores = Key(
         "hash", "while not empty", "by ID: who ignores this failure group, and until when, as MessagePack"
@@ -662,23 +690,24 @@ class Keys:
     failure_triage = Key(
         "hash",
         "while not empty",
-        "by `a:` and ID: who looks after this failure group; by `r:` and ID: the version in which it is resolved",
+        "by `a:` and ID: who is assigned to this failure group; by `r:` and ID: the version in which it is "
+        "resolved; by `m:` and ID: the group into which it is merged",
     )
     failures_seen = Key("sorted set", "while not empty", "IDs of failure groups; score: last seen, ms")
     idempotency = NamedKey(
         "string",
         "expires",
-        "job ID and content digest of an idempotency key, and once the push was accepted `+`, `=` (the job held the "
-        "uniqueness key) or `~` (it took the content)",
+        "job ID and content digest of an idempotency key. Once the push was accepted, then `+`, `=` (the job held "
+        "the uniqueness key) or `~` (the job took the content)",
         of=("digest",),
     )
     unique = NamedKey(
         "string",
         "with its job; after a window expires",
-        "the job that took a uniqueness key last: its ID, u8 scope, i64 end of the window in ms (0: none)",
+        "the job that last took a uniqueness key: its ID, u8 scope, i64 end of the window in ms (0: none)",
         of=("digest",),
     )
-    unique_used = Key("string", "always", "there since the first job with a uniqueness key was enqueued")
+    unique_used = Key("string", "always", "exists once a job with a uniqueness key was enqueued")
 
     def __init__(self, shard: str) -> None:
         self.shard = shard

@@ -163,7 +163,7 @@ async def test_every_command_at_a_store_that_asks_for_a_password_names_it_and_th
     [
         (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", "user or password is wrong"),
         (b"-NOPERM this user has no permissions to run the 'x' command\r\n", "permi"),
-        (b"-LOADING Redis is loading the dataset in memory\r\n", "when it has read its data"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", "when it has loaded its data"),
         (b"-MOVED 5798 127.0.0.1:7002\r\n", "redis+cluster://"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it the address of a Redis or Valkey?"),
     ],

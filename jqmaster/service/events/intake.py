@@ -134,7 +134,7 @@ class EventIntake:
                     received.append(answer)
                 elif received and isinstance(answer, StoreUnavailableError):
                     raise OutcomeUnknownError(
-                        f"the store did a part of it; repeat with the same keys ({answer.detail})",
+                        f"the store carried out only a part; repeat with the same keys ({answer.detail})",
                         retry_after_s=answer.retry_after_s,
                     ) from answer
                 else:

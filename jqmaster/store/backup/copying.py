@@ -2,7 +2,7 @@
 
 All keys are read page by page while masters write. Keys that change meanwhile are read again, until few are left. Then
 the store pauses all writes for a moment, and these few are read. The store names each changed key (`tracked`), so the
-copy is consistent: if a key changes between the begin of the pause and the last read, the copy is not used.
+copy is consistent: if a key changes between the start of the pause and the last read, the copy is not used.
 """
 
 import time
@@ -197,7 +197,7 @@ class Copier:
         )
 
     async def _read(self, keys: Sequence[bytes]) -> AsyncIterator[Record]:
-        """Yield the records of these keys; of those that are gone, records without values."""
+        """Yield the records of these keys. A key that is gone gets a record without values."""
         for page in pages(keys, KEYS_PER_PAGE):
             known = [(key, kind) for key in page if (kind := kind_of(key)) is not None]
             self._unknown.update(key for key in page if kind_of(key) is None)
@@ -220,7 +220,7 @@ class Copier:
                 yield record
 
     async def _facts(self, known: Sequence[tuple[bytes, int]]) -> list[tuple[int | None, int]]:
-        """Return for each key its size, None if it is gone, and when it expires."""
+        """Return the size of each key (None: the key is gone) and the time at which it expires."""
         asked: list[tuple[Arg, ...]] = [("TIME",)]
         for key, kind in known:
             asked += ((SIZES[kind], self._tag + key), ("PTTL", self._tag + key))

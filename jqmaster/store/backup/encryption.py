@@ -32,7 +32,7 @@ class KeyDerivation:
 
     @classmethod
     def of(cls, document: Any) -> "KeyDerivation":
-        """Raises DamagedError for what this version cannot use."""
+        """Return the parameters in a manifest. Raises DamagedError if this version cannot use them."""
         try:
             found = cls(**document)
             is_known = (found.kdf, found.cipher) == ("scrypt", CIPHER)
@@ -66,14 +66,14 @@ class BackupCipher:
         return self._aead.encrypt(place, plain, place)
 
     def decrypt(self, file: int, frame: int, encrypted: bytes) -> bytes:
-        """Raises DamagedError."""
+        """Return the plain text of a frame. Raises DamagedError."""
         from cryptography.exceptions import InvalidTag
 
         place = _place(file, frame)
         try:
             return self._aead.decrypt(place, encrypted, place)
         except InvalidTag as error:
-            raise DamagedError("a part of the backup does not decrypt: it was changed") from error
+            raise DamagedError("a part of the backup cannot be decrypted: it was changed") from error
 
     def mac(self, text: bytes) -> str:
         return hmac.new(self._mac_key, text, hashlib.sha256).hexdigest()

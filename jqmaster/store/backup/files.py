@@ -1,7 +1,7 @@
 """The files of a backup: data files of compressed frames, and a manifest that is written last and names them all.
 
 A directory without a manifest is not a backup. The manifest has the SHA-256 of each data file, and its last line has
-that of all lines before, so that a single flipped bit is found anywhere.
+the SHA-256 of all lines before it. So a single flipped bit in any file is detected.
 """
 
 import contextlib
@@ -87,7 +87,8 @@ class BackupWriter:
         return sum(file.bytes for file in self._files) + self._bytes
 
     def __enter__(self) -> "BackupWriter":
-        """Raises ConflictError for a directory that is not empty, InvalidError for one that cannot be written."""
+        """Create the directory and the manifest. Raises ConflictError for a directory that is not empty, InvalidError
+        for one that cannot be written."""
         try:
             self._is_ours = not self._directory.exists()
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -104,8 +105,7 @@ class BackupWriter:
         return self
 
     def _begin_manifest(self) -> list[str]:
-        """Make the file of the manifest. If another backup found the directory empty, too, and was faster, return the
-        name of its file."""
+        """Create the manifest. If another backup has created it first, return the name of that file."""
         name = MANIFEST + _UNFINISHED
         try:
             self._manifest = _created(self._directory / name)
@@ -116,7 +116,7 @@ class BackupWriter:
     def __exit__(self, *_: object) -> None:
         for stream in (self._stream, self._manifest):
             if stream:
-                with contextlib.suppress(OSError):  # a disk that fails was told before
+                with contextlib.suppress(OSError):  # a failing disk was reported before
                     stream.close()
         if self._is_finished:
             return
@@ -130,7 +130,7 @@ class BackupWriter:
                 self._directory.rmdir()
 
     def add(self, record: Record) -> None:
-        """Raises JqmasterError if the disk is full or fails."""
+        """Add a record. Raises JqmasterError if the disk is full or fails."""
         packed = self._pack.pack(tuple(record))
         self._pending.append(packed)
         self._pending_bytes += len(packed)
@@ -139,7 +139,7 @@ class BackupWriter:
                 self._write_frame()
 
     def finish(self, manifest: Manifest) -> None:
-        """Write what is left, and the manifest. `manifest` has no files yet."""
+        """Write the pending records and the manifest. `manifest` lists no files yet."""
         assert self._manifest
         with _told(self._directory):
             if self._pending:
@@ -152,7 +152,7 @@ class BackupWriter:
             text = line + mac + b"sha256 " + hashlib.sha256(line + mac).hexdigest().encode() + b"\n"
             self._manifest.write(text)
             _to_disk(self._manifest)
-            # The data files are there before the manifest is.
+            # The data files must be on the disk before the manifest is.
             _sync_directory(self._directory)
             (self._directory / (MANIFEST + _UNFINISHED)).rename(self._directory / MANIFEST)
             _sync_directory(self._directory)
@@ -194,10 +194,10 @@ class BackupWriter:
 
 
 class BackupReader:
-    """A finished backup. `manifest` is checked when it is made, the data files as they are read."""
+    """A finished backup. The manifest is checked when the reader is created, and the data files as they are read."""
 
     def __init__(self, directory: Path, passphrase: str | None = None) -> None:
-        """Raises NotFoundError (no backup), InvalidError (newer format, passphrase), DamagedError."""
+        """Raises NotFoundError (no backup), InvalidError (newer format, or wrong passphrase), DamagedError."""
         self._directory = directory
         line, mac = _read_manifest(directory)
         self.manifest = manifest = _manifest_of(line)
@@ -206,7 +206,7 @@ class BackupReader:
             self._cipher = BackupCipher(passphrase, KeyDerivation.of(manifest.encryption))
             if not hmac.compare_digest(mac, self._cipher.mac(line)):
                 raise InvalidError(
-                    "the passphrase is not that of this backup, or its manifest was changed by somebody without it"
+                    "the passphrase is wrong, or somebody without it changed the manifest of the backup"
                 )
 
     @property
@@ -215,17 +215,17 @@ class BackupReader:
         return self.manifest.encryption is None or self._cipher is not None
 
     def check(self) -> int:
-        """Check every bit of the data files, and every record if they can be read. Return the number of records.
+        """Check every bit of the data files, and every record if the records can be read. Return the number of records.
         Raises DamagedError."""
         if self.is_readable:
             return sum(1 for _ in self.records())
         for number, file in enumerate(self.manifest.files, 1):
             for _ in self._frames(number, file):
-                pass  # the last one comes only if the digest of the file is right
+                pass  # the last frame is yielded only if the digest of the file is right
         return sum(file.records for file in self.manifest.files)
 
     def records(self) -> Iterator[Record]:
-        """Yield all records in order. Each file was checked when its last record has come. Raises DamagedError."""
+        """Yield all records in order. A file is fully checked once its last record was yielded. Raises DamagedError."""
         for number, file in enumerate(self.manifest.files, 1):
             count = 0
             for frame, text in self._frames(number, file):
@@ -290,7 +290,7 @@ class _Whole:
 
 
 def _read_manifest(directory: Path) -> tuple[bytes, str]:
-    """Return the first line, and its HMAC; "" if there is none."""
+    """Return the first line of the manifest, and its HMAC ("": it has none)."""
     path = directory / MANIFEST
     try:
         with path.open("rb") as stream:

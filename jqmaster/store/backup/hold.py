@@ -9,7 +9,7 @@ from jqmaster.domain.instant import span
 from jqmaster.errors import ConflictError, JqmasterError
 from jqmaster.store.link.shard import Shard
 
-# A restore that was killed keeps others away for as long. One that works renews its hold many times a second.
+# A killed restore blocks other restores for this long. A working restore renews its hold many times a second.
 HOLD_MS: Final = 30_000
 
 
@@ -22,7 +22,7 @@ class RestoreHold:
         self._key = shard.keys.restore_hold
 
     async def take(self) -> None:
-        """Raise ConflictError while another restore has it."""
+        """Take the hold. Raise ConflictError while another restore has it."""
         client = self.shard.client
         if await client.command("SET", self._key, self._id, "NX", "PX", HOLD_MS):
             return
@@ -33,7 +33,7 @@ class RestoreHold:
         )
 
     async def renew(self) -> None:
-        """Renew it. Raise ConflictError if this restore stood still for so long that another may have begun."""
+        """Renew the hold. Raise ConflictError if this restore stood still for so long that another may have begun."""
         if not await self._is_ours():
             raise ConflictError(
                 f"this restore stood still for longer than {span(HOLD_MS)}, so another one may be at work on the "
@@ -51,11 +51,11 @@ class RestoreHold:
 
 @contextlib.asynccontextmanager
 async def held(shard: Shard) -> AsyncIterator[RestoreHold]:
-    """Hold the shard for one restore. Raises ConflictError while another one does."""
+    """Hold the shard for one restore. Raises ConflictError while another restore holds it."""
     hold = RestoreHold(shard)
     await hold.take()
     try:
         yield hold
     finally:
-        with contextlib.suppress(JqmasterError):  # best effort: it expires
+        with contextlib.suppress(JqmasterError):  # best effort: the hold expires
             await hold.give_back()

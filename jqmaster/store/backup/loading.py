@@ -21,7 +21,8 @@ LEFT_OUT: Final = frozenset(
         "masters", "restore_hold", "restoring", "session", "sessions", "worker", "worker_urls", "workers",
     }
 )  # fmt: skip
-# Left out in another shard, too: two installations never serve the same namespaces.
+# Also left out when the backup is restored into another shard, so that two installations never serve the same
+# namespaces.
 LEFT_OUT_ELSEWHERE: Final = LEFT_OUT | {"namespaces"}
 # The score of a lease that is over: no worker can renew a restored lease, so the restore ends it.
 _LEASE_OVER: Final = 1.0
@@ -29,12 +30,12 @@ _LEASE_OVER: Final = 1.0
 
 async def is_under_way(shard: Shard) -> bool:
     """Return whether a restore into this shard has begun and not ended."""
-    # The user of backups may do no more than GET.
+    # The store's user for backups has no right to EXISTS.
     return await shard.client.command("GET", shard.keys.restoring) is not None
 
 
 def unfinished(act: str) -> ConflictError:
-    """Return the refusal to do anything with the data of a restore that has not ended."""
+    """Return the error for an attempt to use the data of a restore that has not ended."""
     return ConflictError(
         f"a restore into the shard has begun and not ended: let it end, or run it again, before you {act}"
     )
@@ -57,7 +58,7 @@ async def key_pages(shard: Shard) -> AsyncIterator[list[bytes]]:
 
 
 async def is_empty(shard: Shard) -> bool:
-    """Return whether the shard holds no data: at most the marks of the store itself."""
+    """Return whether the shard holds no data, except perhaps the marks of the store itself."""
     k = shard.keys
     marks = {key.encode() for key in (k.generation, k.restore_hold, k.restoring, k.rules)}
     async for page in key_pages(shard):

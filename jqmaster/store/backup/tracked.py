@@ -48,7 +48,7 @@ class TrackedConnection:
                         received = await self._reader.read(_READ_BYTES)
                     if not received:
                         raise StoreUnavailableError(
-                            "the store hung up during the backup; run the command again"
+                            "the store closed the connection during the backup; run the command again"
                         )
                     self._parser.feed(received)
                 elif isinstance(reply, hiredis.PushNotification):
@@ -73,7 +73,7 @@ class TrackedConnection:
         if told[0] != b"invalidate":
             return
         if told[1] is None:
-            raise ConflictError("the store was emptied during the backup; nothing was written as whole")
+            raise ConflictError("the store was emptied during the backup; no complete backup was written")
         self.changed.update(key[len(self._tag) :] for key in told[1])
 
 
@@ -104,7 +104,9 @@ def _error(command: tuple[Arg, ...], text: str) -> Exception:
         return ForbiddenError(f"the store does not permit {name}: {_REMEDY}")
     if text.startswith("WRONGTYPE"):
         key = command[1].decode("utf-8", "replace") if isinstance(command[1], bytes) else command[1]
-        return DamagedError(f"{key} is not of its type; `jqmaster doctor` names the other program")
+        return DamagedError(
+            f"{key} has the wrong type; another program may have written it: run `jqmaster doctor`"
+        )
     if text.startswith("ERR unknown"):
-        return ConflictError(f"the store does not know {name}, so that no backup can be taken: {text[:200]}")
+        return ConflictError(f"the store does not know {name}, so no backup can be taken: {text[:200]}")
     return StoreUnavailableError(f"the store refuses {name}: {text[:200]}")

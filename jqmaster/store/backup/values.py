@@ -1,4 +1,4 @@
-"""The values of keys in a backup: their elements, so that stores of all versions can restore them."""
+"""The values of keys in a backup. They are stored as elements, so that stores of all versions can restore them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple

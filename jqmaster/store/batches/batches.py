@@ -45,7 +45,7 @@ class BatchRefused(Exception):  # noqa: N818 - a value for the service, not an e
 
 
 class EndedBatches(NamedTuple):
-    """`next_ms`: until the next one is due; None: none waits."""
+    """The result of `end_due`. `next_ms`: ms until the next batch is due; None: none waits."""
 
     removed: int
     canceled: int
@@ -164,8 +164,7 @@ class BatchStore:
         return int(await self._client.command("ZCARD", self._keys.batches))
 
     async def unfinished(self, batch: Batch) -> dict[JobState, int] | None:
-        """Return the number of a batch's jobs in each state that is not final. None: they are too many to be
-        counted."""
+        """Return the number of a batch's jobs in each state that is not final. None: there are too many to count."""
         counts = dict.fromkeys(_UNFINISHED, 0)
         if not batch.unfinished:
             return counts
@@ -270,7 +269,7 @@ def due_callbacks(batches: Mapping[str, Batch]) -> list[DueCallback]:
 def _raise_other_data(word: str) -> None:
     if word == "other_data":
         raise StoreUnavailableError(
-            "the store's data are gone or were replaced; no batch is made in them",
+            "the store's data are gone or were replaced; no batch was created",
             code="store_unfit",
             retry_after_s=5.0,
         )

@@ -19,8 +19,8 @@ MAX_NAMED: Final = 10
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
     """One change of one calendar, based on `present`. `new` None removes it. `audit_entry` is a packed map.
-    `passed_over`: definitions that cannot be read; the change does not wait until these have followed the change
-    before it."""
+    `passed_over`: definitions that cannot be read. The change does not wait for these to follow the change before
+    it."""
 
     name: str
     present: StoredCalendar | None
@@ -74,7 +74,7 @@ class CalendarStore:
         return found
 
     async def users(self) -> dict[str, list[str]]:
-        """Return the names of definitions that use calendars, sorted, by calendar."""
+        """Return, by calendar, the sorted names of the definitions that use it."""
         flat = await self._client.command("HGETALL", self._keys.definition_calendars)
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         users: dict[str, list[str]] = {}

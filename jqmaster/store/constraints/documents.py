@@ -24,13 +24,13 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 
 ETAG_LENGTH: Final = 16
-# Among the overrides for scripts: the share of a key value at a fair gate.
+# In the overrides for scripts, the names of the shares at fair gates begin with this.
 SHARE_PREFIX: Final = "weight:"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConstraint:
-    """`etag` changes with every change."""
+    """A stored constraint. `etag` changes with every change."""
 
     constraint: Constraint
     etag: str
@@ -107,7 +107,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
         "has_conditions": 1 if constraint.conditions else None,
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
-        # Only settlements of attempts that report what they used read it.
+        # Read only when an attempt is settled that reports what it used.
         "unit": constraint.weight.unit if constraint.weight else None,
     }
     return [part for name, value in fields.items() if value is not None for part in (name, str(value))]

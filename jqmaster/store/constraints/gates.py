@@ -52,8 +52,8 @@ class GateStore:
         return has_opened
 
     async def open(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool]:
-        """Open these gates and those whose time has come. Return the milliseconds until the next one opens by time (-1:
-        none), and whether jobs may start that could not before."""
+        """Open these gates and all due gates. Return the milliseconds until the next gate is due (-1: none), and
+        whether jobs can start now that could not start before."""
         k, may_start = self._keys, False
         while True:
             _, data = await self._client.run(

@@ -27,7 +27,7 @@ class OldLane(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Number of jobs that moved to other lanes. -1, and so false: the constraints changed meanwhile."""
+    """Number of jobs that moved to other lanes. -1 (false as a bool): the constraints changed meanwhile."""
 
     jobs: int
 
@@ -108,7 +108,7 @@ class LaneStore:
         """Give every running job the slots that the constraints demand, then put the edition in force. False: the
         constraints changed meanwhile.
         """
-        # No job is claimed before the edition is in force, so that no other job can start.
+        # No job is claimed before the edition is in force, so no other job can start.
         held = await self._client.pipeline(
             [("ZRANGE", key, 0, -1) for key in (self._keys.running, self._keys.awaiting_callback)]
         )
@@ -128,7 +128,7 @@ class LaneStore:
         lanes: Mapping[str, OldLane] = NO_LANES,
     ) -> Moved:
         """Move unfinished jobs to the lanes that they have under these constraints. `lanes`: the old lanes of the ready
-        ones. While the store moves some pages, others are read and matched."""
+        jobs. While the store moves some pages, others are read and matched."""
         # A scan may give a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         count = 0
@@ -154,7 +154,7 @@ class LaneStore:
         return Moved(count)
 
     async def older_lanes(self, edition: int) -> list[OldLane]:
-        """Return the lanes of older editions, first those whose jobs would start next."""
+        """Return the lanes of older editions, in the order in which their jobs would start."""
         lanes: list[OldLane] = []
         for raw in await self._client.command("SMEMBERS", self._keys.names):
             name = raw.decode()
@@ -195,7 +195,7 @@ class LaneStore:
                 args += (lane_id, lane.group, "".join(gate.id for gate in lane.shared))
             word, data = await self._client.run("adopt_lanes", (k.epoch, k.rules), args)
             if word != "ok":
-                break  # the constraints changed meanwhile, and so will be asked for again
+                break  # the constraints changed meanwhile, so they will be read again
             adopted |= {raw.decode() for raw in data[0]}
             jobs += data[1]
         return [one for one in lanes if one.id not in adopted], jobs
@@ -208,14 +208,15 @@ class LaneStore:
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_not_ready(self) -> AsyncIterator[list[str]]:
-        """Yield pages of the waiting jobs that are not ready yet, including every job that was there all along."""
+        """Yield pages of the waiting jobs that are not ready yet. Every job that waits from the first page to the last
+        is among them."""
         for index in (self._keys.index(state) for state in INDEXED if state in WAITING):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
                     yield page
 
     async def prune(self, epoch: str, lanes: Sequence[str]) -> None:
-        """Remove those of the lanes that have no unfinished job."""
+        """Remove the lanes among these that have no unfinished job."""
         for page in pages(lanes, LANES_PER_READ):
             await self._client.run("prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page))
 
@@ -264,7 +265,7 @@ class LaneStore:
             else:
                 unread.append(_Found(job_id, old))
         with_argument = "argument" in constraint_set.reads
-        # Arguments may be large. Then only few whole records are held in memory at once.
+        # Arguments may be large. In that case, only a few whole records are held in memory at once.
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
@@ -277,7 +278,7 @@ class LaneStore:
         return moves
 
     async def _are_short(self, found: Sequence[_Found]) -> bool:
-        """Judge by the lengths of some of the records whether all may be read at once."""
+        """Estimate, from the lengths of some of the records, whether all may be read at once."""
         sample = [("STRLEN", self._keys.job(one.job_id)) for one in found[::ONE_IN]]
         lengths = await self._client.pipeline(sample, skip_damaged=True)
         return sum(length or 0 for length in lengths) * ONE_IN <= BYTES_PER_READ

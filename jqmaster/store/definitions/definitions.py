@@ -45,9 +45,9 @@ RUNS_PER_READ: Final = 200
 MAX_INSTANT_MS: Final = 10**15
 # Maximum number of records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
-# The most removed definitions whose last possible instant of a job is remembered.
+# The number of removed definitions to remember, each with the last instant at which it may have started a job.
 MAX_GONE: Final = 10_000
-# The Lua library knows no binary, only raw strings.
+# The MessagePack library of Lua has no binary type, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 # An entry without a job has these in place of ID, terms, digest and record.
 _NO_JOB: Final[tuple[Arg, ...]] = ("", b"", b"", b"")
@@ -89,7 +89,7 @@ class FiringOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownDefinition:
-    """A definition with its clock, as they were read together, and its calendar, as it was right after."""
+    """A definition and its clock, read together, and its calendar, read right after them."""
 
     stored: StoredDefinition
     clock: DefinitionClock
@@ -102,7 +102,7 @@ class KnownDefinition:
 
     @property
     def plan(self) -> DayPlan:
-        """Return the plan by which the clock goes."""
+        """Return the plan that the clock follows."""
         return plan_of(self.clock, self.calendar)
 
 
@@ -223,8 +223,8 @@ class DefinitionStore:
         return await self._readable(zip(names, documents, clocks, strict=True), "it is not shown")
 
     async def due(self, limit: int, passed_over: int = 0) -> DueDefinitions:
-        """Return definitions that are due, without the first `passed_over`: at most `limit` with days, and as many
-        others. One that cannot be read is reported and omitted."""
+        """Return definitions that are due, without the first `passed_over`: at most `limit` that use a calendar, and at
+        most as many others. One that cannot be read is reported and omitted."""
         k = self._keys
         _, (now_ms, next_ms, are_more, flat) = await self._client.run(
             "due_definitions",
@@ -302,7 +302,7 @@ class DefinitionStore:
             raise StaleConstraints
         if word == "other_data":
             raise StoreUnavailableError(
-                "the store's data are gone or were replaced; no definition fires into them",
+                "the store's data are gone or were replaced; no definition was fired",
                 code="store_unfit",
                 retry_after_s=5.0,
             )
@@ -381,8 +381,8 @@ class DefinitionStore:
     async def _readable(
         self, rows: Iterable[tuple[str, bytes | None, bytes | None]], consequence: str
     ) -> list[KnownDefinition]:
-        """Return the definitions of names, documents and clocks, with their calendars. Those that cannot be read, or
-        whose calendar cannot, are reported and omitted."""
+        """Decode definitions from rows of name, document and clock, and add their calendars. A definition is reported
+        and omitted if it or its calendar cannot be read."""
         found: list[KnownDefinition] = []
         for row in rows:
             try:

@@ -53,7 +53,8 @@ class CalendarMemory:
 
     @property
     def text(self) -> str:
-        """Return the parts of the clock, which begin with a blank; empty if there is nothing to remember."""
+        """Return the text of this memory in the clock, which begins with a blank; empty if there is nothing to
+        remember."""
         if not (self.etag or self.done or self.overdue):
             return ""
         done = ",".join(f"{first}:{last}" for first, last in self.done)
@@ -82,12 +83,12 @@ class DefinitionClock:
 
 
 def instant_text(due_ms: int, moved_from_ms: int | None) -> str:
-    """Return how scripts and clocks name an instant."""
+    """Return the name of an instant in scripts and clocks."""
     return str(due_ms) if moved_from_ms is None else f"{due_ms}:{moved_from_ms}"
 
 
 def plan_of(clock: DefinitionClock, calendar: StoredCalendar | None) -> DayPlan:
-    """Return the plan by which a clock goes."""
+    """Return the plan that a clock follows."""
     memory = clock.memory
     if calendar is None:
         return DayPlan(None, memory.done, memory.overdue)
@@ -96,7 +97,7 @@ def plan_of(clock: DefinitionClock, calendar: StoredCalendar | None) -> DayPlan:
 
 
 def reason_text(reason: RunReason, left_out: str) -> str:
-    """Return how run records name a reason: without blanks."""
+    """Return a reason in the form of run records, which has no blanks."""
     return f"{reason}:{quote(left_out, safe='')}" if left_out else str(reason)
 
 

@@ -28,7 +28,7 @@ from jqmaster.store.link.wake import EventsWaiting, JobsReady, SlotsFreed
 
 logger = logging.getLogger(__name__)
 
-# The Lua library knows no binary, only raw strings.
+# The MessagePack library of Lua has no binary type, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 NO_LIMIT: Final = -1
 
@@ -265,7 +265,7 @@ def raise_refusal(word: str) -> None:
         raise StaleConstraints
     if word == "other_data":
         raise StoreUnavailableError(
-            "the store's data are gone or were replaced; no event starts a job in them",
+            "the store's data are gone or were replaced; no event was accepted",
             code="store_unfit",
             retry_after_s=5.0,
         )

@@ -23,7 +23,7 @@ from jqmaster.store.link.wake import JobsReady, SlotsFreed
 
 logger = logging.getLogger(__name__)
 
-# A group whose job finds no room is tried again after this time.
+# The delay before a group is tried again because a backlog had no room for its job.
 RETRY_MS: Final = 1000
 GROUPS_PER_READ: Final = 100
 BYTES_PER_READ: Final = 8 * 1024 * 1024
@@ -33,7 +33,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 @dataclass(frozen=True, slots=True)
 class ClosedGroup:
     """A closed group, with its events and their arguments, oldest first. `id`: the ID of its job. `is_list`: the job's
-    argument is the list of these arguments; otherwise it is the only one."""
+    argument is the list of these arguments; otherwise it is the only one of them."""
 
     id: str
     definition: str

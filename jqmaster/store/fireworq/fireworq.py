@@ -22,7 +22,7 @@ _TERMS: Final = tuple(term.name for term in fields(FireworqQueue) if term.name !
 @dataclass(frozen=True, slots=True)
 class FireworqDefinitions:
     """All queues by name, and the queue of each category that has a routing, both in the order of their names.
-    `damaged`: queues whose terms cannot be read. Their constraints and targets still stand, so their jobs go on."""
+    `damaged`: queues whose terms cannot be read. Their constraints and targets still exist, so their jobs still run."""
 
     queues: Mapping[str, FireworqQueue]
     routings: Mapping[str, str]
@@ -38,11 +38,11 @@ class FireworqStore:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._keys = shard.keys
-        # The damaged queues that the log names already.
+        # The damaged queues that were already logged.
         self._reported = set[str]()
 
     async def all(self) -> FireworqDefinitions:
-        """Return everything. A queue that cannot be read is reported, and the others go on."""
+        """Return all queues and routings. A queue that cannot be read is reported and listed in `damaged`."""
         documents, routings = await self._shard.client.pipeline(
             [("HGETALL", self._keys.fireworq_queues), ("HGETALL", self._keys.fireworq_routings)]
         )
@@ -84,7 +84,7 @@ class FireworqStore:
         )
         if word == "full":
             raise ConflictError(
-                f"there are {most} of them; delete one before you make another", code="too_many_fireworq"
+                f"there are already {most}; delete one before you create another", code="too_many_fireworq"
             )
 
 

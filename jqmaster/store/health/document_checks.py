@@ -56,7 +56,7 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
             else (keys.definitions_due, due_ms)
         )
         if next_ms is not None and looked_at_ms.get(name, math.inf) > next_ms:
-            yield Finding("definition", key, f"definition {text} is due before it is looked at")
+            yield Finding("definition", key, f"definition {text} is due before its next check")
     for name in (clock_of.keys() | due_ms.keys() | on_days_ms.keys() | calendar_of.keys()) - set(
         documents[::2]
     ):

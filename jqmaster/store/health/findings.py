@@ -40,7 +40,7 @@ class HandedOver:
 
     def findings(self) -> list[Finding]:
         found = [
-            Finding("slot", self.key, f"job {job_id} holds no slot that it could have handed over")
+            Finding("slot", self.key, f"job {job_id} is listed as handed over but holds no slot")
             for job_id in self.job_ids
         ]
         return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]

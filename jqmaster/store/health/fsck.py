@@ -58,8 +58,8 @@ async def check(
     on_keys: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Finding]:
     """Yield all findings of one shard, each job only once. Change nothing. `now`: see `Shard`. Scans all keys of the
-    server in small steps. `on_keys`: told how many keys were compared so far with the table of keys, which comes
-    first."""
+    server in small steps. `on_keys` gets the number of keys that were compared so far with the table of keys, which is
+    the first step."""
     client.bind(keys.tag)
     compared, told = await compare_keys(client, keys, on_page=on_keys), set[str]()
     try:
@@ -459,7 +459,7 @@ class Checker:
                 yield finding
 
     async def handed_over_pages(self) -> AsyncIterator[HandedOver]:
-        """Yield, page by page, the faults of jobs whose work is with another system."""
+        """Yield, page by page, the faults of jobs that were handed over to another system."""
         k = self._keys
         async for page in self._keys_with(k.handed_over_prefix):
             by_key = {k.handed_over(gate): gate for gate in page}
@@ -476,13 +476,13 @@ class Checker:
         return [name async for page in self._keys_with(self._keys.slots_prefix) for name in page]
 
     async def _keys_with(self, prefix: str) -> AsyncIterator[list[str]]:
-        """Yield pages of the keys with this prefix, without it."""
+        """Yield pages of the keys with this prefix. The prefix is cut off."""
         named = self._named.get(prefix)
         if self._known is not None:
             known = [key.removeprefix(prefix) for key in self._known if key.startswith(prefix)]
             for page in pages(known, PAGE):
                 yield page
-            # Repairs may have made others since.
+            # Repairs may have created other keys since.
             if named:
                 async for page in named():
                     yield page
@@ -514,7 +514,7 @@ class Checker:
     async def _members(
         self, command: str, keys: Sequence[str], *, step: int
     ) -> AsyncIterator[tuple[str, list[str]]]:
-        """Yield pages of the members of keys, with the key."""
+        """Yield pages of the members of these keys, each page with its key."""
         # Most keys have few members, so the first pages of several are read at once.
         for some in pages(keys, KEYS_PER_READ):
             first = await self._client.pipeline([(command, key, "0", "COUNT", PAGE) for key in some])

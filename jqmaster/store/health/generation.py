@@ -9,8 +9,8 @@ from jqmaster.store.link.shard import Shard
 
 # Shown to people if data that were served have another mark, or none.
 CHANGED: Final = (
-    "the store's data are gone or were replaced (the generation mark has changed). Nothing is served from it: restore "
-    "the data, or begin with an empty store as docs/store.md says"
+    "the store's data are gone or were replaced (the generation mark has changed). Masters serve nothing from "
+    "this store: restore the data, or begin with an empty store as docs/store.md says"
 )
 # Shown to people as the reason why no master serves frozen data.
 MOVED: Final = (
@@ -33,7 +33,7 @@ async def mark(shard: Shard, fresh: str) -> str:
 
 
 async def is_frozen(shard: Shard) -> bool:
-    """Return whether the data are frozen here, because a move leads, or has led, away from here or to here. Raises what
+    """Return whether a move, past or present, away from this store or to it has frozen the data here. Raises what
     `StoreClient.run` raises."""
     k = shard.keys
     is_frozen, leader = await shard.client.pipeline([("EXISTS", k.frozen), ("GET", k.leader)])

@@ -134,7 +134,7 @@ class Inspector:
             at = self._rank(position.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
         walk = _Walk(self._shard, indexes, position, wanted.ended_between_ms())
-        # If the filter selects little, read longer and longer steps.
+        # If the filter selects little, read in longer and longer steps.
         step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
@@ -263,8 +263,8 @@ class _Walk:
         return self._after or _Position(self._indexes[max(self._at - 1, 0)], *_BEHIND_ALL)
 
     async def read(self, count: int) -> tuple[list[_Position], list[bytes]]:
-        """Return the next members, at most `count`, and the beginnings of their records. There may be none
-        before the end."""
+        """Return the next members, at most `count`, and the beginnings of their records. The result may be empty before
+        the end."""
         prefix = self._keys.ready_prefix
         some = self._indexes[self._at : self._at + MAX_PER_CALL] if self._after is None else []
         lanes = list(itertools.takewhile(lambda index: index.startswith(prefix), some))
@@ -333,4 +333,4 @@ def _decode_cursor(cursor: str, tag: str) -> _Position:
 
 
 def _foreign_cursor() -> InvalidError:
-    return InvalidError("cursor is not one that a page gave", code="invalid_cursor")
+    return InvalidError("cursor was not returned by an earlier page", code="invalid_cursor")

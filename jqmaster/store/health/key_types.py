@@ -1,5 +1,5 @@
-"""Check whether each key under the tag of a shard belongs to a family of keys, and has the type of its family. Another
-program may have written it."""
+"""Checks whether each key under the tag of a shard belongs to a family of keys, and has the type of its family. If not,
+another program may have written the key."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from jqmaster.store.keys import Key, KeyInfo, Keys, row_of
 from jqmaster.store.link.client import StoreClient
 
 PAGE: Final = 500
-# More names would tell nobody more.
+# Maximum number of keys that are named. More names would not help anybody.
 MAX_NAMED: Final = 100
 UNKNOWN: Final = (
     "belongs to no family of keys that this release knows: another program or a newer release wrote it; nothing reads "
     "it, and backups leave it out"
 )
-# A short read that only keys of the type answer. Masters may run each of them anyway, unlike TYPE.
+# By type: a short read that fails on keys of other types. Masters have the right to run these commands, but not TYPE.
 _READS: Final[dict[str, tuple[str, ...]]] = {
     "string": ("STRLEN",),
     "hash": ("HLEN",),
@@ -29,7 +29,7 @@ _READS: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(slots=True)
 class KeysAtFault:
-    """Keys with faults of one kind: how many there are, and of the first `MAX_NAMED` what is wrong with each."""
+    """Keys with faults of one kind: their number, and the fault of each of the first `MAX_NAMED`."""
 
     count: int = 0
     details: dict[str, str] = field(default_factory=dict)
@@ -48,8 +48,8 @@ class KeysAtFault:
 
 @dataclass(slots=True)
 class KeyComparison:
-    """The keys of a shard: how many were looked at, those of no family, and those of a wrong type. `is_whole`: all keys
-    of the server were looked at."""
+    """The keys of a shard: how many were checked, those of no family, and those of a wrong type. `is_whole`: all keys
+    of the server were checked."""
 
     looked_at: int = 0
     unknown: KeysAtFault = field(default_factory=KeysAtFault)
@@ -58,7 +58,7 @@ class KeyComparison:
 
 
 async def wrong_types(client: StoreClient, keys: Keys) -> list[tuple[str, str]]:
-    """Return each key with a fixed name and a wrong type, with what is wrong with it. Ask for all in one round trip."""
+    """Return the keys with fixed names that have a wrong type, each with its fault. Makes one round trip."""
     rows = [row for row in vars(Keys).values() if isinstance(row, Key)]
     return await _mistyped(client, [(str(getattr(keys, row.name)), row) for row in rows])
 
@@ -70,8 +70,8 @@ async def compare_keys(
     most_pages: int | None = None,
     on_page: Callable[[int], None] = lambda _: None,
 ) -> KeyComparison:
-    """Compare each key of the shard with the table of keys. For that, go through all keys of the server in pages, or
-    through the first `most_pages`. `on_page` is told after each page how many keys were looked at."""
+    """Compare each key of the shard with the table of keys. Reads all keys of the server in pages, or only the first
+    `most_pages`. After each page, `on_page` gets the number of keys so far."""
     compared, tag = KeyComparison(), keys.tag.encode()
     async for found in _pages(client, f"{keys.tag}*", most_pages, compared):
         known: list[tuple[bytes, KeyInfo[object]]] = []

@@ -21,7 +21,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.refusals import told
 from jqmaster.store.link.store_faults import explained
 
-# Asked for by name, because for a pattern the store searches all its settings.
+# Requested by name, because for a pattern the store would search all its settings.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
 # Settings of a shared server, or of a Cluster, with which other users can block the queue. They are read once.
 _SHARED_SETTINGS: Final = (
@@ -51,7 +51,7 @@ _SYNC_LAG_S: Final = 10
 async def probe(client: Redis, settings: Settings) -> StoreReport:
     """Ask the store for these facts, in about ten small calls.
 
-    Raises StoreUnavailableError if it does not answer, StoreUnfitError if it shows nothing at all.
+    Raises StoreUnavailableError if the store does not answer, StoreUnfitError if it does not report its state at all.
     """
     try:
         return await _probe(client, settings)
@@ -82,9 +82,9 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
     for flat in shown:
         match flat:
             case StoreUnavailableError() if "permission" not in flat.detail:
-                raise flat  # it is away, or reading its data: that says nothing of its settings
+                raise flat  # the store is away or loading its data, which says nothing about its settings
             case StoreUnavailableError() | ResponseError():
-                pass  # it was shown before, and is not any more
+                pass  # the setting was shown before, but is not shown now
             case Exception():
                 raise flat
             case _:
@@ -95,7 +95,7 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
 def require(report: StoreReport, settings: Settings) -> None:
     """Raise StoreUnavailableError while the store loads its data, StoreUnfitError if the report has errors."""
     if report.is_loading:
-        raise StoreUnavailableError("the store is reading its data", retry_after_s=1.0)
+        raise StoreUnavailableError("the store is loading its data", retry_after_s=1.0)
     errors = [fault for fault in report.faults if fault.level == "error"]
     if errors:
         raise StoreUnfitError("; ".join(f"{fault.what} ({fault.how_to_fix})" for fault in errors))

@@ -10,8 +10,8 @@ _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 HOLES: Final = {
     # Escapes from the Lua sandbox.
     "Redis": "CVE-2025-49844, 46817, 46818 and 46819",
-    # Also uses of freed memory and corrupt streams, of May and July 2026; of August, a use of freed memory by
-    # scripts, and a way around the rights of a user's keys.
+    # The same escapes. From May and July 2026: uses of freed memory, and corrupt streams. From August 2026: a use of
+    # freed memory by scripts, and a bypass of the rights on keys.
     "Valkey": "CVE-2025-49844, CVE-2026-23479, 25243, 23631, 56684, 63639 and GHSA-fq2f-crmw-q97r",
 }
 
@@ -69,7 +69,7 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[ProbeResult]:
             ProbeResult(
                 "warning",
                 f"{report.kind} {dotted} may lack the fixes of {HOLES[report.kind]}",
-                f"upgrade {newer}, unless your distribution has patched it under this number",
+                f"upgrade {newer}, unless your distribution has patched this version",
             )
         )
     if report.role == "replica":
@@ -79,8 +79,8 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[ProbeResult]:
             ProbeResult(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
-                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let "
-                "--redis begin with redis+cluster://",
+                "let the store's user run EVAL and EVALSHA on these keys (deploy/valkey.acl); on a Cluster, "
+                "--redis must begin with redis+cluster://",
             )
         )
     if report.rights_missing:
@@ -116,8 +116,8 @@ def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: 
         fixes.append("CONFIG SET appendonly yes")
     if report.appendfsync is None:
         fixes.append(
-            "the store does not show its configuration: say what it gives with JQMASTER_DECLARE_DURABILITY, "
-            "or be content with JQMASTER_DURABILITY=besteffort"
+            "the store does not show its configuration: declare its durability with JQMASTER_DECLARE_DURABILITY, "
+            "or accept the risk with JQMASTER_DURABILITY=besteffort"
         )
     elif report.appendfsync != "always":
         fixes.append("CONFIG SET appendfsync always")
@@ -125,27 +125,25 @@ def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: 
         fixes.append("CONFIG SET no-appendfsync-on-rewrite no")
     if wanted == "fsync+quorum" and report.replicas_in_sync < report.replicas_needed:
         fixes.append(f"{report.replicas_needed} replicas must be in sync, {report.replicas_in_sync} are")
-    what = f"durability {wanted} is configured, the store gives {report.durability}"
+    what = f"durability {wanted} is configured, but the store gives {report.durability}"
     return [ProbeResult("error", what, "; ".join(fixes), "durability")]
 
 
 def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[ProbeResult]:
     faults = []
     if report.is_loading:
-        faults.append(ProbeResult("warning", "the store is reading its data", "wait until it has"))
+        faults.append(ProbeResult("warning", "the store is loading its data", "wait until it has finished"))
     if report.appendonly and info.get("aof_last_write_status") == "err":
         faults.append(
-            ProbeResult(
-                "error", "the store cannot write its append-only file", "look at its disk and its log"
-            )
+            ProbeResult("error", "the store cannot write its append-only file", "check its disk and its log")
         )
     used, most = report.memory_used_bytes, report.memory_max_bytes
     if most and used > most * _MEMORY_HIGH:
         faults.append(
             ProbeResult(
                 "warning",
-                f"{used / most:.0%} of maxmemory are used",
-                "give it more, or shorten the retentions",
+                f"{used / most:.0%} of maxmemory is used",
+                "raise maxmemory, or shorten the retentions",
             )
         )
     elif not most:
@@ -178,15 +176,14 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
     if report.is_cluster and shown.get("cluster-require-full-coverage") == "yes":
         found.append(
             (
-                "the death of one node of the Cluster, whatever it holds, stops all of them "
-                "(cluster-require-full-coverage yes)",
+                "the loss of any one node stops the whole Cluster (cluster-require-full-coverage yes)",
                 "CONFIG SET cluster-require-full-coverage no on every node",
             )
         )
     if report.is_cluster and not report.is_loading and report.has_lua and not report.has_sharded_channels:
         found.append(
             (
-                "each message costs all nodes of the Cluster, because the store's user may not use spublish and "
+                "each message is sent to all nodes of the Cluster, because the store's user may not use spublish and "
                 "ssubscribe on the channels of the shard",
                 "ACL SETUSER with +spublish +ssubscribe on every node, then restart the masters",
             )
@@ -221,7 +218,7 @@ def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
             (
                 f"no write is accepted without {replicas} replicas (min-replicas-to-write), and there are "
                 f"{report.replicas_seen}",
-                "attach replicas, or CONFIG SET min-replicas-to-write to how many may be required",
+                "attach replicas, or CONFIG SET min-replicas-to-write to the number that writes may require",
             )
         )
     found += _output_faults(shown.get("client-output-buffer-limit", ""))
@@ -236,7 +233,7 @@ def _output_faults(limits: str) -> list[tuple[str, str]]:
     words = limits.split()
     return [
         (
-            f"the store hangs up on a {kind} connection with {hard} bytes to read (client-output-buffer-limit)",
+            f"the store closes a {kind} connection with {hard} unread bytes (client-output-buffer-limit)",
             f"CONFIG SET client-output-buffer-limit '{kind} 0 0 0', or to {least} bytes or more",
         )
         for kind, hard in zip(words[::4], words[1::4], strict=False)

@@ -1,4 +1,4 @@
-"""Repairs findings of fsck by the records of jobs, which are never changed.
+"""Repairs findings of fsck: makes all data agree with the records of jobs, which are never changed.
 
 Each step is one script under the leader's epoch, small enough not to block the store, and writes its findings to the
 audit log. Not repaired: records that cannot be read, jobs that were set aside, constraints that cannot be read.
@@ -44,12 +44,13 @@ class Repair:
         self._epoch = epoch
         self._who = who
         self._times = times
-        # The shard's keys, while another part has found them.
+        # The shard's keys, while the shared scan provides them.
         self._known: Sequence[str] | None = None
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for the turn to find strays, if the shard shares its store with others: they share one scan."""
+        """Wait for the shard's turn to find strays, if it shares its store, because the shards of a store share one
+        scan."""
         async with self._client.scan.keys_of(self._keys.tag) as self._known:
             try:
                 yield
@@ -94,7 +95,7 @@ class Repair:
         self._shard.leader.wake(JobDelayed())
 
     async def order_steps(self, *, finds_strays: bool = True) -> AsyncIterator[RepairPage]:
-        """Check and repair only the lanes and names by which claims find ready jobs."""
+        """Check and repair only lanes and names, through which claims find ready jobs."""
         checker = self._checker(finds_strays)
         async for found in checker.lane_pages():
             yield RepairPage(await self.repair_lanes(found))

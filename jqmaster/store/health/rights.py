@@ -23,7 +23,7 @@ ON_KEYS: Final = {
 # Commands for messages on one node of a Cluster only. Without these rights, each message goes to all nodes.
 SHARDED: Final = frozenset({"spublish", "ssubscribe"})
 ON_CHANNELS: Final = {"publish": "m", "spublish": "m", "ssubscribe": "", "subscribe": "", "unsubscribe": ""}
-# Commands without keys. `scan` lists the names of all keys, also those of other users, but reads none.
+# Commands without keys. `scan` lists the names of all keys, even those of other users, but reads no values.
 ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
@@ -44,7 +44,7 @@ FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"
 BACKUP_FILE: Final = FILE.with_name("valkey-backup.acl")
 USER: Final = "jqmaster"
 BACKUP_USER: Final = "jqmaster-backup"
-PASSWORD: Final = "change-me"  # noqa: S105 - of nobody: the file is a template
+PASSWORD: Final = "change-me"  # noqa: S105 - nobody's password: the file is a template
 
 
 def rule(shard: str) -> str:
@@ -66,7 +66,7 @@ def backup_acl_file(shard: str = "jq") -> str:
 
 
 def samples(shard: str) -> list[tuple[str, list[str]]]:
-    """Return each right, and a command that needs it, word by word."""
+    """Return each right, with the words of a command that needs it."""
     key, channel = f"{{{shard}}}:probe", f"{{{shard}}}:wake"
     return [
         *((command, [*command.split("|"), key, *rest.split()]) for command, rest in ON_KEYS.items()),

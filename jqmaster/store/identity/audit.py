@@ -29,7 +29,7 @@ MAX_LOOKED_AT: Final = 2_000
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200
-# The most time by which an entry for repeats is written later than it happened: see lua/lib/identity/access_log.lua.
+# The longest delay between an event and the entry for its repeats: see lua/lib/identity/access_log.lua.
 MAX_LATE_MS: Final = 2 * 3_600_000
 # The action of an entry that cannot be read.
 DAMAGED: Final = "damaged"
@@ -56,7 +56,7 @@ class AuditEntry:
     since_ms: int | None = None
 
 
-# Tells whether a reader may see an entry.
+# A function that returns whether a reader may see an entry.
 Sight = Callable[[AuditEntry], bool]
 
 
@@ -138,7 +138,7 @@ class AuditStore:
 
     async def after(self, cursor: str, *, limit: int, is_shown: Sight | None = None) -> AuditEntries:
         """Return up to `limit` entries after the cursor, the oldest first. `next_cursor` continues from there.
-        `is_shown`: as in `page`; a page without the others may be short or empty although there are more.
+        `is_shown`: as in `page`; a filtered page may be short or empty although there are more entries.
 
         Raises InvalidError for an invalid cursor.
         """
@@ -197,18 +197,19 @@ class _NewestFirst:
         return [log for log in self._logs if log.entries]
 
     def are_searched(self, most: int) -> bool:
-        """Return whether enough was looked at although there is more: `most` entries, or many bytes."""
+        """Return whether the search has to stop after `most` entries, or many bytes, although there are more
+        entries."""
         is_large = sum(log.bytes_read for log in self._logs) >= MAX_BYTES_SEARCHED
         return bool((self._taken >= most and (self._unread or self._left)) or (is_large and self._unread))
 
     async def read(self, client: Any, keys: Mapping[Log, str]) -> None:
-        """Read on where needed, so that the next entry is known."""
+        """Read more entries where needed, so that the next entry is known."""
         for log in self._unread:
             await log.read(client, keys[log.log])
             self.newest.setdefault(log.log, log.entries[-1][0] if log.entries else _START)
 
     def ends_before(self, since_ms: int | None) -> bool:
-        """Return whether no entry is left, or only older ones."""
+        """Return whether all entries that are left are older than `since_ms`."""
         return not self._left or (since_ms is not None and self._next().order()[0] < since_ms)
 
     def take(self) -> tuple[Log, str, list[bytes]]:
@@ -269,7 +270,7 @@ def _cursor(positions: Mapping[Log, str]) -> str:
 def _positions(cursor: str, *, is_upper_bound: bool) -> Mapping[Log, str]:
     parts = cursor.split("_")
     if not all(map(_POSITION.fullmatch, parts)) or len(parts) not in (1, len(LOGS)):
-        raise InvalidError("cursor is not one that a page gave", code="invalid_cursor")
+        raise InvalidError("cursor was not returned by an earlier page", code="invalid_cursor")
     if len(parts) == 1:  # from a master of the previous release, which knew one log
         parts += [_after(parts[0]) if is_upper_bound else parts[0]]
     return dict(zip(LOGS, parts, strict=True))

@@ -45,8 +45,8 @@ class LoginStore:
         return word == "ok"
 
     async def log_refused(self, kind: str, access_entry: bytes) -> None:
-        """Write a failed login to the access log. `kind`: the way of the login and the user; repeats of one kind are
-        only counted for an hour."""
+        """Write a failed login to the access log. `kind`: the login method and the user; for an hour, repeats of one
+        kind are only counted."""
         k = self._keys
         await self._client.run(
             "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)

@@ -22,7 +22,7 @@ from jqmaster.store.link.shard import Shard
 # Maximum number of bytes of records that the claims of one round trip return. Each claim may exceed its share by its
 # last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
-# The limit of a worker's claim, and whether its poll waits here, behind the worker's ID.
+# Follows the worker's ID: the limit of its claim, and whether its poll waits here.
 _LIMIT: Final = struct.Struct(">IB")
 
 
@@ -91,7 +91,7 @@ class Claim:
 
 class NotClaimed(Enum):
     """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. `DAMAGED`: a key of the
-    worker is not of its type. For a suspect, which has to run alone: `BUSY`: the worker holds a job; `OVER`: the job no
+    worker has the wrong type. For a suspect, which has to run alone: `BUSY`: the worker holds a job; `OVER`: the job no
     longer waits for this; `CLOSED`: a gate is closed."""
 
     STALE_CONSTRAINTS = "stale_constraints"
@@ -106,8 +106,8 @@ class NotClaimed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of the claims of one call, with which its answer is read. `workers`: the numbers of these claims among
-    all that were wanted."""
+    """The terms of the claims in one call, which are needed to read its answer. `workers`: the positions of these
+    claims among all wanted claims."""
 
     workers: Sequence[int]
     tokens: bytes
@@ -117,7 +117,7 @@ class _Terms:
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaims:
-    """Claims that have not been sent yet. Each call makes those of workers that serve the same names."""
+    """Claims that have not been sent yet. Each call makes the claims of workers that serve the same names."""
 
     calls: Sequence[ScriptCall]
     terms: Sequence[_Terms]
@@ -141,8 +141,8 @@ class ClaimStore:
         self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
         """Make these claims in order, in one round trip. Jobs that no constraint of this edition holds back are claimed
-        by priority, the smallest first, then by age. All claims together return no more bytes than one may. If one
-        claim fails alone, its error takes its place."""
+        by priority, the smallest first, then by age. All claims together return no more bytes than a single claim may.
+        If one claim fails alone, its error takes its place."""
         prepared = self.prepare_claims(epoch, wanted, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 

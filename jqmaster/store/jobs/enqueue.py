@@ -40,7 +40,7 @@ SOON_MS: Final = 6000
 # Maximum number of predecessors in one call.
 PREDECESSORS_PER_CALL: Final = MAX_IN_PUSH
 _NOTHING: Final = codec.pack([])
-# Stands for the lanes of a call whose sole lane is known.
+# A placeholder for the table of a call whose only lane is known.
 _UNUSED: Final = LaneTable()
 # These attributes are read from each job of a bulk. `map` with a getter needs no Python frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
@@ -76,7 +76,7 @@ class EnqueueStore:
         write needs). `most_per_s`: how many jobs may be pushed in one second of the store (None: any number; the jobs
         are not counted).
 
-        Raise StaleConstraints; a repeat reports jobs that were accepted nevertheless as KNOWN. Raise
+        Raise StaleConstraints. Some jobs may have been accepted nevertheless; a repeat reports these as KNOWN. Raise
         StoreUnavailableError if the store was emptied or replaced, as after a FLUSHALL.
         """
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
@@ -99,7 +99,7 @@ class EnqueueStore:
                 replies = await self._client.run_all(rest, claim=claim, replicas=replicas)
             except StoreUnavailableError as exc:
                 raise OutcomeUnknownError(
-                    f"the store did a part of it; repeat with the same IDs ({exc.detail})",
+                    f"the store carried out only a part; repeat with the same IDs ({exc.detail})",
                     retry_after_s=exc.retry_after_s,
                 ) from exc
             _raise_refusal(replies, most_per_s)
@@ -205,7 +205,7 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]], most_per_s: int | N
     words = {word for word, _ in replies}
     if "other_data" in words:
         raise StoreUnavailableError(
-            "the store's data are gone or were replaced; nothing is enqueued into them",
+            "the store's data are gone or were replaced; nothing was enqueued",
             code="store_unfit",
             retry_after_s=5.0,
         )

@@ -13,7 +13,7 @@ from jqmaster.store.link.shard import Shard
 
 
 class EnqueueChecks:
-    """Reads of one shard that foresee refusals. Each returns the refused jobs by their position; only the write itself
+    """Predicts refusals in one shard. Each method returns the refused jobs by their position. Only the write itself
     decides."""
 
     def __init__(self, shard: Shard) -> None:
@@ -40,8 +40,8 @@ class EnqueueChecks:
         return {n: IdTaken(specs[n].id) for n in taken}
 
     async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by position of the job, a predecessor for which the job is refused: it exists neither in the store
-        nor in this push, or it ended in another way than required."""
+        """Return, by position of the job, a predecessor because of which the job is refused: one that exists neither in
+        the store nor in this push, or that ended in another way than required."""
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
         # Jobs that were already accepted are not judged again.

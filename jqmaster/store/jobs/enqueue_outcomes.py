@@ -73,7 +73,7 @@ class PushRefusal(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BacklogFull(PushRefusal):
-    """The backlog of this gate is full. `constraint`: the one that the gate belongs to, if it is known."""
+    """The backlog of this gate is full. `constraint`: the gate's constraint, if it is known."""
 
     gate_id: str
     constraint: Constraint | None = field(default=None, compare=False)
@@ -117,7 +117,7 @@ class IdTaken(PushRefusal):
 
     @property
     def rule(self) -> str:
-        return f"{self.job_id} is the ID of another job already"
+        return f"{self.job_id} is already the ID of another job"
 
     def detail(self, count: int = 1) -> str:
         return f"the ID {self.job_id} is taken" if count == 1 else f"{count} of the IDs are taken"
@@ -223,9 +223,9 @@ class PushExpired(PushRefusal):
 
 
 Outcome = Accepted | PushRefusal
-# A script refuses a whole push for these reasons. If it found several, the first of this list is told.
+# A script refuses a whole push for these reasons. If it found several, the first one in this list is reported.
 _OF_WHOLE_PUSHES: Final = (BatchClosed, PredecessorRefused, NotUnique, PushExpired)
-# A script refuses single jobs for these, and accepts the others.
+# For these reasons, a script refuses single jobs and accepts the others.
 _OF_SINGLE_JOBS: Final = (BacklogFull, TooFast, IdTaken)
 
 

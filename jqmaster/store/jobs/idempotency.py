@@ -37,7 +37,7 @@ class KeyedSpec:
 
 
 class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """`indexes`: the keys that already stand for other requests."""
+    """Some keys already stand for other requests. `indexes`: the positions of these keys."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         super().__init__(indexes)

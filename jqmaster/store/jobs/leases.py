@@ -19,7 +19,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
-# Few, because each is searched among the claims of all workers.
+# A small number, because each job is searched for among the claims of all workers.
 SET_ASIDE_PER_CALL: Final = 50
 
 

@@ -24,9 +24,10 @@ from jqmaster.store.link.shard import Shard
 # Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# The most running jobs that one call sorts, because each costs a read of its record.
+# Maximum number of running jobs that one call sorts, because each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
-# Maximum number of calls that read lanes and priorities within lanes. A page says if it leaves out others.
+# Maximum number of calls that read lanes and priorities within lanes. A page reports if it leaves out jobs for this
+# reason.
 MAX_LANE_CALLS: Final = 40
 
 # States whose instants lie in the future. In a list of all states, these jobs come after jobs with past instants.
@@ -57,7 +58,7 @@ class Page:
     is_partial: bool
 
 
-# Places before and behind those of all jobs.
+# Positions before and after those of all jobs.
 _FIRST: Final = ListPosition(-1, "00000000-0000-1000-8000-000000000000")
 _LAST: Final = ListPosition(2**62, "ffffffff-ffff-8fff-bfff-ffffffffffff")
 
@@ -84,7 +85,7 @@ class JobLists:
         of its run, or else its start, or else, if it is ready, its creation. Jobs that wait for an instant have that
         time, and come after all others. The time of a batch's member is its creation.
 
-        A page ends early when `is_late`. Raises InvalidError for a cursor that no such page gave.
+        A page ends early when `is_late`. Raises InvalidError for a cursor that no such page returned.
         """
         section, after = _decode_cursor(cursor) if cursor else (0, None)
         found: list[Job] = []
@@ -347,5 +348,5 @@ def _decode_cursor(cursor: str) -> tuple[int, ListPosition]:
         if mark != _MARK or not is_id(job_id.decode()):
             raise ValueError
     except (ValueError, struct.error) as exc:
-        raise InvalidError("cursor is not one that a page gave", code="invalid_cursor") from exc
+        raise InvalidError("cursor was not returned by an earlier page", code="invalid_cursor") from exc
     return section, ListPosition(ms, job_id.decode())

@@ -196,7 +196,7 @@ class OperatorActionStore:
         )
 
     async def run_now(self, job_id: str) -> None:
-        """Make a job that waits for its time ready at once. Raises StateConflict, KeyError."""
+        """Make a scheduled or retrying job ready at once. Raises StateConflict, KeyError."""
         _throw_any(await self.run_all_now([job_id]))
 
     async def run_all_now(
@@ -248,7 +248,7 @@ class OperatorActionStore:
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:
-        """Remove a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
+        """Remove a job that is not running, or that was set aside. Raises StateConflict, KeyError."""
         _throw_any(await self.delete_all([job_id]))
 
     async def delete_all(

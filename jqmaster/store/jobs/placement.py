@@ -101,7 +101,7 @@ def _packed_gates(count: int, joined: str) -> bytes:
 
 
 def _told(gate: Gate) -> str | tuple[str, str]:
-    """Return the description of a keyed gate that the script gets, without its ID."""
+    """Return the text of a keyed gate for the script, with the ID of its conditional override, if there is one."""
     return gate.text if gate.condition is None else (gate.text, gate.condition)
 
 
@@ -164,7 +164,7 @@ class LaneTable:
         return self._gates[number - 1]
 
     def place(self, constraints: ConstraintSet, spec: JobSpec) -> Placement:
-        """Return the place of a new job. `constraints` are the same in each call."""
+        """Return the place of a new job. `constraints` must be the same in each call."""
         queue = spec.name if spec.requires is None else spec.queue
         placed = self._placed.get(queue)
         if placed is None:
@@ -199,7 +199,7 @@ class LaneTable:
 
 
 class SoleLane(NamedTuple):
-    """The lane of one job, in the form of a `LaneTable` that has no other."""
+    """The lane of one job, in the form of a `LaneTable` with this lane alone."""
 
     placement: Placement
     packed: bytes

@@ -18,8 +18,8 @@ class ResultStore:
         self._times = times
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
-        """Return the encoded result, or the state of an unfinished job, or None if there is no result. `watch`: have
-        the end of an unfinished job announced.
+        """Return the encoded result, or the state of an unfinished job, or None if there is no result. `watch`: request
+        a message when an unfinished job ends.
         """
         k, now = self._keys, self._shard.now
         word, data = await self._client.run(
@@ -36,6 +36,6 @@ class ResultStore:
                 return None
 
     async def look_at_result(self, job_id: str) -> bytes | None:
-        """Return the kept result in encoded form, without fetching it."""
+        """Return the kept result in encoded form. This does not count as fetching, so its lifetime stays."""
         result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
         return result

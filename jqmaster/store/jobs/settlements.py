@@ -41,8 +41,9 @@ class GateHold:
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """The end of one attempt. `decision`: the domain's decision; `entry`: for the history; `result`: if the job ends.
-    `name` of the job, `message` of the attempt and `frame` of its error: for the counts; without a name it is not
-    counted. `worker_id`: the worker that lost the attempt, if no worker reports its end. `used`: what it has used."""
+    `name` (of the job), `message` (of the attempt) and `frame` (of its error) are for the counts; without a name, the
+    end is not counted. `worker_id`: the worker that lost the attempt, if no worker reports its end. `used`: the units
+    that it has used."""
 
     job_id: str
     token: str
@@ -146,7 +147,7 @@ class SettlementStore:
             if claim is not None and claim.given:
                 claim.on_no_answer()
             if len(reports) > 1 and isinstance(exc, DamagedError | ResponseError):
-                # The fault of one report must not keep the others from their answers.
+                # The fault of one report must not prevent answers to the others.
                 return [await self._settled_alone(one) for one in reports]
             raise
         return self._read_successes(reports, replies, claim)
@@ -154,7 +155,7 @@ class SettlementStore:
     async def _settled_alone(self, report: Successes) -> Settled | Exception:
         try:
             (settled,) = await self.settle_successes([report])
-        except Exception as exc:  # its worker gets it
+        except Exception as exc:  # the worker of this report gets the error
             return exc
         return settled
 
@@ -164,7 +165,7 @@ class SettlementStore:
         replies: Sequence[tuple[str, list[Any]]],
         claim: TravellingClaim | None,
     ) -> list[Settled | Exception]:
-        """Count the ended attempts, tell the leader of the slots that they freed unless a claim did, and return the
+        """Count the ended attempts, tell the leader which slots they freed, unless a claim already did, and return the
         answers."""
         codes: list[int] = []
         has_opened = False

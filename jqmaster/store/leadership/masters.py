@@ -28,8 +28,8 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.U
 
 @dataclass(frozen=True, slots=True)
 class MasterRegistry:
-    """All registered masters at one store time, the longest silent first, with the leader and the demoted one, which
-    must not lead for a while. `epoch`: the number of the newest epoch; 0 before the first election."""
+    """All registered masters at one store time, the longest silent first. Also the leader, and the demoted master,
+    which must not lead for a while. `epoch`: the number of the newest epoch; 0 before the first election."""
 
     now_ms: int
     leadership: Leadership | None
@@ -111,7 +111,7 @@ class MasterStore:
         return self.answer(data)
 
     async def forget(self, master_id: str) -> None:
-        """Unregister a master that shuts down in order."""
+        """Unregister a master that shuts down cleanly."""
         k = self._shard.keys
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
@@ -157,7 +157,7 @@ def _listens_sharded(info: bytes) -> bool:
     try:
         return _record("", msgpack.unpackb(info)).listens_sharded
     except _UNREADABLE:
-        return False  # it is written by its master again, with the next heartbeat
+        return False  # the master's next heartbeat writes the entry again
 
 
 def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:

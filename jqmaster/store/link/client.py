@@ -115,7 +115,7 @@ class StoreClient:
 
     def reset_those_of(self, tag: str) -> None:
         """Close the connections that are in use for keys of this tag (`{jq}:`) alone, and check idle ones before their
-        next use. Other callers on these connections' store notice nothing."""
+        next use. Calls for other keys are not affected."""
         self._pool.reset_those_of(tag)
 
     @property
@@ -156,7 +156,7 @@ class StoreClient:
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused and len(refused) < len(calls) and any(call.script.writes for call in calls):
             raise OutcomeUnknownError(
-                f"the store did a part of it; repeat with the same IDs ({str(refused[0])[:200]})",
+                f"the store carried out only a part; repeat with the same IDs ({str(refused[0])[:200]})",
                 retry_after_s=RETRY_AFTER_S,
             )
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
@@ -171,16 +171,16 @@ class StoreClient:
 
     async def run_shards(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
         """Run scripts of different shards as `run_each` does. Consecutive calls of one script share one call of the
-        store, which costs a fraction of as many calls. On a Cluster, each shard has a slot of its own, so they share
-        only the round trip. An error after other calls were done is returned for its own calls. Calls that are made
-        again, in the same order, cost less.
+        store, which costs a fraction of separate calls. On a Cluster, each shard has a slot of its own, so the calls
+        share only the round trip. If an error occurs after other calls were done, only the failed calls get it.
+        Repeating the same calls in the same order costs less.
         """
         if len(calls) <= 1 or self.is_on_cluster:
             return await self.run_each(calls)
         return await self._run_trip(self._repeated.trip(calls))
 
     async def _run_once(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Do what `run_shards` does with calls that are not made again."""
+        """Do the same as `run_shards` for calls that will not be repeated."""
         if len(calls) <= 1 or self.is_on_cluster:
             return await self.run_each(calls)
         return await self._run_trip(PagedTrip.of(calls))
@@ -329,7 +329,7 @@ class StoreClient:
             if cluster or replicas_needed:
                 replies = await self._with_redirects(len(calls), evaluate)
             else:
-                # All of it can use any connection.
+                # The whole round trip can use any connection.
                 replies = await self._pool.ask(commands, writes=writes)
                 if NoScriptError in map(type, replies):
                     await load_missing(replies, range(len(calls)), self._pool.ask)
@@ -375,8 +375,8 @@ class StoreClient:
         calls: Sequence[ScriptCall],
         replies: list[Any],
     ) -> list[Any]:
-        """Return the replies once enough replicas have the writes; otherwise others, with the error in place of the
-        replies to these writes."""
+        """Return the replies once enough replicas have the writes. If too few confirm in time, return the error in
+        place of the replies to the writes."""
         try:
             await self._await_replicas(connection, needed)
         except JqmasterError as exc:
@@ -394,7 +394,7 @@ class StoreClient:
             if self._locator:
                 self._locator.doubt()
             raise OutcomeUnknownError(
-                f"it is stored, and too few replicas confirmed it in time ({confirmed} of {needed}); repeat with the "
+                f"it is stored, but too few replicas confirmed it in time ({confirmed} of {needed}); repeat with the "
                 "same ID",
                 retry_after_s=RETRY_AFTER_S,
             )

@@ -21,7 +21,7 @@ def slot_of(shard: str) -> int:
 
 
 class ClusterLocator(Locator):
-    """Asks the nodes in the URL and those that it has met, and uses the node with the newest claim to the slot.
+    """Asks the nodes in the URL and all other nodes that it knows, and uses the node with the newest claim to the slot.
     Without a tag, it begins at any node, and learns the slot from the first redirect (`follow`)."""
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
@@ -57,7 +57,7 @@ class ClusterLocator(Locator):
             self._remember(self._last)
         claims = await ask_all([*self._seeds.values(), *self._others.values()], self._ask)
         if not claims:
-            raise RedisConnectionError("no node of the cluster tells who holds the slot")
+            raise RedisConnectionError("no node of the cluster says which node holds the slot")
         newest = max(epoch for epoch, _ in claims)
         return min(endpoint for epoch, endpoint in claims if epoch == newest)
 

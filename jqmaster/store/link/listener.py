@@ -40,7 +40,7 @@ class ShardChannels:
     ) -> None:
         self._listener = listener
         self._wake_channel = keys.wake_channel
-        # It is the last one in each command, so its confirmation shows that all are subscribed.
+        # The last channel in each command. Its confirmation shows that all are subscribed.
         self.last = keys.finished_channel
         self.names = keys.wake_channel, keys.finished_channel
         self._on_wake = on_wake
@@ -93,7 +93,7 @@ class StoreListener:
             self._loops.spawn("subscribe", partial(self._change, self._pubsub, self._subscribe, shard.names))
 
     def remove(self, shard: ShardChannels) -> None:
-        """Listen to these channels no longer."""
+        """Stop listening to these channels."""
         for name in shard.names:
             del self._shards[name]
         if not self._shards:

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 # The time to wait for the first answer, and after that for all others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
-# A primary that hangs, or does not know that it was replaced, sends no error, so the others are asked.
+# A primary that hangs, or does not know that it was replaced, sends no error. So the other servers are asked this
+# often.
 WATCH_S: Final = 1.0
 
 _T = TypeVar("_T")

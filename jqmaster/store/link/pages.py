@@ -27,7 +27,8 @@ def pages(items: Sequence[_T], size: int) -> Generator[list[_T], None, None]:
 async def scanned(
     client: StoreClient, *command: str, count: int, match: str = "*"
 ) -> AsyncIterator[list[Any]]:
-    """Yield the replies of SCAN, SSCAN KEY, HSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty.
+    """Yield the replies of SCAN, SSCAN KEY, HSCAN KEY or ZSCAN KEY with about `count` members each. Empty replies are
+    skipped.
 
     A member that exists during the whole scan is returned at least once. A small key needs one reply.
     """
@@ -43,7 +44,7 @@ async def scanned(
 async def newest_first(
     client: StoreClient, key: str, before: tuple[int, str] | None, limit: int
 ) -> list[tuple[int, str]]:
-    """Return the instants and members of a sorted set, newest first, after a place of an earlier page.
+    """Return the instants and members of a sorted set, newest first, after the last place of an earlier page.
 
     Members of the same millisecond are sorted by name, the greatest first.
     """

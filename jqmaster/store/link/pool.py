@@ -92,7 +92,7 @@ class StorePool:
             try:
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             except _LOST as exc:
-                # So BlockingConnectionPool words the end of its wait.
+                # BlockingConnectionPool reports the end of its wait with these words.
                 if str(exc).startswith("No connection available"):
                     kind = f"all connections to the store have been in use for {self._timeout_s:g} s"
                 else:
@@ -229,14 +229,14 @@ class StorePool:
         await connection.disconnect(nowait=True)
 
     def _recheck_idle(self) -> None:
-        """Check idle connections before their next use. If one gives no answer in time, the others may be lost as
-        well, for example because a firewall drops their packets."""
+        """Check idle connections before their next use. If one connection gives no answer in time, the others may be
+        lost as well, for example because a firewall drops their packets."""
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
 
 def _is_idle(connection: Any) -> bool:
-    """Return whether the connection is open and nothing has arrived since its last use: nobody waits for such bytes."""
+    """Return whether the connection is open and has no unread bytes, which would belong to no caller."""
     if not connection.is_connected or connection.should_reconnect():
         return False
     reader = connection._reader
@@ -254,8 +254,8 @@ def _cancels() -> int:
 
 
 def _pass_on_since(cancels: int) -> None:
-    """Raise a cancellation that came since `cancels` were counted and was swallowed: redis-py sends under
-    asyncio.wait_for, which before Python 3.12 loses a cancellation that arrives just as the awaited call ends (cpython
-    issue 86296)."""
+    """Raise CancelledError if a cancellation has come since `cancels` were counted, and was lost. redis-py sends under
+    asyncio.wait_for. Before Python 3.12, that function loses a cancellation that arrives just as the awaited call ends
+    (cpython issue 86296)."""
     if _cancels() > cancels:
         raise asyncio.CancelledError

@@ -29,7 +29,7 @@ _ADVICE: Final = {
     "ASK": _IS_CLUSTER,
     "BUSY": "a script of another program runs there for too long",
     "CLUSTERDOWN": "a node of the Cluster is away, or its slots have no node: see CLUSTER INFO",
-    "LOADING": "try again when it has read its data",
+    "LOADING": "try again when it has loaded its data",
     "MASTERDOWN": _IS_REPLICA,
     "MISCONF": "it cannot write its files: see its log",
     "MOVED": _IS_CLUSTER,
@@ -38,12 +38,12 @@ _ADVICE: Final = {
     "READONLY": _IS_REPLICA,
     "max number of clients": "raise its maxclients",
 }
-# Errors that mean that the store did nothing and may do it later.
+# Errors after which the store has done nothing, and a repeat may succeed.
 _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
     "ASK", "NOAUTH", "NOPERM", "max number of clients",
 )  # fmt: skip
-# Those that concern the command, such as all writes. The store serves others.
+# Refusals of only some commands, such as all writes. The store still serves other commands.
 _OF_COMMAND: Final = ("READONLY", "MISCONF", "NOREPLICAS", "NOPERM")
 
 
@@ -61,7 +61,7 @@ def classified(error: ResponseError) -> Exception:
         refused = StoreRefusedError if _whole_text(error).startswith(_OF_COMMAND) else StoreUnavailableError
         return refused(f"the store refuses: {told(error)}", retry_after_s=RETRY_AFTER_S)
     if "WRONGTYPE" in text:
-        return DamagedError("a key of the store is not of its type; `jqmaster fsck` tells which")
+        return DamagedError("a key in the store has the wrong type; `jqmaster fsck` names it")
     return error
 
 

@@ -3,8 +3,8 @@
 Creating a function costs the store as much as running many lines of it, so a script creates no more than it needs:
 
 * It has the functions that it can reach, and no others.
-* It makes a module that says `lazily.made_by` when that is first used (lib/lazily.lua). Until then, it is an empty
-  table, and one function can make all of them.
+* It makes a module with `lazily.made_by` when the module is first used (lib/lazily.lua). Until then, the module is an
+  empty table, and one function can make all such modules.
 """
 
 import re
@@ -65,7 +65,7 @@ def with_modules(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A function at the top of a module, or code between such functions, which has no name. `uses`: the names in it,
-    each with the member that the code reads (None: none; empty: it only asks whether the module is made)."""
+    each with the member that the code reads (None: none; empty: the code only checks whether the module is made)."""
 
     name: str | None
     text: str
@@ -125,7 +125,7 @@ class _Reach:
         self.functions: dict[str, set[str]] = {}
         self.entries: dict[str, set[str]] = {}
         self._modules = modules
-        # Code that was not examined yet, with its module.
+        # Code that is still to be examined, with its module.
         self._todo: list[tuple[_Module | None, _Piece]] = [(None, _Piece.of(code))]
         while self._todo:
             self._look_through(*self._todo.pop())
@@ -164,7 +164,7 @@ def _text_of(modules: Sequence[_Module], reach: _Reach) -> str:
     made_at_once = [_made(module, reach, "do", "end") for module in reached if not module.is_lazy]
     lazy = [module for module in reached if module.is_lazy]
     if lazy:
-        # After `lazily`. Modules that are made at once may use these, and the other way round.
+        # Placed after `lazily`. Modules that are made at once may use lazy modules, and vice versa.
         made_at_once.insert(1, _made_on_first_use(lazy, reach))
     return "\n".join([f"local {', '.join(module.name for module in reached)}", *made_at_once])
 

@@ -13,7 +13,7 @@ from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
 # The most round trips that are kept.
 MAX_TRIPS: Final = 500
-# A script that runs for each shard in turn, with the keys and arguments of that shard. An error concerns one shard.
+# A script that runs for each shard in turn, with the keys and arguments of that shard. An error affects only its shard.
 _PAGE: Final = b"""%(flags)s
 local function of_one(KEYS, ARGV)
 %(body)s
@@ -31,7 +31,7 @@ end
 return replies
 """
 
-# All shards of a page have one time, that of the store, where a script gets none.
+# If a script gets no time, all shards of a page use the same reading of the store's clock.
 _NOW: Final = b"""local time = redis.call('TIME')
 local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 """
@@ -39,10 +39,10 @@ _FILL: Final = b"  if args[%d] == '' then args[%d] = now_ms end\n"
 
 
 def in_pages(calls: Sequence[ScriptCall]) -> Sequence[Sequence[ScriptCall]]:
-    """Return the calls in pages: consecutive calls of one script with as many keys and arguments each."""
+    """Return the calls in pages: consecutive calls of one script with equal numbers of keys and arguments."""
     pages: list[list[ScriptCall]] = []
     first: ScriptCall | None = None
-    # In one loop without a function for each call, because this is a good part of what a quiet shard costs.
+    # One loop without a function call for each item, because this is a large part of the cost of a quiet shard.
     for call in calls:
         if (
             first is not None
@@ -62,7 +62,7 @@ def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
     first = page[0]
     if len(page) == 1:
         return first
-    # Checks their counts.
+    # Checks the counts of keys and arguments.
     first.script.command(first.keys, first.args, None, is_sharded=False)
     keys: list[str] = []
     args: list[Arg] = [len(first.keys), len(first.args)]
@@ -73,8 +73,8 @@ def page_call(page: Sequence[ScriptCall]) -> ScriptCall:
 
 
 class PagedTrip(NamedTuple):
-    """A round trip for calls of different shards. `together`: the call that makes those of each page. `commands`: what
-    is sent; None: it has to be put together."""
+    """A round trip for calls of different shards. `together`: for each page, the one call that makes its calls.
+    `commands`: the commands to send; None: they are not composed yet."""
 
     calls: Sequence[ScriptCall]
     pages: Sequence[Sequence[ScriptCall]]
@@ -83,14 +83,15 @@ class PagedTrip(NamedTuple):
 
     @classmethod
     def of(cls, calls: Sequence[ScriptCall]) -> "PagedTrip":
-        """Raise ScriptHeaderError if the counts of keys and arguments are wrong."""
+        """Return the round trip for these calls. Raise ScriptHeaderError if the counts of keys and arguments are
+        wrong."""
         pages = in_pages(calls)
         return cls(calls, pages, [*map(page_call, pages)])
 
 
 class RepeatedTrips:
-    """Keeps the commands of round trips that are made again with the same calls, as those of quiet shards are each
-    second. Then nobody touches their many keys and arguments, which no cache of the processor holds any more."""
+    """Keeps the commands of round trips that repeat the same calls, as quiet shards do every second. A repeated trip
+    does not touch its many keys and arguments, which the processor's cache no longer holds."""
 
     def __init__(self) -> None:
         # By the identity of the first call, which the entry keeps alive.

@@ -1,7 +1,7 @@
 """Composes the source of a script from its file, the modules that it includes, and the values that they name.
 
-`-- include lib/ROOM/NAME.lua` puts a module in its place (script_modules.py): one table of that name, with the
-functions that others may call. A module includes what it needs itself; each is put in once.
+`-- include lib/ROOM/NAME.lua` inserts a module (script_modules.py): one table of that name, with the functions that
+others may call. A module includes the modules that it needs. Each module is inserted once.
 
 `ARGV.NAME` in a module is the argument to which the script's header gives this name.
 

@@ -1,13 +1,13 @@
-"""Loads the scripts of lua/ROOM/, checks each call against the script's contract, and reads its reply.
+"""Loads the scripts of lua/ROOM/, checks each call against the script's header, and reads its reply.
 
-A script's head says what it takes and answers:
+The header of a script states its keys, arguments and replies:
 
     -- KEYS name:type …        [+ name:type …] where more may follow
     -- ARGV name(remark) …     [+ name …] where groups follow
     -- REPLY word:data | word …
     -- CHECKS FIRST …
 
-Each of them may continue in the next lines, which begin with two spaces or more after the dashes.
+Each field may continue in the next lines, which begin with two spaces or more after the dashes.
 """
 
 import hashlib

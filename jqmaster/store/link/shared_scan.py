@@ -10,7 +10,7 @@ GATHER_S: Final = 1.0
 KEYS_PER_STEP: Final = 1_000
 # A scan rests this many times as long as a step took, so it uses at most a tenth of the store's time.
 REST: Final = 9
-# The most keys that one scan keeps. Shards for which there is no room wait for the next one.
+# The most keys that one scan keeps. Shards for which there is no room wait for the next scan.
 MAX_KEYS: Final = 20_000
 # How many of the shards whose keys were found are checked at the same time.
 TURNS: Final = 2
@@ -77,11 +77,11 @@ class SharedScan:
         found: Mapping[str, list[str] | None] | Exception
         try:
             found = await self._read(list(waiting))
-        except Exception as exc:  # it reaches every shard
+        except Exception as exc:  # every shard gets the error
             found = exc
         for tag, answer in waiting.items():
             if self._waiting.get(tag) is not answer or answer.done():
-                continue  # it waits no more
+                continue  # the shard no longer waits
             if isinstance(found, Exception):
                 del self._waiting[tag]
                 answer.set_exception(found)
@@ -109,7 +109,7 @@ class SharedScan:
                 _, dropped = found.popitem()
                 count -= len(dropped)
             if not found:
-                # The first of them does not fit even alone.
+                # Even the first shard alone does not fit.
                 return {tags[0]: None}
             if cursor == b"0":
                 # A scan may return a key twice.

@@ -71,12 +71,12 @@ class _TripsOfOneKind:
 
     def _end(self, trip: asyncio.Task[None]) -> None:
         self._trips.discard(trip)
-        # Those that arrived since may go on gathering.
+        # Calls that have arrived since may continue to gather.
         if self._gathered and self._timer is None:
             self._send()
 
     async def _trip(self, gathered: Sequence[tuple[ScriptCall, asyncio.Future[Reply]]]) -> None:
-        # Those of one script, one after the other, so that they become one call.
+        # Put calls of one script next to each other, so that they become one call.
         gathered = sorted(gathered, key=lambda one: one[0].script.name)
         replies: Sequence[Reply | Exception]
         try:
@@ -85,7 +85,7 @@ class _TripsOfOneKind:
             for _, future in gathered:
                 future.cancel()
             raise
-        except Exception as exc:  # it reaches every caller
+        except Exception as exc:  # every caller gets the error
             replies = [exc] * len(gathered)
         for (_, future), reply in zip(gathered, replies, strict=True):
             if future.done():

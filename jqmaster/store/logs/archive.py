@@ -45,7 +45,7 @@ class ArchiveAddress:
 
     @classmethod
     def of(cls, settings: Settings) -> "ArchiveAddress | None":
-        """Return None if no archive is configured."""
+        """Return the configured address; None: no archive is configured."""
         if settings.log_archive_url is None:
             return None
         return cls(
@@ -176,7 +176,7 @@ class LogArchive:
                 "timeout": timedelta(seconds=self._timeout_s),
                 **({"root_certificate": address.cafile.read_bytes()} if address.cafile else {}),
             },
-            # The archiving duty tries again, and a reader is asked to.
+            # The archiving duty tries again, and readers are asked to try again.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
 

@@ -171,7 +171,7 @@ class LogArchivingStore:
         return bool(is_erased)
 
     async def erase_gone(self, job_id: str) -> bool:
-        """Order the removal of a deleted job's log from the archive, and remove the part that waits to be archived.
+        """Schedule the removal of a deleted job's log from the archive, and remove the part that waits to be archived.
         Return False if the job exists."""
         k = self._keys
         word, _ = await self._client.run(

@@ -91,7 +91,7 @@ class LogStore:
         )
 
     async def read(self, job_id: str, after: int, *, watch: bool) -> LogSlice | None:
-        """Return entries after a line; None: there is no such job. `watch`: have the end of the job announced."""
+        """Return entries after a line; None: there is no such job. `watch`: request a message when the job ends."""
         k = self._keys
         word, data = await self._client.run(
             "read_logs",

@@ -19,7 +19,7 @@ _ENTRIES_PER_PART: Final = 50
 _BYTES_PER_PART: Final = 1 << 16
 # Keys that belong to a place or to processes, and not to the data.
 OF_THE_PLACE: Final = frozenset({b"frozen", b"generation", b"leader", b"demoted", b"masters", b"master_info"})
-# How many keys of a page are measured, and about how many bytes the server needs besides the content.
+# How many keys of a page are measured, and about how many bytes a key needs in the server besides its content.
 _SAMPLE: Final = 10
 _BYTES_PER_KEY: Final = 150
 _BYTES_PER_ELEMENT: Final = 40
@@ -38,7 +38,7 @@ async def moved_keys(shard: Shard) -> AsyncIterator[list[bytes]]:
 
 
 async def measured(shard: Shard) -> MoveSize:
-    """Return how much there is to move: the number of keys, and the memory that they take, by a sample of each page.
+    """Return how much there is to move: the number of keys, and their memory, estimated from a sample of each page.
     Scans all keys of the server in small steps."""
     keys = unknown = sampled = sampled_bytes = 0
     async for page in moved_keys(shard):
@@ -52,8 +52,8 @@ async def measured(shard: Shard) -> MoveSize:
 
 
 async def records(shard: Shard, keys: Sequence[bytes]) -> AsyncIterator[Record]:
-    """Yield the records of these keys, which are of known kinds: the parts of each one after the other. A key that is
-    gone has none."""
+    """Yield the records of these keys, all of which must have known kinds. The parts of one key follow one another. A
+    key that is gone yields no record."""
     for page in pages(keys, _KEYS_PER_READ):
         kinds = [_kind(key) for key in page]
         commands: list[tuple[Arg, ...]] = [("TIME",)]
@@ -80,8 +80,8 @@ async def records(shard: Shard, keys: Sequence[bytes]) -> AsyncIterator[Record]:
 async def differences(
     source: Shard, target: Shard, *, on_page: Callable[[int], None] = lambda _: None
 ) -> AsyncIterator[str]:
-    """Yield what differs between the data and their copy, each as a text that names the key. `on_page`: told how many
-    keys were compared with each page."""
+    """Yield the differences between the data and their copy, each as a text that names the key. After each page,
+    `on_page` gets the number of keys that it compared."""
     async for page in moved_keys(source):
         for keys in pages(page, _KEYS_PER_READ):
             here, there = await asyncio.gather(_prints(source, keys), _prints(target, keys))
@@ -97,7 +97,8 @@ async def differences(
 
 
 class _Print:
-    """The digest of a key's value. Members of sets and fields of hashes count in any order, and once each."""
+    """The digest of a key's value. The order of set members and hash fields does not matter, and repeats of them do not
+    count."""
 
     def __init__(self, record: Record) -> None:
         self.expires_at_ms = record.expires_at_ms
@@ -146,7 +147,7 @@ async def _prints(shard: Shard, keys: Sequence[bytes]) -> dict[bytes, _Print]:
 
 def _difference(here: _Print | None, there: _Print | None) -> str:
     if here is None or there is None:
-        # Keys that expire are gone on both sides, though not in the same millisecond.
+        # A key that expires vanishes on both sides, but not in the same millisecond.
         one = here or there
         return (
             "" if one is None or one.expires_at_ms else f"is missing in {'the data' if there else 'the copy'}"

@@ -15,7 +15,7 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.U
 
 
 def encode_namespace(namespace: Namespace) -> bytes:
-    """Encode what the script stores behind the version and the tag."""
+    """Encode the part of an entry after the version and the tag."""
     fields = fields_of(namespace)
     del fields["tag"], fields["version"]
     return codec.pack(fields)
@@ -66,7 +66,7 @@ def fields_of(namespace: Namespace) -> dict[str, Any]:
 
 
 def namespace_of(name: str, fields: Mapping[str, Any]) -> Namespace:
-    """Return the namespace of these fields; those of a later release are passed over. Raise ValueError, KeyError,
+    """Return the namespace of these fields. Fields of a later release are ignored. Raise ValueError, KeyError,
     TypeError or AttributeError for faulty ones."""
     state, quotas = fields["state"], fields["quotas"]
     if state not in STATES:

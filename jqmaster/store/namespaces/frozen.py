@@ -17,7 +17,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.namespaces.moves import LostMoveError
 
-# How much one call writes. The store does nothing else meanwhile.
+# Maximum number of elements that one call writes. The store does nothing else meanwhile.
 _ELEMENTS_PER_CALL: Final = 2_000
 _BYTES_PER_CALL: Final = 1 << 19
 _BYTES_PER_ELEMENT: Final = 64
@@ -26,7 +26,8 @@ _FREEZE: Final = re.compile(rb"(\S+) (\d+) (\S*)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """By which move and mover data are frozen. `mark`: the one that they had; empty: they are a copy."""
+    """The move (`id`) and the mover (`number`) that froze data. `mark`: the mark that the data had; empty: they are a
+    copy."""
 
     id: str
     number: int
@@ -37,7 +38,7 @@ class Freeze:
 class HeldData:
     """The state of the data of a namespace in one store. `mark`: masters may serve the data; empty: they may not.
     `moved_by`: the move that opened them here last; empty: none. `lost_by`: the move that froze them, if the key that
-    says so is lost or cannot be read; empty: it is there."""
+    says so is lost or cannot be read; empty: the key is intact."""
 
     mark: str
     moved_by: str
@@ -89,8 +90,8 @@ class FrozenData:
         return None if word == "no_data" else str(data[0].decode())
 
     async def give_back(self) -> None:
-        """Let masters serve the data again where they were, and this move not freeze them any more: a mover that was
-        suspended may not know that the move has ended."""
+        """Let masters serve the data again where they were, and keep this move from freezing them again, because a
+        suspended mover may not know that the move has ended."""
         held = await held_data(self.shard)
         if held.frozen_by == self._owner[0]:
             if mark := await self.freeze():
@@ -99,8 +100,8 @@ class FrozenData:
             await self.shard.client.command("HSET", self.shard.keys.rules, "moved_by", self._owner[0])
 
     async def reserve(self) -> None:
-        """Reserve the place for the data, and empty it of what earlier moves left there. Raise ConflictError if there
-        are data of others."""
+        """Reserve the place for the data, and empty it of what earlier moves left there. Raise ConflictError if masters
+        serve other data there."""
         k = self.shard.keys
         word, _ = await self._run("receive_data", (k.frozen, k.generation, k.rules), self._owner)
         if word == "has_data":
@@ -140,7 +141,7 @@ class FrozenData:
         size = begun = 0
         async for record in records:
             keys.append(self.shard.keys.tag + record.key.decode("utf-8", "surrogateescape"))
-            # Scripts know no binary type.
+            # Scripts have no binary type.
             packed = msgpack.packb(record.values, use_bin_type=False)
             args += (record.kind, record.part, record.expires_at_ms, packed)
             begun += record.part == 0

@@ -1,5 +1,5 @@
 """The records of moves, in the shard of the default namespace. Each change of a mover names the number with which it
-took the move, so that one that was replaced changes nothing."""
+took the move, so that a replaced mover changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -45,14 +45,14 @@ class MoveEnd:
 
 @dataclass(frozen=True, slots=True)
 class FailedMove:
-    """Why a move failed, and when, by the store of the registry."""
+    """The reason for which a move failed, and the time by the clock of the registry's store."""
 
     reason: str
     at_ms: int
 
 
 class MoveStore:
-    """Raises what `StoreClient.run` raises."""
+    """Moves of namespaces. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -93,7 +93,8 @@ class MoveStore:
         if not names:
             return []
         k = self._keys
-        # A move begins and ends together with a change of the entry. So none did if the entry has not changed.
+        # A move begins and ends together with a change of the entry. So if the entry has not changed, no move has begun
+        # or ended.
         before, under_way, after = await self._shard.client.pipeline(
             [("HMGET", k.namespaces, *names), ("ZRANGE", k.moves, 0, -1), ("HMGET", k.namespaces, *names)]
         )
@@ -223,7 +224,7 @@ class MoveStore:
         await self._shard.client.run("release_namespace", (k.move(name), k.moves), (name, master_id, version))
 
     async def left_copies(self) -> Sequence[LeftCopy]:
-        """Return the copies whose time is over. Entries that cannot be read are left out."""
+        """Return the copies that are due to be removed. Entries that cannot be read are left out."""
         now_ms = await self._shard.now_ms()
         found = await self._shard.client.command("ZRANGEBYSCORE", self._keys.left_copies, "-inf", now_ms)
         return [left for member in found if (left := _left_copy(member))]
@@ -246,7 +247,7 @@ def _left_copy(member: bytes) -> LeftCopy | None:
 
 
 def _is_moving(name: str, raw: bytes) -> bool:
-    """Return whether a stored entry says so. One that cannot be read says nothing."""
+    """Return whether a stored entry is marked as being moved; False if it cannot be read."""
     try:
         return decode_namespace(name, raw).is_moving
     except DamagedError:

@@ -43,7 +43,7 @@ class NamespaceStore:
     async def load(self) -> StoredNamespaces:
         """Return all namespaces. One that cannot be read is reported."""
         k = self._keys
-        # First the version: a change between both reads then causes another read.
+        # Read the version first, so that a change between both reads causes another read.
         version, flat = await self._client.pipeline(
             [("HGET", k.settings, "namespaces"), ("HGETALL", k.namespaces)]
         )
@@ -69,7 +69,7 @@ class NamespaceStore:
 
         Raise ConflictError if another namespace has its tag, or if there are already `max_namespaces`.
         """
-        # The default one is always there: its entry adds none.
+        # The default namespace always exists, so its entry does not add one.
         allowed = _NO_LIMIT if new.is_default else max_namespaces
         return await self._write(new.name, present, new, audit_entry, allowed)
 
@@ -120,5 +120,5 @@ class NamespaceStore:
 
 def tag_taken(tag: str, holder: str) -> ConflictError:
     """Return the refusal of a tag that another namespace has."""
-    rule = f"{tag} is the tag of namespace {holder}; two namespaces never share data, so give another one"
+    rule = f"{tag} is the tag of namespace {holder}; two namespaces never share data, so choose another tag"
     return ConflictError(rule, code="namespace_tag_taken", errors=[FieldError(("tag",), rule)])

@@ -29,7 +29,7 @@ _UNREADABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StoredNotice:
-    """`etag` changes with every change by people."""
+    """A stored notice. `etag` changes whenever people change the notice."""
 
     notice: Notice
     etag: str
@@ -143,16 +143,16 @@ def decode_state(name: str, raw: bytes) -> StoredState:
         )
         return StoredState(raw[:ETAG_LENGTH].decode(), document["of"], state)
     except _UNREADABLE as exc:
-        raise DamagedError(f"notice {name}: its memory cannot be read") from exc
+        raise DamagedError(f"notice {name}: its state cannot be read") from exc
 
 
 def encode_watermarks(edition: str, watermarks: Mapping[str, Any]) -> bytes:
-    """Encode up to when conditions have been checked, under a new edition."""
+    """Encode the watermarks of conditions, under a new edition."""
     return edition.encode() + codec.pack(dict(watermarks))
 
 
 def decode_watermarks(raw: bytes) -> StoredWatermarks:
-    """Decode up to when conditions have been checked. A condition whose watermark cannot be read starts again."""
+    """Decode the watermarks of conditions. A condition whose watermark cannot be read starts again."""
     edition = raw[:ETAG_LENGTH].decode(errors="replace")
     try:
         return StoredWatermarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))

@@ -53,8 +53,8 @@ class NoticeStore:
         self._decoded: dict[str, tuple[bytes, StoredNotice]] = {}
 
     async def all(self) -> AllNotices:
-        """Return everything. A notice that cannot be read is reported and omitted. A state that cannot be read starts
-        again."""
+        """Return all notices and their states. A notice that cannot be read is reported and omitted. A state that
+        cannot be read starts again."""
         k = self._keys
         documents, states, (seconds, microseconds) = await self._client.pipeline(
             [("HGETALL", k.notices), ("HGETALL", k.notice_states), ("TIME",)]
@@ -67,7 +67,7 @@ class NoticeStore:
             try:
                 notices[name] = self._notice(name, raw)
             except DamagedError as exc:
-                logger.error("%s; it tells nothing", exc.detail)
+                logger.error("%s; it sends no messages", exc.detail)
         self._decoded = {name: self._decoded[name] for name in notices}
         watermarks = raw_states.get(WATERMARKS)
         return AllNotices(
@@ -150,5 +150,5 @@ def _state(name: str, raw: bytes | None) -> StoredState:
     try:
         return decode_state(name, raw)
     except DamagedError as exc:
-        logger.error("%s; it is begun anew", exc.detail)
+        logger.error("%s; it starts again", exc.detail)
         return StoredState(raw[:16].decode(errors="replace"))

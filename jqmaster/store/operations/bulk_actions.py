@@ -81,7 +81,7 @@ class ActionStore:
         """Store the progress of an action. Return `ok`, or `over` if another process ended the action, and who asked to
         cancel it (None: nobody).
 
-        * `audit_entry`: the entry for the end of the action; empty while it goes on.
+        * `audit_entry`: the entry for the end of the action; empty until then.
         * `ended`: the watched jobs whose ends are counted in `progress` for the first time."""
         k = self._keys
         word, data = await self._client.run(

@@ -25,7 +25,7 @@ class FailureTriageStore:
         self._keys = shard.keys
 
     async def now_ms(self) -> int:
-        """Store time."""
+        """Return the time of the store."""
         return await self._shard.now_ms()
 
     async def put(
@@ -72,7 +72,7 @@ def decode_assignment(packed: bytes | None) -> AssignedPerson | None:
 
 
 def merges_in(triage: Mapping[bytes, bytes]) -> dict[str, str]:
-    """Return, by ID of a group, the ID of the one into which it was merged. Decisions that cannot be read are left
+    """Return, by ID of a group, the ID of the group into which it was merged. Decisions that cannot be read are left
     out."""
     found = {}
     for field, packed in triage.items():

@@ -35,7 +35,7 @@ KEEP_GROUPS_MS: Final = 30 * 86_400_000
 KEEP_WORKERS_MS: Final = 600_000
 # The lifetime of a sample. A leader stores the next one long before it ends.
 BACKLOG_LIVES_MS: Final = 30_000
-# The same for one without ready jobs. It lives longer, because the next one of a quiet shard comes later.
+# The lifetime of a sample without ready jobs. It is longer, because the next sample of a quiet shard comes later.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
 # Writes with more arguments have a round trip of their own.
 _MAX_SHARED: Final = 16

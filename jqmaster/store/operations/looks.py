@@ -8,7 +8,7 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# With more names that have jobs, or had some within the last minute, some jobs count as ready.
+# If more names than this have jobs, or had jobs within the last minute, the look reports that jobs are ready.
 MANY_NAMES: Final = 100
 
 
@@ -18,12 +18,11 @@ class Look:
     is none.
 
     `jobs`: until a job is ready by its time, or expires. `leases`, `callbacks`: until a lease ends, or the wait for a
-    callback. `gates`: until a gate opens by time. `results`: until a result is discarded.
+    callback. `gates`: until a gate opens by itself. `results`: until a result is discarded.
 
-    `has_…`: whether there is any. `is_ready`: whether jobs are ready. `workers`: how many are registered;
-    `silent_ms`: for how long the longest silent of them was not heard. `edition`: version, edition, and edition in
-    force of the constraints. `finished`: by final state, how many jobs there are, and how
-    long ago the first of them ended.
+    `has_…`: whether there is any. `is_ready`: whether jobs are ready. `workers`: how many are registered; `silent_ms`:
+    how long the longest silent of them has been silent. `edition`: version, edition, and edition in force of the
+    constraints. `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
     """
 
     now_ms: int
@@ -88,8 +87,8 @@ class LookStore:
         return self._read(data)
 
     def unchanged_at_ms(self, data: Sequence[Any]) -> int | None:
-        """Return the store's time in the answer to another call, if it found what the last `look` found; otherwise
-        None. Instants may have come meanwhile."""
+        """Return the store's time in the answer to a later call, if that call found the same as the last `look`;
+        otherwise None. Due times may have come meanwhile."""
         return int(data[0]) if data[1:] == self._seen[1:] else None
 
     def _read(self, data: Sequence[Any]) -> Look:

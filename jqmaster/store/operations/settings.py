@@ -14,7 +14,7 @@ from jqmaster.store.link.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class StoredSettings:
-    """`version` 0: nobody has changed any. `values` by name, as they were given."""
+    """The changed settings. `version` 0: nobody has changed any. `values`: by name, as they were given."""
 
     version: int
     values: Mapping[str, Any]

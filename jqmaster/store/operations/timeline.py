@@ -40,12 +40,12 @@ class TimelineStore:
         self._keys = shard.keys
 
     async def known(self) -> KnownState | None:
-        """Return the marks; None: nothing was written yet, or they cannot be read."""
+        """Return the stored known state; None: nothing was written yet, or it cannot be read."""
         packed = await self._client.command("GET", self._keys.timeline_marks)
         return _known(packed) if packed else None
 
     async def note(self, epoch: str, known: KnownState, entries: Sequence[TimelineEntry]) -> None:
-        """Add entries, and replace the marks, in one step. Raise StaleEpochError."""
+        """Add entries, and replace the known state, in one step. Raise StaleEpochError."""
         k = self._keys
         packed = codec.pack(
             {
@@ -63,9 +63,9 @@ class TimelineStore:
         )
 
     async def entries(self) -> list[TimelineEntry]:
-        """Return all kept entries, with those of people, the oldest first. Entries of a newer release and damaged ones
-        are left out."""
-        # The scripts keep about MAX_TIMELINE, and at most a node of the stream more.
+        """Return all kept entries, including acknowledgements by people, the oldest first. Entries of a newer release
+        and damaged ones are left out."""
+        # The scripts keep about MAX_TIMELINE entries: at most one node of the stream more.
         k = self._keys
         happened, acknowledged = await self._client.pipeline(
             [
@@ -83,7 +83,7 @@ class TimelineStore:
         return sorted(entries, key=lambda entry: position_of(entry.id))
 
     async def acknowledge(self, entry_id: str, entry: TimelineEntry, audit_entry: bytes) -> bool:
-        """Add that somebody takes care of the incident with this entry. Return False if it is no longer kept."""
+        """Record that somebody is handling the incident of this entry. Return False if the entry is no longer kept."""
         k = self._keys
         word, _ = await self._client.run(
             "acknowledge_incident",

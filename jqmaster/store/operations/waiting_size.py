@@ -11,15 +11,15 @@ from jqmaster.store.link.shard import Shard
 
 # About how many records are measured each time. If fewer jobs wait, all of them are measured, and the sum is exact.
 DRAWS: Final = 256
-# The names with the most ready jobs are measured by themselves. Some of the other names stand for all of those.
+# This many names with the most ready jobs are measured separately. A sample of the other names stands for all of these.
 LARGEST_NAMES: Final = 24
 OTHER_NAMES: Final = 8
 _INDEXES: Final = tuple(STATES[state].index or "" for state in INDEXED if state in WAITING)
 
 
 class _Stratum(NamedTuple):
-    """Jobs of one index or name, some of which are measured. `stands_for`: the number of jobs that are taken to
-    have the measured mean size."""
+    """Jobs of one index or name, some of which are measured. `stands_for`: the number of jobs that are assumed to have
+    the measured mean size."""
 
     kind: str
     which: str

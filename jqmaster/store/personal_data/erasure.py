@@ -1,4 +1,4 @@
-"""The content of a job that is over, and its replacement by one without some values; the erasure of its log."""
+"""Reads the content of a job that is over, and erases values from it. Also erases its log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _LETTERS: Final[Mapping[Drop, str]] = {"progress": "p", "parts": "s", "challenge
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """A job with what it left behind, as it was read. `extras`: see `store/codec.py`. `history`: each entry with the
+    """A job with its remaining data, as they were read. `extras`: see `store/codec.py`. `history`: each entry with the
     attempt that it holds. `result`: None if none is kept."""
 
     job: Job
@@ -69,8 +69,9 @@ class ErasureStore:
         )
 
     async def erase_log(self, job_id: str, audit_entry: bytes) -> int:
-        """Erase the log of a job that is over. Return 0, or, if its worker may still send lines, for how many
-        milliseconds it may: nothing was erased. Raise StateConflict (the job is not over) and KeyError (it is gone)."""
+        """Erase the log of a job that is over. Return 0 if the log was erased. If its worker may still send lines,
+        erase nothing, and return for how many milliseconds it may. Raise StateConflict (the job is not over) and
+        KeyError (it is gone)."""
         k = self._keys
         word, data = await self._client.run(
             "erase_log",

@@ -1,4 +1,4 @@
-"""All jobs of a shard, each with everything that it left behind."""
+"""All jobs of a shard, each with all stored data about it."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import LogStore
 
-# About how many keys one step of the walk passes over.
+# About how many keys one step of the walk examines.
 KEYS_PER_STEP: Final = 500
 # Few, because arguments and results may be large.
 JOBS_PER_READ: Final = 25
@@ -23,8 +23,7 @@ _MAX_PARTS: Final = 1_000
 
 @dataclass(slots=True)
 class JobHoldings:
-    """A job with everything that it left behind, as encoded values. `has_log`: there is a log; see
-    `HoldingStore.log`."""
+    """A job with all stored data about it, as encoded values. `has_log`: there is a log; see `HoldingStore.log`."""
 
     job: Job
     attempts: Sequence[Attempt] = ()

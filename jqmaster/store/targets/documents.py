@@ -17,7 +17,7 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, msgpack.U
 
 @dataclass(frozen=True, slots=True)
 class StoredTarget:
-    """`etag` changes with every change."""
+    """A stored target. `etag` changes with every change."""
 
     target: HttpTarget
     etag: str

@@ -49,7 +49,7 @@ class TargetStore:
             try:
                 targets[name] = decode_target(name, raw)
             except DamagedError as exc:
-                logger.error("%s; it does no jobs", exc.detail)
+                logger.error("%s; it gets no jobs", exc.detail)
         return StoredTargets(int(version or 0), dict(sorted(targets.items())))
 
     async def get(self, name: str) -> StoredTarget | None:

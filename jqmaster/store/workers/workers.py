@@ -37,9 +37,9 @@ class WorkerQuota(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """The store's answer to a heartbeat; claims as (job ID, token). `epoch`: 0 before the first election. `fence`: the
-    newest one; 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims for which
-    the store has a later report than that of the heartbeat."""
+    """The store's answer to a heartbeat. Each claim is a pair (job ID, token). `epoch`: 0 before the first election.
+    `fence`: the newest one; 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims
+    for which the store has a later report than that of the heartbeat."""
 
     now_ms: int
     epoch: int
@@ -115,9 +115,8 @@ class WorkerStore:
         quota: WorkerQuota | None = None,
     ) -> tuple[int, int]:
         """Register the worker. A former worker at its URL is detached; its claims end at once if it is known to have
-        ended. A slot rule for its node and labels replaces its own number of slots. Return the store time and the
-        epoch (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: as it is
-        now.
+        ended. A slot rule for its node and labels replaces its own number of slots. Return the store time and the epoch
+        (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: read it now.
 
         Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
         so late that nobody waits for it any more, or that another worker has registered at the URL."""
@@ -232,7 +231,7 @@ class WorkerStore:
             now_ms, epoch, draining, detached_by, to_cancel, lost, fence, most = data
             earlier = answer or HeartbeatReply(now_ms, 0, False, None, frozenset(), frozenset())
             answer = HeartbeatReply(
-                # Use the time of the first call, because the leases that were renewed first end first.
+                # Use the time of the first call, because the leases that it renewed end first.
                 earlier.now_ms,
                 codec.epoch_number(epoch),
                 bool(draining),
@@ -291,8 +290,8 @@ class WorkerStore:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
     ) -> Commanded:
-        """Set how many jobs the worker may have (None: as many as it registered). `kept`: do so also for workers that
-        later register on its node with its labels."""
+        """Set how many jobs the worker may have (None: as many as it registered). `kept`: the rule that does the same
+        for workers that later register on its node with its labels."""
         rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
         word, data = await self._client.run(
             "set_slots",
@@ -335,7 +334,7 @@ class WorkerStore:
                 node_id, labels, set_by, set_at_ms, *_ = msgpack.unpackb(packed)
                 rules.append(SlotRule(node_id, labels, int(max_jobs), set_by, set_at_ms))
             except (ValueError, TypeError, msgpack.UnpackException):
-                logger.error("the rule of slots %s cannot be read", raw_id.decode(errors="replace"))
+                logger.error("slot rule %s cannot be read", raw_id.decode(errors="replace"))
         return sorted(rules, key=lambda rule: (rule.node_id, sorted(rule.labels.items())))
 
     async def add_slot_rule(self, rule: SlotRule) -> bool:
@@ -460,7 +459,7 @@ class WorkerStore:
             skip_damaged=True,
         )
         if flat is None:
-            raise DamagedError("the registry of workers is not of its type; `jqmaster fsck` tells which key")
+            raise DamagedError("the registry of workers has the wrong type; `jqmaster fsck` names the key")
         seen = {flat[i].decode(): int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
         now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
         worker_ids = self._known_ids = sorted(seen)

@@ -85,7 +85,7 @@ def test_what_a_store_refuses_is_told(said: str, kind: type[Exception], words: s
 
 @pytest.mark.parametrize("key", [b"{jq}:job:1", "{jq}:job:1"])
 def test_a_key_of_another_type_is_named(key: Any) -> None:
-    with pytest.raises(DamagedError, match="job:1 is not of its type"):
+    with pytest.raises(DamagedError, match="job:1 has the wrong type"):
         raise _error(("GET", key), "WRONGTYPE Operation")
 
 
@@ -172,7 +172,7 @@ def test_an_encryption_of_a_later_version_and_a_changed_part_are_refused() -> No
     cipher = BackupCipher("passphrase", known)
     encrypted = cipher.encrypt(1, 2, b"text")
     assert cipher.decrypt(1, 2, encrypted) == b"text"
-    with pytest.raises(DamagedError, match="does not decrypt"):
+    with pytest.raises(DamagedError, match="cannot be decrypted"):
         cipher.decrypt(1, 3, encrypted)
 
 

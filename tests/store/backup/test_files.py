@@ -103,7 +103,7 @@ def test_nobody_without_the_passphrase_can_change_an_encrypted_backup(tmp_path: 
 
 def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
     directory = written(tmp_path / "b", PASSPHRASE)
-    with pytest.raises(InvalidError, match="passphrase is not that of this backup"):
+    with pytest.raises(InvalidError, match="the passphrase is wrong"):
         BackupReader(directory, "something else")
     assert not BackupReader(directory).is_readable
     assert BackupReader(directory).check() == len(RECORDS)

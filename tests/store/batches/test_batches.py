@@ -665,7 +665,7 @@ async def test_batches_and_callbacks_are_written_under_the_rules_and_data_that_w
     others = BatchStore(replace(world.shard, mark="other"), world.tally)
     constraints = (await constrained.constraints.reload()).constraint_set
     async with world.unchanged():
-        with pytest.raises(StoreUnavailableError, match="no batch is made") as refused:
+        with pytest.raises(StoreUnavailableError, match="no batch was created") as refused:
             await others.start_callbacks(due, constraints, epoch=world.epoch)
         assert refused.value.code == "store_unfit"
         with pytest.raises(StoreUnavailableError):

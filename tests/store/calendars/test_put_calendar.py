@@ -159,7 +159,7 @@ async def test_a_leader_that_knows_no_days_finds_none_of_these_definitions_due(w
     assert await listed() == (False, True)
     # It is found if nobody looks at it.
     await world.redis.zrem(on_days, "nightly")
-    assert await found_by_fsck(world) == ["definition nightly is due before it is looked at"]
+    assert await found_by_fsck(world) == ["definition nightly is due before its next check"]
     await world.redis.zadd(on_days, {"nightly": world.now_ms})
     await one.on("skip_holidays", ends_at=START_MS)
     assert await listed() == (False, False)

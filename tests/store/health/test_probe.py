@@ -416,7 +416,7 @@ async def test_a_store_that_does_not_answer_has_no_new_report(
 @pytest.mark.parametrize(
     ("info", "fault"),
     [
-        (INFO.replace(b"loading:0", b"loading:1"), "the store is reading its data"),
+        (INFO.replace(b"loading:0", b"loading:1"), "the store is loading its data"),
         (INFO + b"aof_last_write_status:err\r\n", "the store cannot write its append-only file"),
         (INFO, "maxmemory is not set"),
         (INFO.replace(b"maxmemory:0", b"maxmemory:2"), None),

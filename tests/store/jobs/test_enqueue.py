@@ -313,7 +313,7 @@ async def test_a_whole_push_of_which_the_rest_failed_is_unknown(
 
     with monkeypatch.context() as patch:
         patch.setattr(world.shard.client, "run_all", then_away)
-        with pytest.raises(OutcomeUnknownError, match="the store did a part of it"):
+        with pytest.raises(OutcomeUnknownError, match="the store carried out only a part"):
             await world.acceptance.enqueue(specs, is_whole=True)
     statuses = await world.acceptance.enqueue(specs, is_whole=True)
     assert statuses == [Accepted.KNOWN] * 500 + [Accepted.NEW]

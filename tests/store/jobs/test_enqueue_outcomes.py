@@ -50,7 +50,7 @@ LIMIT = constraint("mails", max_backlog=7)
             RateLimitedError,
             "namespace_rate",
         ),
-        (IdTaken("j1"), "j1 is the ID of another job already", ConflictError, "id_taken"),
+        (IdTaken("j1"), "j1 is already the ID of another job", ConflictError, "id_taken"),
         (BatchClosed("b1", True), "no batch has this ID", InvalidError, "unknown_batch"),
         (BatchClosed("b1", False), "the batch is complete or canceled", ConflictError, "batch_over"),
         (PredecessorRefused("j1", True), "no job has the ID j1", InvalidError, "unknown_predecessor"),

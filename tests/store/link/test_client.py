@@ -486,7 +486,7 @@ async def test_a_part_that_was_refused_makes_the_whole_unknown(lone_server: Stor
         proxy.answer_next(b"*2\r\n$2\r\nok\r\n*1\r\n*1\r\n$3\r\nnew\r\n-OOM command not allowed\r\n")
         k = world.shard.keys
         call = ScriptCall(load("mark_generation"), (k.generation, k.rules, k.frozen, k.leader), ("fresh",))
-        with pytest.raises(OutcomeUnknownError, match="the store did a part of it"):
+        with pytest.raises(OutcomeUnknownError, match="the store carried out only a part"):
             await world.shard.client.run_all([call, call])
 
 

@@ -1,8 +1,8 @@
 #!lua
--- Corrects the counts of a batch to the numbers that the caller counted in the records of its members, unless the batch
--- has changed since. Then writes the consequences of the batch's state again, such as its callbacks.
+-- Replaces the counts of a batch with those that the caller took from the records of its members, unless the batch has
+-- changed since. Then repeats the effects of the batch's state, such as its callbacks.
 -- KEYS epoch:string audit:stream
--- ARGV now_ms tag epoch batch_id changes(the batch's number of changes when the caller counted) counts(MessagePack:
+-- ARGV now_ms tag epoch batch_id changes(number of changes of the batch at the time of counting) counts(MessagePack:
 --   {count: number}) audit_entry audit_max [+ id(of a member that has no record)]
 -- REPLY ok:1 repaired, 0 changed meanwhile | stale_epoch
 -- CHECKS FIRST the epoch, then whether the batch changed

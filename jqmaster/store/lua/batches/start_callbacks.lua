@@ -1,6 +1,6 @@
 #!lua
 -- Enqueues due callbacks of batches. Writes the job and records it in the batch in one step, so that each callback
--- starts once. A full backlog of a constraint does not refuse a callback.
+-- starts once. A callback is enqueued even if a constraint's backlog is full.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the constraints) lanes(as lib/lanes/homes.lua
 --   reads them) mark(of the store's data; empty: not checked) [+ batch_id callback job_id terms(as in

@@ -3,12 +3,12 @@
 -- use it become due, so that the leader plans their instants anew.
 -- KEYS calendars:hash definition_calendars:hash definition_clocks:hash due_on_days:zset audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max
---   max_calendars max_named(most names of definitions in the reply) wake_channel(empty: nobody to wake) [+
+--   max_calendars max_named(maximum number of definitions that the reply names) wake_channel(empty: nobody to wake) [+
 --   passed_over(name of a definition whose clock is not checked, because it cannot be read)]
 -- REPLY ok | changed | full | behind | in_use:number of definitions,[names of some]
--- CHECKS FIRST that the calendar is as the caller read it; that a new one does not exceed the limit; that no
---   definition uses a calendar that is to be removed; that the clocks of all definitions that use it have its present
---   ETag
+-- CHECKS FIRST that the calendar has not changed since the caller read it; that a new one does not exceed the limit;
+--   that no definition uses a calendar that is to be removed; that the clocks of all definitions that use it have its
+--   present ETag
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local calendars_key, users_key, clocks_key, due_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Adopts whole lanes into this edition of the constraints without touching their jobs. None of these jobs runs. Each
--- lane takes the group and the shared gates that its queue has now. The caller names only lanes whose gates follow from
--- the queue alone.
+-- Adopts whole lanes into this edition of the constraints without touching their jobs. None of these jobs is running.
+-- Each lane takes the group and the shared gates that its queue has now. The caller names only lanes whose gates follow
+-- from the queue alone.
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
 -- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints
@@ -22,7 +22,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 
--- Removes the lane from its old group. It is in no order until it is added to the new group.
+-- Removes the lane from its old group. No group orders the lane until it joins the new group.
 local function leave_group(lane)
   if lane.member ~= '' then redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member) end
   if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then

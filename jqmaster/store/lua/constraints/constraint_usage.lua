@@ -2,9 +2,9 @@
 -- Reads the present figures of gates, all at one instant: jobs that wait and run, and whether the gates are open.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
--- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),ms at which it opens
---   without an event(0: it is open, or only an event can open it),held until ms(0: not held),is_open,text of its key
---   value, ID of the conditional override that its jobs meet(empty: none),thousandths charged to running jobs(-1: not
+-- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),time at which it opens by
+--   itself, ms(0: it is open, or only an event can open it),held until ms(0: not held),is_open,text of its key value,
+--   ID of the conditional override that applies to it(empty: none),thousandths charged to running jobs(-1: not
 --   counted),thousandths charged within the period(-1: not counted),observed room(thousandths; -1: not
 --   observed),observed until ms(0: not observed)]
 -- CHECKS FIRST nothing; it writes nothing

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Opens the lanes that are parked at gates whose time has come, and at the given gates, which may have room again.
+-- Opens the lanes that are parked at due gates, and those parked at the given gates, which may have room again.
 -- KEYS epoch:string gates_due:zset holds:hash observed:hash
 -- ARGV now_ms tag epoch limit [+ gate]
--- REPLY ok:number of gates whose time had come,ms until the time of the next(-1: none),1 if jobs may start that could
---   not before | stale_epoch
+-- REPLY ok:number of due gates,ms until the next gate is due(-1: none),1 if jobs can start now that could not start
+--   before | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -22,7 +22,7 @@ local function end_at(key, gate_id, until_ms)
   if until_ms <= now_ms then
     redis.call('HDEL', key, gate_id)
   else
-    -- A gate has one scheduled check. An earlier one stays, and schedules this one when it runs.
+    -- A gate has one scheduled check. An earlier check stays; when it runs, it schedules this one.
     redis.call('ZADD', gates_due_key, 'LT', until_ms, gate_id)
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes the data of a constraint's idle gates, where no job waits or runs. If the constraint was deleted, removes its
--- own data together with its last gate.
+-- Removes the data of a constraint's idle gates, where no job waits or runs. If the constraint was deleted, removes the
+-- constraint's own data together with its last gate.
 -- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash conditions:hash
 --   observed:hash
 -- ARGV tag epoch cid cursor(0: from the start) limit(about how many gates to check)
@@ -11,7 +11,7 @@ local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
 local gates_key, served_key, crowded_key, limits_key = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local conditions_key, observed_key = KEYS[8], KEYS[9]
 local tag, epoch, cid, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local MAX_NAMED = 1000  -- in one command
+local MAX_NAMED = 1000  -- names in one command
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because a pause of
--- jobs may be needed to relieve it. The leader then matches unfinished jobs again.
+-- Creates, changes or removes a constraint and writes the audit entry. Works in a full store, too, because pausing jobs
+-- may be the way to relieve the store. The leader then matches unfinished jobs again.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
 --   counted:set audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) cid(8 characters; ID of the new
 --   document) old_cid(ID of the document that it replaces; empty: none) is_rematched(1: it now selects or counts other
 --   jobs) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …])
 --   overrides(MessagePack: [gate, text, …]) tag parts(MessagePack: [[cid, limits, overrides], …]; the internal
---   constraints that keep reserved slots free) gone_parts(MessagePack: [cid, …]; parts of the old document that are
---   gone in the new one)
+--   constraints that keep reserved slots free) gone_parts(MessagePack: [cid, …]; parts of the old document that the new
+--   one lacks)
 -- REPLY ok:edition | changed:present document(empty: it does not exist) | full
--- CHECKS FIRST that the constraint is as the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the constraint has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -26,8 +26,9 @@ local ETAG_LENGTH = 16
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Every change raises the version, by which caches notice it. A new edition makes the leader match every unfinished job
--- again. Both are at least the clock's time, so that a store restored to an older state does not use a number twice.
+-- Every change raises the version, so that caches notice the change. A new edition makes the leader match every
+-- unfinished job again. Both are at least the clock's time, so that a store restored to an older state does not use a
+-- number twice.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)
@@ -36,7 +37,7 @@ end
 local version = raised('version')
 local edition = is_rematched and raised('edition') or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- Removes the limits of a constraint, or of one of its parts, which opens its gates.
+-- Removes the limits of a constraint or of one of its parts. This opens its gates.
 local function lift(gone_cid, its_limits_key, its_overrides_key)
   redis.call('UNLINK', its_limits_key, its_overrides_key)
   redis.call('ZADD', reopened_key, version, gone_cid)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Puts an edition of the constraints in force. The caller has given every running job the slots that the edition
--- demands. Before this call, no job is claimed.
+-- demands. Until this call, no job can be claimed.
 -- KEYS epoch:string rules:hash
 -- ARGV epoch edition
 -- REPLY ok | stale_epoch | stale_constraints

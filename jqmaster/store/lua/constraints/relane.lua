@@ -4,8 +4,8 @@
 -- KEYS epoch:string rules:hash damaged:set
 -- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them) read(whole: read whole records, because all
 --   were short when the caller read them; beginnings: read only their beginnings) homes(of each job: ID of its old
---   lane, 8 bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: the new
---   extras of records by number of the job, from 1; empty: all stay) [+ id(each only once)]
+--   lane, 8 bytes; number of its new lane, u16, from 1; 0: its record cannot be read) extras(MessagePack: by number of
+--   the job, from 1, the new extras of its record; empty: no extras change) [+ id(each only once)]
 -- REPLY ok:moved | stale_epoch | stale_constraints
 -- CHECKS FIRST epoch, the edition of the constraints, then state and lane of each job
 -- include lib/clock.lua
@@ -41,8 +41,8 @@ local function is_handed_over(id, head)
   return challenge and challenge.since ~= nil
 end
 
--- Returns the charges that a running job has at its new gates; nil if it has none. It keeps them even if its weight has
--- changed.
+-- Returns the charges that a running job has at its new gates; nil if it has none. The job keeps these charges even if
+-- its weight has changed.
 local function kept_charges(id, ...)
   local kept
   for _, ids in ipairs({...}) do
@@ -60,7 +60,7 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_constraints'} end
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
--- Consecutive jobs usually move from one lane to one other lane. Such neighbours are counted together, and their old
+-- Consecutive jobs usually have the same old lane and the same new lane. Such jobs are counted together, and their old
 -- lane is looked up once.
 local old, old_lane_bytes
 local from, to, together = nil, nil, 0

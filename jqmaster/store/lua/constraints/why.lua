@@ -2,8 +2,8 @@
 -- Reads why a job waits, all at one instant: the state of its gates as a claim would see it, and the number of jobs
 -- that start before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes max_holders(shown of each closed gate) max_lanes(to check) is_keyed(1: jobs of one
---   lane may have different keyed gates) [+ name(whose jobs may start before it)]
+-- ARGV now_ms tag job_id head_bytes max_holders(maximum number of holders shown for each closed gate) max_lanes(to
+--   check) is_keyed(1: jobs of one lane may have different keyed gates) [+ name(its jobs may start before this job)]
 -- REPLY ok:now_ms,beginning of the record,1 if a master leads,edition,edition in force,edition of its lane(-1:
 --   unknown), end of lease or deadline ms(-1: none), [[gate, key value, waiting, 1 if closed, 1 if its value has an
 --   override, [figure, number or flag], [job, since_ms, worker_id_bytes]]], 1 if ready,[name, jobs before it],bound(0:

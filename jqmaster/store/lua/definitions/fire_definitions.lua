@@ -6,12 +6,12 @@
 -- ARGV now_ms tag epoch(empty: any master may call; the clocks of the definitions prevent a double firing)
 --   wake_channel(empty: nobody to wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the
 --   store's data; empty: not checked) max_runs runs_life_ms(limits of the run records to keep) batch(MessagePack:
---   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, 1 if it has days, end of
---   the new clock with its facts about a calendar, optional], …]) [+ number(of its definition, from 1) verdict(fires;
---   queued: the instant was queued before and fires now; manual: fires at now_ms, apart from the schedule; backfill:
---   fires if the instant certainly started no job; backfill_forgotten: fires also if that is unknown; missed; skipped)
---   reason instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua; empty: none) digest
---   rest_of_record]
+--   [[name, ETag, clock as the caller read it, handled_ms, next due ms or -1, overlap, did, 1 if it uses a calendar,
+--   end of the new clock with its facts about a calendar, optional], …]) [+ number(of its definition, from 1)
+--   verdict(fires; queued: the instant was queued before and fires now; manual: fires at now_ms, apart from the
+--   schedule; backfill: fires if the instant certainly started no job; backfill_forgotten: fires also if that is
+--   unknown; missed; skipped) reason instant(as in lib/definitions/run_records.lua) job_id terms(as in enqueue.lua;
+--   empty: none) digest rest_of_record]
 -- REPLY ok:now_ms,[of each entry: fired, known (its job exists already), backlog_full, overlap, superseded, queued,
 --   missed, skipped, before (it fired before), forgotten (unknown whether it fired), or changed],[workers that ran a
 --   replaced job] | stale_epoch | stale_constraints | other_data
@@ -68,8 +68,8 @@ local function unfinished(definition)
   return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
 end
 
--- Gathers the job of an entry. `replaced`: the head of the job that it replaces (nil: none). Returns the entry's
--- outcome.
+-- Adds the job of an entry to those that this call writes. `replaced`: the head of the job that it replaces (nil:
+-- none). Returns the entry's outcome.
 local function enqueue(definition, at, replaced)
   local id = ARGV[at + 4]
   if redis.call('EXISTS', tag .. 'job:' .. id) == 1 then

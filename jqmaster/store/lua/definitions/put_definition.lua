@@ -13,8 +13,8 @@
 --   calendar_etag(ETag of that calendar, as the caller read it) former_calendar(calendar that the definition uses
 --   before this call; empty: none)
 -- REPLY ok | changed | full
--- CHECKS FIRST that the definition is as the caller read it and has not fired since; that a new one does not exceed
---   the limit; that its calendar is as the caller read it
+-- CHECKS FIRST that the definition has neither changed nor fired since the caller read it; that a new one does not
+--   exceed the limit; that its calendar has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -52,8 +52,8 @@ local function leave_memory()
   redis.call('ZREMRANGEBYRANK', gone_key, 0, excess - 1)
 end
 
--- A new definition takes over the memory of a deleted one of the same name, so that no instant fires twice. Its own
--- instants are all later than now.
+-- A new definition takes over the memory of a deleted one of the same name, so that no instant fires twice. The
+-- instants of the new definition are all later than now.
 local function begin_memory()
   local until_ms = redis.call('ZSCORE', gone_key, name) or redis.call('HGET', memory_key, OF_OTHERS)
   local left_over = redis.call('HEXISTS', memory_key, name) == 1

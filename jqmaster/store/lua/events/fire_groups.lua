@@ -10,7 +10,7 @@
 -- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full (the group stays)](of each),[workers
 --   that ran a replaced job] | stale_epoch | stale_constraints | other_data
 -- CHECKS FIRST the epoch; the mark of the data; the edition of the constraints; that each group exists, and that its
---   definition is as the caller read it
+--   definition has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lanes/lane_writes.lua

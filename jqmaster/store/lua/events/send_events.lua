@@ -62,7 +62,7 @@ for i = 1, count do
 end
 
 local is_due = false
--- Closes a group, whose job is then due.
+-- Closes a group, which makes its job due.
 local function close(slot, group)
   redis.call('HDEL', slots_key, slot)
   redis.call('ZADD', groups_key, now_ms, group)

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
 -- Finds the faults of charges at gates, each at one instant: charges of jobs that do not run there, running jobs
--- without a charge, and wrong sums. Checks the first gates, as many as one call may.
+-- without a charge, and wrong sums. Checks as many of the given gates, in order, as one call may.
 -- KEYS
--- ARGV tag [+ gate cursor(where to go on in its charges; 0: from the start)]
--- REPLY ok:number of gates checked,[cursor](of each checked gate: where to go on; 0: done),[number of the gate(from
+-- ARGV tag [+ gate cursor(where to continue in its charges; 0: from the start)]
+-- REPLY ok:number of gates checked,[cursor](of each checked gate: where to continue; 0: done),[number of the gate(from
 --   0),number of charges that belong to no running job,number of running jobs without a charge,sum as counted,sum of
 --   the charges,sum of the window as counted,sum of its starts] of each gate with a fault
 -- CHECKS FIRST nothing; it writes nothing

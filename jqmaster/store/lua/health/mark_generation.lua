@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Marks the store's data with a generation if it has no mark yet. Works in a full store, too, because a master has to
--- start there in order to drain it.
+-- Marks the store's data with a generation if it has no mark yet. Works in a full store, too, because a master must be
+-- able to start there and drain it.
 -- KEYS generation:string rules:hash frozen:string leader:string
 -- ARGV fresh(the mark to set)
 -- REPLY ok:the present mark | frozen
--- CHECKS FIRST that the data are not frozen, because their namespace is or was moved; whether there is a mark
+-- CHECKS FIRST that no move of the namespace has frozen the data; whether there is a mark
 -- include lib/namespaces/freezes.lua
 local generation_key, rules_key, frozen_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local fresh = ARGV[1]

@@ -83,7 +83,7 @@ end
 
 function mend.unlisted(member)
   local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
-  -- The definition has changed since, so events may not start it any more.
+  -- The definition has changed since. Perhaps events no longer start it.
   if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)

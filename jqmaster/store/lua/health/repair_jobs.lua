@@ -160,7 +160,7 @@ local function put_slots_right(id, head, state)
   return count
 end
 
--- Makes the job available to workers exactly if its callbacks have arrived.
+-- Makes the job available to workers if, and only if, its callbacks have arrived.
 local function put_callbacks_right(id, head, state)
   if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
   local challenge = challenges.open_one(id, head)

@@ -4,7 +4,7 @@
 -- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as the caller read it;
 --   empty: it must not exist) document(empty: remove it)]
 -- REPLY ok:version | changed | full
--- CHECKS FIRST that each token is as the caller read it; that the new ones do not exceed the limit
+-- CHECKS FIRST that no token has changed since the caller read it; that the new ones do not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 -- include lib/identity/identity.lua

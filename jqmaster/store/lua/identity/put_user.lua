@@ -5,7 +5,7 @@
 -- ARGV now_ms name expected(as the caller read it; empty: it must not exist) document(empty: remove it) access_entry
 --   max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
--- CHECKS FIRST that the user is as the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the user has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/access_log.lua
 -- include lib/identity/identity.lua

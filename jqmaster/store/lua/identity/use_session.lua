@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Reads the user or token of a session with its present document, and restarts the idle time. The restart is written at
--- most once in a sixtieth of the idle time, because it costs a disk write.
+-- most once per sixtieth of the idle time, because it costs a disk write.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms
 -- REPLY ok:subject:until_ms:document of user or token(empty: deleted, or not in this store; of a login provider: what

@@ -4,8 +4,8 @@
 -- KEYS rules:hash running:zset
 -- ARGV now_ms tag max_lanes(to check) max_jobs(to check one by one, because each has its own gates) max_running(to
 --   check) [+ queue is_keyed(1: its jobs may have their own gates)]
--- REPLY ok:now_ms,ready,blocked,is_exact(0: there may be more of both), ready since ms(the earliest, over the first
---   jobs of all lanes; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not
+-- REPLY ok:now_ms,ready,blocked,is_exact(0: both counts are lower bounds), ready since ms(the earliest time among the
+--   first jobs of all lanes; 0: unknown), [worker_id_bytes and name, running jobs],number of running jobs that were not
 --   checked
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
@@ -31,7 +31,7 @@ local function room_at(ids)
     local gate = gates.of(id, now_ms)
     local its_room = gate.room
     if gate.weight_default and its_room > 0 then
-      -- The weights of the jobs are in their records, which are not read for this.
+      -- The exact weights are in the jobs' records, which this count does not read.
       its_room, is_exact = weighing.usual_room(gate), false
     end
     room = math.min(room, its_room - (taken[id] or 0))
@@ -43,7 +43,8 @@ local function take_room(ids, count)
   for _, id in ipairs(ids) do taken[id] = (taken[id] or 0) + count end
 end
 
--- Keeps the earliest time since which the first job of a lane that may start has been ready: see sample_backlog.lua.
+-- Takes note of when the first startable job of a lane became ready, and keeps the earliest such time: see
+-- sample_backlog.lua.
 local function note_wait(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return end
@@ -76,7 +77,7 @@ end
 local is_keyed = {}
 local function count_lane(lane, count)
   if lane.edition ~= edition then
-    -- The leader is matching the jobs of this lane to the constraints, and none of them starts before that.
+    -- The leader is still matching the jobs of this lane to the constraints. None of them starts until that is done.
     blocked, is_exact = blocked + count, false
     return
   end

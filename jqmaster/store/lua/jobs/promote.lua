@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes jobs whose time has come ready, at most `limit` a call. Returns the time until the next one is due.
+-- Promotes due jobs to ready, at most `limit` a call. Returns the time until the next one is due.
 -- KEYS epoch:string waiting:zset damaged:set
 -- ARGV now_ms tag epoch limit from_state
 -- REPLY ok:promoted,ms until the next is due (-1: none) | stale_epoch

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Updates some dependents of a job to its present state. A dependent that waits for no other job starts. It is skipped
--- if the job did not end as required. Returns the skipped dependents that may have to be revived. If the job is
--- deleted, removes its list of dependents after the last of them.
+-- Updates some dependents of a job to its present state. A dependent that waits for no other job starts. A dependent is
+-- skipped if the job did not end as required. Returns the skipped dependents that may have to be revived. If the job
+-- was deleted, the last call removes its list of dependents.
 -- KEYS epoch:string awaiting_jobs:zset scheduled:zset skipped:zset expiring:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel job_id cursor(0: from the start) count
 -- REPLY ok:cursor of the next call(0: done),[name](of each skipped job),[id](of each job to revive) | stale_epoch

@@ -3,8 +3,8 @@
 -- unless the worker is detached for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(time at which the worker listed its claims, or earlier; 0:
---   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix max_jobs(that the worker
---   offers from now on; 0: as before) [+ id token_bytes]
+--   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix max_jobs(number of jobs
+--   that the worker can hold from now on; 0: as before) [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: not detached; silence, operator or successor),[index from 0 of
 --   each claim to cancel],[index of each lost claim],newest fence(0: none yet),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
@@ -56,7 +56,7 @@ redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', a
 lists.zadd(running_key, renewed)
 local max_jobs = worker[1]
 if offered ~= '0' then
-  -- An operator's number bounds what a worker offers.
+  -- A number that an operator set limits the number that the worker reports.
   max_jobs = worker[6] and tonumber(worker[6]) < tonumber(offered) and worker[6] or offered
   redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', offered)
 end

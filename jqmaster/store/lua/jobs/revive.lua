@@ -7,7 +7,7 @@
 --   unchanged)
 -- REPLY ok:1 revived, 0 not possible now | stale_constraints
 -- CHECKS FIRST the edition of the constraints; state and cause of the job; that it was not skipped again since the
---   caller read it; that nobody erased a value that it needs; the state of each predecessor
+--   caller read it; that no value that it needs was erased; the state of each predecessor
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lanes.lua

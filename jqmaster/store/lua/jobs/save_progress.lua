@@ -12,7 +12,7 @@
 local now_ms, tag, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 local FIRST, WIDTH = 4, 7
 
--- Returns whether a later report of this claim is stored. Reports of other claims are numbered on their own.
+-- Returns whether a later report of this claim is stored. Each claim numbers its reports separately.
 local function is_outdated(progress_key, token_bytes, seq)
   local stored = redis.pcall('HMGET', progress_key, 'token', 'seq')
   return not stored.err and stored[1] == token_bytes and (tonumber(stored[2] or 0) or 0) > tonumber(seq)
@@ -42,8 +42,8 @@ for i = FIRST, #ARGV, WIDTH do
       lists.add_pair(fields, 'token', token_bytes)
       lists.add_pair(fields, 'seq', seq)
     end
-    -- A key of another type is damaged. Replace it, because an error in the middle of the call would leave later jobs
-    -- undone.
+    -- A key of another type is damaged. Replace it, because an error in the middle of the call would skip the later
+    -- jobs.
     if #fields > 0 and type(redis.pcall('HSET', progress_key, unpack(fields))) == 'table' then
       redis.call('UNLINK', progress_key)
       redis.call('HSET', progress_key, unpack(fields))

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Records the heartbeat of a master with facts about it. Removes masters that have been silent for long. Returns the
--- versions of settings, targets, namespaces and identity, which every master follows, the mark of the data, and who
--- leads.
+-- Records a master's heartbeat, and facts about the master. Removes masters that have been silent for long. Returns the
+-- versions of settings, targets, namespaces and identity, which every master follows. Also returns the mark of the
+-- data, and who leads.
 -- KEYS masters:zset master_info:hash settings:hash identity:hash generation:string leader:string
 -- ARGV now_ms master_id info forget_ms max_masters
 -- REPLY ok:removed,now_ms,[settings version,targets version,namespaces
@@ -16,12 +16,12 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the masters that have been silent longest: usually all of them. A master that was removed by mistake after a
--- step of the clock returns with its next heartbeat.
+-- Reads the masters that have been silent longest. Usually these are all masters. If the clock jumped and a living
+-- master is removed, its next heartbeat adds it again.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local are_all = #oldest < 2 * MAX_REMOVED
 local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters
--- Most heartbeats say the same as the one before, and the append-only file need not have it each time.
+-- Most heartbeats have the same facts as the one before, so nothing is written to the append-only file for them.
 if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
 local removed, all_seen_ms = 0, {}

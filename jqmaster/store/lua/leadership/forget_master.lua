@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes a master that shuts down in order.
+-- Removes a master that shuts down cleanly.
 -- KEYS masters:zset master_info:hash
 -- ARGV master_id
 -- REPLY ok

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes the log of a deleted job while the log waits to be archived. Orders the removal of the part that is in the
--- archive already.
+-- Removes the log of a deleted job while the log waits to be archived. Schedules the removal of the part that is
+-- already in the archive.
 -- KEYS job:string log_erasures:zset
 -- ARGV now_ms tag job_id
 -- REPLY ok | kept

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Orders another removal of a deleted job's log from the archive, because a delayed leader may have archived a piece
+-- Schedules another removal of a deleted job's log from the archive, because a delayed leader may have archived a piece
 -- after the first removal. Any master may call this.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)

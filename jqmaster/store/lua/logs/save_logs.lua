@@ -33,8 +33,8 @@ local is_late = known[7] == token_bytes and known[8] == worker_id_bytes
 local attempt
 
 -- Returns the attempt number `wanted` if this worker ended that attempt recently, otherwise nil. Without `wanted`,
--- returns the newest attempt that this worker ended recently and that has no lines yet. History is searched because the
--- job's record has only the newest token.
+-- returns the newest attempt that this worker ended recently and that has no lines yet. Searches the history, because
+-- the job's record has only the newest token.
 local function ended_attempt(wanted)
   local worker_id = record.uuid_text(worker_id_bytes)
   for _, entry in ipairs(history.newest(id)) do
@@ -110,7 +110,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- The number of lines that the last writing claim has sent, not counting late lines of other claims.
+-- The number of lines that the claim that wrote last has sent, without late lines of other claims.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),

@@ -4,7 +4,7 @@
 -- KEYS notices:hash notice_states:hash audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_notices
 -- REPLY ok | changed | full
--- CHECKS FIRST that the notice is as the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the notice has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local notices_key, states_key, audit_key = KEYS[1], KEYS[2], KEYS[3]

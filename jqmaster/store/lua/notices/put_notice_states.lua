@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Replaces the states of notices, all or none. Works in a full store, too, because people have to be notified that it
--- is full.
+-- Replaces the states of notices, all or none. Works in a full store, too, because people must be notified of that.
 -- KEYS epoch:string notices:hash notice_states:hash
 -- ARGV epoch(empty: the caller need not be the leader) [+ name expected_edition(empty: it must not exist) state(empty:
 --   remove it)]
 -- REPLY ok | changed | stale_epoch
--- CHECKS FIRST the epoch; that each state is as the caller read it, and that its notice exists
+-- CHECKS FIRST the epoch; that no state has changed since the caller read it, and that its notice exists
 -- include lib/leadership.lua
 local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]

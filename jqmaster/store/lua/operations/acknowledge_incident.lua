@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes in the timeline that somebody takes care of an incident. Writes the audit entry.
+-- Records in the timeline that somebody is handling an incident. Writes the audit entry.
 -- KEYS timeline:stream timeline_acknowledged:stream audit:stream
 -- ARGV now_ms entry_id(of an entry of the incident) entry(MessagePack) timeline_max audit_entry audit_max
 -- REPLY ok | unknown

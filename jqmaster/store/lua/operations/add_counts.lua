@@ -29,7 +29,7 @@ local function has_events(counted)
   return (counted[DISCARDED] or 0) > 0
 end
 
--- By the name under which they are counted: the sums of this call.
+-- `sums`: by counted name, the sums of this call. `order`: these names in order.
 local order, sums = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local name, counted = ARGV[i], counts.read(ARGV[i + 1])

@@ -1,6 +1,6 @@
 #!lua
 -- Adds failures to their groups. A repeated call of a master, which has the same number, is ignored. If there are too
--- many groups, removes those that were not seen for longest.
+-- many groups, removes those that have not been seen for the longest time.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
 --   max_versions quiet_ms(a group counts as recurred if it fails again after this time) [+ group_id count
@@ -39,7 +39,8 @@ local function add_hour(before, more)
   return hours
 end
 
--- Adds failures by version of the worker. Returns entries {version, failures, first_ms, last_ms}, the last seen first.
+-- Adds failures by version of the worker. Returns entries {version, failures, first_ms, last_ms}, the most recently
+-- seen first.
 local function add_versions(before, told)
   local versions, known = {}, {}
   for i = 1, #told, 2 do
@@ -59,8 +60,8 @@ local function add_versions(before, told)
   return versions
 end
 
--- Stores the facts by which an ignored group may stop being ignored, because the group itself forgets old versions and
--- hours.
+-- Updates the facts that decide whether a group stays ignored. They are stored apart from the group, which forgets old
+-- versions and hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')

@@ -1,5 +1,5 @@
 #!lua
--- Marks a group of failures as ignored for an operator, and writes the audit entry.
+-- Marks a group of failures as ignored, as an operator requested, and writes the audit entry.
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id ignore(MessagePack) audit_entry audit_max
 -- REPLY ok | unknown

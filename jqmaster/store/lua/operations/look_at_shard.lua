@@ -2,12 +2,12 @@
 -- Reads whether the duties of the leader have work: entries that are due by time, and keys that exist only while
 -- something waits.
 -- KEYS epoch:string rules:hash workers:zset ready_counts:hash [+ due:zset waiting:set]
--- ARGV now_ms epoch many(maximum number of names whose counts are read; if more names have counts, jobs count as
---   ready) due_keys(how many of the further keys are read by time; the others are only looked for)
--- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key
---   that exists](these lists are empty if no such key exists, and no jobs and workers),1 if jobs are ready,number of
---   workers,ms since the longest silent worker was heard (-1: there is none),version,edition,settled(editions of the
---   constraints) | stale_epoch
+-- ARGV now_ms epoch many(maximum number of names whose counts are read; if more names have counts, jobs count as ready)
+--   due_keys(number of due keys; of the waiting keys after them, only the existence is read)
+-- REPLY ok:now_ms,[first score of each due key(-1: it is empty)],[number of its members],[1 for each waiting key that
+--   exists](these three lists are empty if no key exists at all),1 if jobs are ready,number of workers,ms since the
+--   last sign of life of the worker that has been silent longest (-1: no worker),version,edition,settled(editions of
+--   the constraints) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -18,7 +18,8 @@ local FIRST_LOOKED_FOR, FIRST_DUE = 3, 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
--- Returns how many of a range of the keys exist. Their number is that of the indexes of a shard, which does not grow.
+-- Returns how many of a range of the keys exist. `unpack` is safe here, because the number of a shard's indexes does
+-- not grow.
 local function existing(from, to)
   return redis.call('EXISTS', unpack(KEYS, from, to))
 end
@@ -30,7 +31,7 @@ end
 
 if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
 
--- A key of a wrong type does not hide the others: its duty finds it due, and reports it.
+-- A key of a wrong type does not hide the others. It counts as due, so its duty finds and reports it.
 local function has_ready()
   local names = reading.try('HLEN', counts_key) or many + 1
   if names == 0 or names > many then return names > 0 and 1 or 0 end
@@ -48,8 +49,8 @@ local function first_of(key)
   return math.ceil(tonumber(first[2])), redis.call('ZCARD', key)
 end
 
--- Calls `read` with each key of a range that exists, and `skip` for each that does not, in order. It asks for half of
--- the range at a time, because most keys do not exist.
+-- Calls `read` with each key of a range that exists, and `skip` for each that does not, in order. It checks half of the
+-- range at a time, because most keys do not exist.
 local function read_each(from, to, read, skip)
   if from > to then return end
   if existing(from, to) == 0 then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Adds, for the leader, entries to the timeline, and replaces its marks. Works in a full store, too, because people
--- look there for what went wrong.
+-- Adds, for the leader, entries to the timeline, and replaces its marks. Works in a full store, too, because the
+-- timeline shows people what went wrong.
 -- KEYS epoch:string timeline:stream timeline_marks:string
 -- ARGV epoch timeline_max(about how many entries are kept) marks(MessagePack) [+ entry(MessagePack)]
 -- REPLY ok | stale_epoch

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Stores an action on many jobs for the leader to carry out, and writes the audit entry. Works in a full store, too,
--- because the deletion of jobs may be needed to relieve it. Removes the oldest finished actions beyond the limit.
+-- because deleting jobs may be the way to relieve the store. Removes the oldest finished actions beyond the limit.
 -- KEYS actions:zset running_actions:set action:hash audit:stream
 -- ARGV now_ms action_id spec ids(MessagePack; empty: the spec has a filter) progress audit_entry audit_max max_running
 --   max_kept action_prefix wake_channel at_most(jobs that the action may change; empty: any number)

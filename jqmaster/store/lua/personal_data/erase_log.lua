@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes the log of a job that is over, orders the removal of the part that is in the archive, and writes the audit
+-- Removes the log of a job that is over, schedules the removal of the part that is in the archive, and writes the audit
 -- entry. The job stays.
 -- KEYS job:string audit:stream
 -- ARGV now_ms tag job_id over_ms(how long after its end a job still gets lines) audit_entry audit_max

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a target, writes the audit entry and tells all masters. Works in a full store, too,
+-- Creates, changes or removes a target, writes the audit entry and notifies all masters. Works in a full store, too,
 -- because jobs that a target carries out leave the store.
 -- KEYS targets:hash settings:hash audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max max_targets
 --   wake_channel
 -- REPLY ok | changed | full
--- CHECKS FIRST that the target is as the caller read it; that a new one does not exceed the limit
+-- CHECKS FIRST that the target has not changed since the caller read it; that a new one does not exceed the limit
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 local targets_key, settings_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
@@ -21,8 +21,8 @@ if document == '' then
 else
   redis.call('HSET', targets_key, name, document)
 end
--- Masters read the version together with that of the settings, so that following targets costs no command of its own.
--- It is at least the clock's time, so that a store restored to an older state does not use one twice.
+-- Masters read the version together with that of the settings, so that following targets costs no separate command. The
+-- version is at least the clock's time, so that a store restored to an older state does not use a version twice.
 local version = tonumber(redis.call('HGET', settings_key, 'targets') or '0')
 redis.call('HSET', settings_key, 'targets', string.format('%.0f', math.max(version + 1, now_ms)))
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

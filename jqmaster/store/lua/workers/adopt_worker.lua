@@ -3,7 +3,7 @@
 -- KEYS worker:hash
 -- ARGV expected_owner(as the caller read it; empty: none) owner
 -- REPLY ok | changed
--- CHECKS FIRST that the worker is registered, and that its owner is as the caller read it
+-- CHECKS FIRST that the worker is registered, and that its owner has not changed since the caller read it
 local worker_key = KEYS[1]
 local expected_owner, owner = ARGV[1], ARGV[2]
 

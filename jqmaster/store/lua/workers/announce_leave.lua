@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records that the process of a worker is shutting down in order. The worker gets no more jobs, and a lease that ends
--- does not count as a loss.
+-- Records that the process of a worker is shutting down gracefully. The worker gets no more jobs, and a lease that
+-- expires from now on does not count as a loss.
 -- KEYS worker:hash
 -- ARGV now_ms wake_channel(empty: nobody to wake)
 -- REPLY ok | unknown

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Lets a worker that was detached for its silence continue, as it has asked. Writes this to the history of each job
--- that continues.
+-- Lets a worker that was detached for its silence continue, as the worker requested. Writes this to the history of each
+-- job that continues.
 -- KEYS worker:hash running:zset
 -- ARGV now_ms worker_id_bytes tag is_last(1: no further call with claims of this request follows) wake_channel(empty:
 --   nobody to wake) [+ id token_bytes history_entry]

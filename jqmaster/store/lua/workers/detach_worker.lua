@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Detaches a worker for good, for an operator. It gets no more jobs, its leases are no longer renewed, and it is told
--- to stop. Writes the audit entry.
+-- Detaches a worker permanently, as an operator requested. The worker gets no more jobs, its leases are no longer
+-- renewed, and it is told to stop. Writes the audit entry.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if it was not detached before | unknown
@@ -15,7 +15,7 @@ if not worker[1] then return {'unknown'} end
 -- A repeat also writes: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_detached', 1)
 if worker[2] == 'operator' or worker[2] == 'successor' then return {'ok', 0} end
--- A worker that was detached for its silence may not continue any more.
+-- A worker that was detached for its silence can no longer continue.
 redis.call('HSET', worker_key, 'detached_by', 'operator')
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end

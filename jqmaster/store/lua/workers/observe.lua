@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Records how much another system says that it still admits at a gate, and until when. Opens the lanes that are parked
--- there, because the other system may admit more than before. An observation that was delayed at a master does not
--- replace a later one.
+-- Records how much another system still admits at a gate, as a worker observed, and until when. Opens the lanes that
+-- are parked there, because the other system may admit more than before. An observation that was delayed at a master
+-- does not replace a later one.
 -- KEYS worker:hash observed:hash gates_due:zset
 -- ARGV now_ms tag gate remaining(thousandths) for_ms(from as_of_ms) as_of_ms(when it was observed, or earlier; 0: now)
 --   wake_channel(empty: nobody to wake)
@@ -26,7 +26,7 @@ local until_ms = as_of_ms + for_ms
 -- starts.
 local left = tonumber(remaining) - charges.started_since(gate_id, as_of_ms)
 redis.call('HSET', observed_key, gate_id, string.format('%.0f %.0f %.0f %.0f', left, until_ms, now_ms, as_of_ms))
--- A gate has one scheduled check. An earlier one stays, and finds the observation.
+-- A gate has one scheduled check. An earlier check stays, and finds the observation.
 redis.call('ZADD', gates_due_key, 'NX', until_ms, gate_id)
 if parking.open_all(parking.closed_among({gate_id})) and wake_channel ~= '' then
   redis.call('PUBLISH', wake_channel, 'ready')

@@ -3,12 +3,12 @@
 -- known to have ended, otherwise with their leases.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
---   until_ms(the caller does not wait longer) rule_id(ID of the slot rule for its node and labels)
---   former(worker at the address when the address was proven; empty: none) max_workers(empty: any number) stale_ms
---   reserved(how the owners of the masters' own workers begin, which do not count) [+ field value]
+--   until_ms(time at which the caller stops waiting) rule_id(ID of the slot rule for its node and labels) former(worker
+--   at the address when the address was proven; empty: none) max_workers(empty: any number) stale_ms reserved(prefix of
+--   the owners of the masters' own workers, which do not count) [+ field value]
 -- REPLY ok:now_ms,epoch,worker_id(former worker whose claims end now; empty: none) | late | full
--- CHECKS FIRST that the caller still waits, and that nobody has registered at the address since it was proven: a
---   delayed call could replace a worker that is alive; and the number of workers that were heard of within stale_ms
+-- CHECKS FIRST that the caller still waits; that nobody has registered at the address since it was proven, because
+--   otherwise a delayed call could replace a living worker; the number of workers that were heard from within stale_ms
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local slot_rules_key = KEYS[6]
@@ -50,8 +50,8 @@ if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. 
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
-  -- Its process has ended, so its leases end now, and the leader reclaims the jobs. They are as many as its slots, at
-  -- most 1,000, and are written in pieces that one command takes.
+  -- Its process has ended, so its leases end now, and the leader reclaims the jobs. There are at most as many jobs as
+  -- slots (1,000). They are written in pieces, because one command cannot take them all.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

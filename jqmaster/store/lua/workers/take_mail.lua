@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Reads the jobs that were claimed for a poll. A poll without jobs keeps waiting or ends. A newer poll of the worker
--- ends it.
+-- Reads the jobs that were claimed for a poll. A poll without jobs keeps waiting or ends. It also ends if the worker
+-- has opened a newer poll.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id_bytes poll_id ends(1: end the poll even without jobs) job_prefix
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | over | unknown | detached

@@ -6,7 +6,8 @@
 -- ARGV now_ms tag worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes digest(of its request ID)]
 -- REPLY ok:[1 accepted, 0 stale, 2 no such challenge is open],[name](of each job whose callbacks have arrived) |
 --   unknown
--- CHECKS FIRST state, token, worker and challenge of each attempt; if none is valid, that the worker is registered
+-- CHECKS FIRST state, token, worker and challenge of each attempt; if no attempt is valid, that the worker is
+--   registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

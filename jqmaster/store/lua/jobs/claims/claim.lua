@@ -5,12 +5,12 @@
 --   [+ worker:hash claims:set mail:string]
 -- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: ID, 4 bytes of the limit, and 1 if the
 --   caller itself holds the worker's poll) lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
---   mail_channel max_bytes(of the claimed records of one worker; only its last one may exceed it) [+ name]
--- REPLY ok:now_ms,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names may start),ms
---   until a gate opens by time(-1: none),[id record],[name](of each expired job),[word busy claimed](of each worker) |
---   stale_epoch | stale_constraints | none:[word busy claimed](of each worker)
--- CHECKS FIRST epoch, edition of the constraints, of each worker that it exists, that it polls if it pulls, and its
---   free slots, each gate, each record
+--   mail_channel max_bytes(of the claimed records of one worker; only the last of them may exceed this) [+ name]
+-- REPLY ok:now_ms,first_fence,passed_over(expired or damaged),is_exhausted(1: no more jobs of these names can start
+--   now),ms until a gate opens by itself(-1: none),[id record],[name](of each expired job),[word busy claimed](of each
+--   worker) | stale_epoch | stale_constraints | none:[word busy claimed](of each worker)
+-- CHECKS FIRST the epoch; the edition of the constraints; for each worker, that it exists, that it has an open poll if
+--   it pulls, and how many slots it has free; each gate; each record
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -61,7 +61,7 @@ local function may_go_on()
 end
 
 -- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
--- score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
+-- the score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
   -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to
@@ -113,7 +113,7 @@ local function serve(item)
   closed_by = first_closed(lane.keyed)
   if closed_by then
     if closed_by.weight_default then weights.keep_for_first(closed_by, lane) end
-    -- `park` counts the jobs that this call has taken from the lane, too.
+    -- `park` also counts the jobs that this call has taken from the lane.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
@@ -168,7 +168,7 @@ local first_fence, claimed = taking.write(running_key, fence_key, claim_shares.f
 claim_shares.give(offer_ms, mail_channel)
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- Lanes that come back only now have not been searched by this call.
+-- This call has not searched lanes that return to the queue only now.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names, claim_shares.answers()}

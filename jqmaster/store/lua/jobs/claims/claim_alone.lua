@@ -4,8 +4,8 @@
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
 --   mail_channel(empty: the caller itself holds the worker's poll)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_constraints | gone | no_poll | busy | over | closed
--- CHECKS FIRST epoch, edition of the constraints, that the worker exists and holds no job, that a pulling worker polls,
---   that the job waits for such a claim, each gate
+-- CHECKS FIRST the epoch; the edition of the constraints; that the worker exists and holds no job; that a worker that
+--   pulls has an open poll; that the job waits for such a claim; each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/jobs/record.lua

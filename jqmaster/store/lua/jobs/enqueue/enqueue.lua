@@ -18,9 +18,9 @@
 --   can be replaced) |
 --   full:gate(whose backlog has no room for a whole push) | too_fast |
 --   stale_constraints | other_data
--- CHECKS FIRST the mark of the data; the edition of the constraints; of each job whether its ID is taken and by which
---   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, its
---   predecessors, the backlog of each gate, and the quota of this second
+-- CHECKS FIRST the mark of the data; the edition of the constraints; for each job, whether its ID is taken and by which
+--   request, whether it has expired, who holds its uniqueness key, whether its batch takes new members, and its
+--   predecessors; the backlog of each gate; the quota of this second
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
@@ -94,7 +94,7 @@ local function bounding_gates(number)
 end
 
 -- Jobs of one push usually have the same terms. Values that follow from the terms are computed once and cached. `head`:
--- the record before the digest.
+-- the part of the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
   -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
@@ -205,7 +205,7 @@ end
 if push == 'whole' and full_gate then return {'full', full_gate} end
 if push == 'whole' and quota ~= '' and push_quota.has_refused() then return {'too_fast'} end
 if push == 'whole' then
-  -- Outcomes of one job for which the whole push is refused.
+  -- If one job has one of these outcomes, the whole push is refused.
   local REFUSALS = {
     refused = true, offered = true, no_batch = true, batch_over = true, no_predecessor = true, predecessor_over = true,
     expired = true,

@@ -7,7 +7,7 @@
 -- CHECKS FIRST that each key still stands for a job, and is not marked yet
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 3
--- The length of a job ID and the digest of its request, as reserve_ids writes them.
+-- The length of the value that reserve_ids writes: a job ID and the digest of its request.
 local LENGTH = 44
 
 for i = FIRST, #ARGV, WIDTH do

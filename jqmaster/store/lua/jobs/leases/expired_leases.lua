@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns claims whose lease or run time is over, with the facts from which the leader decides about them.
+-- Returns claims whose lease or run time is over, with the facts that the leader needs to decide about them.
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix left_prefix
 -- REPLY ok:now_ms,[id head worker_seen_ms(0: not registered) worker_as_of_ms(0: unknown) detached_by(empty: not

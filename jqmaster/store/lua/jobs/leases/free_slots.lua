@@ -3,7 +3,7 @@
 -- not name their gates.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
--- REPLY ok:1 if jobs may start that could not before | stale_epoch
+-- REPLY ok:1 if jobs can start now that could not start before | stale_epoch
 -- CHECKS FIRST epoch, then that no job runs again
 -- include lib/lazily.lua
 -- include lib/leadership.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Undoes claims whose jobs never started, because the worker refused them or could not be reached. If another job took
--- the uniqueness key of such a job meanwhile, the job is skipped, because the other one runs instead.
+-- Undoes claims whose jobs never started, because the worker refused them or could not be reached. A job is skipped if
+-- another job has taken its uniqueness key meanwhile, because that job runs instead.
 -- KEYS epoch:string running:zset claims:set skipped:zset
 -- ARGV now_ms tag epoch(empty: the worker itself returns them) worker_id worker_id_bytes wake_channel(empty: nobody to
 --   wake) finished_channel [+ id token_bytes]
@@ -36,9 +36,9 @@ local function skip(key, head, flags, id, lane, own)
 end
 
 -- Returns the time from which a job with callbacks is offered again. `offers`: how often it was returned before. Jobs
--- with callbacks come before all other jobs of a worker, which may refuse the same ones again and again. So every
--- second refusal delays the next offer, each time twice as long. After the refusals in between, the job is offered at
--- once: a worker that has refused a job gets none for a moment, so the right worker can take this one.
+-- with callbacks come before all other jobs of a worker, and a worker may refuse the same job again and again. So every
+-- second refusal delays the next offer, and each such delay is twice the last one. After the other refusals, the job is
+-- offered again at once: the worker that refused it gets no jobs for a moment, so another worker can take it.
 local function next_offer_ms(offers)
   if epoch ~= '' or offers % 2 == 0 then return 0 end
   return now_ms + math.min(MIN_PUT_OFF_MS * 2 ^ ((offers - 1) / 2), MAX_PUT_OFF_MS)

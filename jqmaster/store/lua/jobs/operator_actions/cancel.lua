@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Cancels a job that waits or runs. The token of a running attempt is void at once. The caller then tells its worker.
+-- Cancels a waiting or running job. The token of a running attempt becomes void at once. The caller then notifies the
+-- worker.
 -- KEYS job:string
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(the action on many jobs that
 --   counts this job; empty: none)
--- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs may start that could not
+-- REPLY ok:worker_id_bytes(empty: the job did not run),token_bytes,1 if jobs can start now that could not start
 --   before,name(empty: the job was canceled before) | unknown | state:state | used_up
--- CHECKS FIRST the state, that the action may change another job (used_up)
+-- CHECKS FIRST the state; that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lanes/lane_writes.lua

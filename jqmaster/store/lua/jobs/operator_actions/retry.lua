@@ -1,15 +1,15 @@
 #!lua
--- Makes a finished job ready again for an operator. The job gets all its retries and its uniqueness key again, and
--- keeps its history.
+-- Makes a finished job ready again, as an operator requested. The job gets all its retries and its uniqueness key
+-- again, and keeps its history.
 -- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
---   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(end of the job as the caller read
---   it) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits for the end
---   of the job) extras(of the record, with its new weights; empty: unchanged)
+--   history_entry(of the last attempt if it succeeded; empty: none) finished_at_ms(time of the job's end that the
+--   caller read) action_id(the action on many jobs that counts this job; empty: none) is_watched(1: the action waits
+--   for the end of the job) extras(of the record, with its new weights; empty: unchanged)
 -- REPLY ok | stale_constraints | unknown | state:state | not_unique:ID of the job that holds the uniqueness key |
 --   used_up | erased
--- CHECKS FIRST the edition of the constraints, the state, that the job has not run again since the caller read it, that
---   nobody erased a value that it needs, who holds its uniqueness key, that the action may change another job (used_up)
+-- CHECKS FIRST the edition of the constraints; the state; that the job has not run again since the caller read it; that
+--   no value that it needs was erased; who holds its uniqueness key; that the action may change one more job (used_up)
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/jobs/history.lua
@@ -39,7 +39,7 @@ if erased.cannot_run(job_key, head) then return {'erased'} end
 local unique_digest, scope, until_ms
 if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
   unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)
-  -- A uniqueness key with the scope `until_start` is not taken again by a job that has started before.
+  -- A job that has started before does not take its uniqueness key again if the scope is `until_start`.
   if scope == layout.SCOPE.until_start and (record.attempts_of(head)) > 0 then unique_digest = nil end
 end
 if unique_digest then
@@ -58,7 +58,7 @@ end
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
--- Clears the token, so that an old holder is stale, and `expires_at`, because the operator wants the job to run.
+-- Clears the token, which makes an old holder stale. Clears `expires_at`, because the operator wants the job to run.
 record.void_token(job_key)
 record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 if unique_digest then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Confirms the start of jobs whose handlers must not start without it. Succeeds only if the worker holds the claim and
--- its lease is not over.
+-- Confirms the start of jobs whose handlers must wait for this confirmation. Succeeds only if the worker holds the
+-- claim and its lease is not over.
 -- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
 -- REPLY ok:[1 confirmed, 0 stale] | unknown

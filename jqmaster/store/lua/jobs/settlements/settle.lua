@@ -3,12 +3,12 @@
 -- caller holds their tokens.
 -- KEYS running:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack:
---   by job ID, the time of the attempt's last call, 0 if not told, and thousandths by unit; empty: no report) [+ id
+--   by job ID, the time of the attempt's last call, 0 if unknown, and thousandths by unit; empty: no report) [+ id
 --   token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(gate that
 --   the worker asked to keep closed; empty: none) hold_ms]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: the attempt did not end in this
---   call)] | unknown
--- CHECKS FIRST state, token and worker of each attempt; if none is valid, that the worker is registered
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs can start now that could not start before,[run_ms(-1: the attempt did not
+--   end in this call)] | unknown
+-- CHECKS FIRST state, token and worker of each attempt; if no attempt is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua
@@ -33,7 +33,7 @@ for i = FIRST, #ARGV, WIDTH do
   if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
     local goes_on = attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
       tonumber(is_counted), 0, history_entry)
-    -- An attempt that continues with its callbacks has not used everything yet. Its end settles.
+    -- An attempt that continues with its callbacks may use more. Its charge is settled only when it ends.
     if used and used[id] and not goes_on then
       local lane, own = lanes.home_of(head)
       charges.settle_at(id, token_bytes, used[id], now_ms, lane.shared, own or lane.keyed)

@@ -2,13 +2,14 @@
 -- Ends running attempts as succeeded, if the caller holds their tokens. A repeat of an accepted report is accepted
 -- again.
 -- KEYS running:zset succeeded:zset results:zset claims:set worker:hash [+ claims:set worker:hash]
--- ARGV now_ms tag workers(in the order of their keys, 20 bytes each: ID, and 4 bytes of the number of its attempts)
+-- ARGV now_ms tag workers(in the order of their keys, 20 bytes each: ID, and its number of attempts in 4 bytes)
 --   result_ttl_ms wake_channel(empty: nobody to wake) finished_channel used(MessagePack: by number of the attempt, the
---   time of its last call, 0 if not told, and thousandths by unit; empty: no report) [+ id token_bytes result](of the
+--   time of its last call, 0 if unknown, and thousandths by unit; empty: no report) [+ id token_bytes result](of the
 --   attempts of each worker in turn)
--- REPLY ok:[1 accepted, 0 stale or damaged, -1 stale and the worker is not registered],1 if jobs may start that could
---   not before,[[name run_ms jobs](of the attempts that ended in this call)](of each worker)
--- CHECKS FIRST state, token, worker and lane of each attempt; if none of a worker is valid, that it is registered
+-- REPLY ok:[1 accepted, 0 stale or damaged, -1 stale and the worker is not registered],1 if jobs can start now that
+--   could not start before,[[name run_ms jobs](of the attempts that ended in this call)](of each worker)
+-- CHECKS FIRST state, token, worker and lane of each attempt; for a worker without a valid attempt, that it is
+--   registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -52,8 +53,8 @@ local function keys_of(at)
   return KEYS[key_at], KEYS[key_at + 1]
 end
 
--- Returns the home of the job with this head; nil if its lane is damaged. That must not end the call
--- in the middle, which would leave the attempts of other workers half ended.
+-- Returns the home of the job with this head; nil if its lane is damaged. A damaged lane must not end the call in the
+-- middle, which would leave the attempts of other workers half ended.
 local function home_of(head)
   local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
   local home = homes[home_bytes]

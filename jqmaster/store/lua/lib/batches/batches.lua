@@ -151,8 +151,8 @@ local batches = lazily.made_by(function()
     follow_ups.write()
   end
 
-  -- Closes the batch for new members, and asks the leader to cancel the unfinished ones. `canceled_at_ms`: the field of
-  -- this name as the batch has it now; empty if the batch was not canceled before. The caller calls `write` afterwards.
+  -- Closes the batch for new members, and asks the leader to cancel the unfinished ones. `canceled_at_ms`: the present
+  -- value of this field; empty if the batch was not canceled before. The caller calls `write` afterwards.
   local function cancel(id, now_ms, canceled_at_ms)
     local key = tag .. 'batch:' .. id
     if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end

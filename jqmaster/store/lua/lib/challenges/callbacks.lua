@@ -4,7 +4,8 @@
 -- include lib/challenges/challenges.lua
 -- include lib/jobs/taking.lua
 -- Claims jobs whose callbacks have arrived. `callbacks:{name}` orders these jobs by the time from which a worker may
--- run them. Those of deliveries to targets are apart: a worker that delivers to a target takes no others.
+-- run them. Deliveries to targets have separate lists, because a worker that delivers to a target takes no other
+-- callbacks.
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 

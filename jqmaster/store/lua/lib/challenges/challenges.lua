@@ -18,8 +18,7 @@
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
-  -- Follows the queue of a job whose challenge was opened by a delivery to a target. Only such deliveries take its
-  -- callback.
+  -- Ends the list's name if a delivery to a target opened the job's challenge. Only such deliveries take the callback.
   local OF_TARGETS = '\t'
   -- The score of a job that waits for a worker and has no deadline any more: the year 2100.
   local NO_DEADLINE = 4102444800000

@@ -82,9 +82,9 @@ local charge_faults = lazily.made_by(function()
     end)
   end
 
-  -- Returns the state of a gate. `cursor`: where to go on in its charges ('0': from the start). `leaked`: the IDs in
-  -- this piece whose charges belong to no running job; `missing`: running jobs without a charge; then the sums as they
-  -- should be and as they are stored. `next`: the cursor of the next piece ('0': there is none).
+  -- Returns the state of a gate. `cursor`: where to continue in its charges ('0': from the start). `leaked`: the IDs in
+  -- this piece whose charges belong to no running job; `missing`: running jobs without a charge; then the correct sums
+  -- and the stored sums. `next`: the cursor of the next piece ('0': there is none).
   local function of(gate_id, cursor)
     local page = redis.call('HSCAN', tag .. 'charges:' .. gate_id, cursor, 'COUNT', MAX_JOBS)
     local found = {leaked = {}, missing = {}, next = page[1], gate_id = gate_id}

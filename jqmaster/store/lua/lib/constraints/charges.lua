@@ -5,10 +5,11 @@
 -- include lib/constraints/handed_over.lua
 -- Charges at gates whose constraint has a weight. All numbers are thousandths of its unit.
 --
--- `charges:{gate}` has an entry for each running job, and `charge_sums` the sum of these for each gate. The same entry
--- is in `starts:{gate}`, whose sum is `started:{gate}`. An entry is the token of the claim, followed by the charge as
--- text. So a claim that ends gives back exactly what it took, whatever its constraint says meanwhile. If the start was
--- moved to the time of its call, a space and the time of its claim follow in `starts:{gate}`.
+-- `charges:{gate}` has an entry for each running job, and `charge_sums` has the sum of these charges for each gate.
+-- Each entry is also in `starts:{gate}`, and `started:{gate}` has the sum of those. An entry is the token of the claim,
+-- followed by the charge as text. So a claim that ends gives back exactly what it took, even if the constraint has
+-- changed meanwhile. If a start was moved to the time of its call, its entry in `starts:{gate}` ends with a space and
+-- the time of its claim.
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
@@ -21,7 +22,7 @@ local charges = lazily.made_by(function()
   -- changes of this call. `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
-  -- By gate: the change of its sum that is not written yet. The gates with such changes.
+  -- By gate: the change of its sum that is not written yet. Then the list of the gates with such changes.
   local sum_more, summed = {}, {}
 
   local function text_of(number) return string.format('%.0f', number) end
@@ -32,10 +33,10 @@ local charges = lazily.made_by(function()
     return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
   end
 
-  -- Returns the entry of a start that counts from its call on. `entry`: as it was before.
+  -- Returns the entry of a start that counts from its call on. `entry`: the entry before the move.
   local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
 
-  -- Returns when the claim of a moved start was; nil if the start was not moved.
+  -- Returns the time of the claim of a moved start; nil if the start was not moved.
   local function claimed_before(entry)
     return tonumber(string.match(sub(entry, TOKEN_LENGTH + 1), '^%d* (%d+)$') or nil)
   end
@@ -123,7 +124,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Removes them at all gates. Otherwise the next call would read the same starts again and make no progress.
+  -- Removes such starts at all gates. Otherwise the next call would read the same starts again and make no progress.
   local function forget_expired()
     for _, gate in ipairs(with_expired) do forget_expired_at(gate) end
     with_expired = {}
@@ -137,9 +138,9 @@ local charges = lazily.made_by(function()
     redis.call('SET', key, text_of(started[gate_id]), 'KEEPTTL')
   end
 
-  -- Adds charges of claims. The caller calls `write_sums` afterwards. `entries` alternates job IDs and entries, with
-  -- the sum of their charges; `begun` alternates start times and the entries of those that the gate does not remember
-  -- yet, with their sum.
+  -- Adds charges of claims. The caller calls `write_sums` afterwards. `entries` alternates job IDs and entries; `sum`
+  -- is the sum of their charges. `begun` alternates start times and entries of the starts that the gate does not
+  -- remember yet; `begun_sum` is the sum of their charges.
   local function take(gate, entries, sum, begun, begun_sum)
     redis.call('HSET', tag .. 'charges:' .. gate.id, unpack(entries))
     add_to_sum(gate.id, sum)
@@ -155,9 +156,9 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Returns the sum of the claims from an instant on whose starts a gate remembers; without a weight, it counts jobs.
-  -- A start that was moved to its call counts by its claim, as it did before its report. If there are very many starts,
-  -- only the first are added up; at a gate without a weight, all count.
+  -- Returns the sum of the charges of claims since `from_ms` whose starts the gate remembers; without a weight, each
+  -- start counts as one. A start that was moved to its call counts by the time of its claim. If there are very many
+  -- starts, only the first charges are added up; at a gate without a weight, all starts count.
   local function started_since(gate_id, from_ms)
     local key, from, limits = tag .. 'starts:' .. gate_id, text_of(from_ms), constraints.limits_of(gate_id)
     local has_weight = limits and limits.weight_default
@@ -182,7 +183,7 @@ local charges = lazily.made_by(function()
     return has_any
   end
 
-  -- Returns the sum of the charges of those jobs whose work is with another system.
+  -- Returns the sum of the charges of those jobs that were handed over to another system.
   local function handed_over_sum(gate_id, ids, entries)
     local sum = 0
     for n, is_listed in ipairs(redis.call('SMISMEMBER', tag .. 'handed_over:' .. gate_id, unpack(ids))) do
@@ -233,7 +234,7 @@ local charges = lazily.made_by(function()
 
   -- Reads the text of an observation: how much another system still admits, until when, since when starts are
   -- subtracted from that number, and when it was observed (missing if a master of an older release wrote it). Returns
-  -- the first three (nil: there is no observation), and the text after the first.
+  -- the first three numbers (nil: there is no observation), and the text after the first number.
   local function read_observed(text)
     local left, times, until_ms, since_ms = string.match(text or '', '^(-?%d+)(( %d+)( %d+)[ %d]*)$')
     if not left then return nil end
@@ -246,8 +247,8 @@ local charges = lazily.made_by(function()
     if has_observed == nil then has_observed = redis.call('EXISTS', tag .. 'observed') == 1 end
     local stored = has_observed and redis.call('HGET', tag .. 'observed', gate_id)
     local left, _, since_ms, times = read_observed(stored)
-    -- The other system has counted earlier starts itself, or may not know them yet. So only later starts correct the
-    -- number.
+    -- It is unknown whether the other system had counted earlier starts when it reported the number. So only later
+    -- starts correct the number.
     if left and begun_ms >= since_ms then
       redis.call('HSET', tag .. 'observed', gate_id, text_of(left - more) .. times)
     end
@@ -285,7 +286,8 @@ local charges = lazily.made_by(function()
     keep_until(gate_id, at_ms, period_ms, now_ms)
   end
 
-  -- Replaces the charge of an attempt with what it has used, in the window of one gate, and counts it from its call on.
+  -- In the window of one gate, replaces the charge of an attempt with the amount that it has used, and counts this from
+  -- its call on.
   local function settle(gate_id, entry, used, called_ms, now_ms)
     local before = charge_of(entry)
     local charge = used[unit_of(gate_id) or ''] or before

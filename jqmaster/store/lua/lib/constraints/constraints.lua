@@ -26,7 +26,7 @@ local constraints = lazily.made_by(function()
     return limits
   end
 
-  -- Returns these limits, replaced by those that an override sets. `text`: the override's limits.
+  -- Returns these limits with the changes that an override makes. `text`: the override's limits.
   local function overridden(limits, text)
     local own, next_part = {}, string.gmatch(text .. ',', '([^,]*),')
     for n = 1, #PARTS do

@@ -9,7 +9,7 @@
 local gates = lazily.made_by(function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
-  -- When a gate whose keys cannot be read is checked again.
+  -- The delay after which a gate with unreadable keys is checked again.
   local DAMAGED_MS = 10000
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
   -- By ID: the gates that this call has read.
@@ -24,9 +24,9 @@ local gates = lazily.made_by(function()
     return true
   end
 
-  -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open
-  -- without an event. A gate of a deleted constraint is open. One whose keys are damaged is closed, and holds
-  -- back only its own jobs.
+  -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open by
+  -- itself. A gate of a deleted constraint is open. One whose keys are damaged is closed, and holds back only its own
+  -- jobs.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end

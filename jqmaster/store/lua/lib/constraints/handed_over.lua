@@ -27,7 +27,8 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Returns whether there are such jobs. Asks once per call, so that a store without them pays for one command only.
+  -- Returns whether there are such jobs. Checks this once per call, so that a store without such jobs pays for one
+  -- command only.
   local function is_used()
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     return has_any

@@ -10,9 +10,11 @@
 -- its workers are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
-  -- How long a note is valid if no claim asks for the job, and when the gate is checked so that a claim asks for it.
+  -- NOTE_MS: how long a note is valid if no claim asks for the job. ASK_MS: when to check the gate, so that a claim
+  -- asks for the job before that.
   local NOTE_MS, ASK_MS = 60000, 30000
-  -- How long a note is valid once there is enough room, and the shortest time between two writes of it.
+  -- TAKE_MS: how long a note is valid once there is enough room. WRITE_MS: the shortest time between two writes of a
+  -- note.
   local TAKE_MS, WRITE_MS = 2000, 5000
 
   local function key_of(gate_id) return tag .. 'needed:' .. gate_id end
@@ -39,7 +41,7 @@ local kept_room = lazily.made_by(function()
 
   local function still_waits(id)
     local state = record.state_of(record.beginning(tag .. 'job:' .. id, layout.state.last))
-    -- A job whose earlier workers were lost waits for a worker of its own.
+    -- A suspect, whose earlier workers were lost, waits in the state `retrying`.
     return state == layout.STATE.ready or state == layout.STATE.retrying
   end
 
@@ -89,7 +91,8 @@ local kept_room = lazily.made_by(function()
     return ask_ms > now_ms and math.min(ask_ms, end_ms) or end_ms
   end
 
-  -- Drops the notes at these gates of jobs for which `is_gone` returns true. Adds the gates that had one to `left`.
+  -- At these gates, drops the notes of jobs for which `is_gone` returns true. Adds the gates that had such a note to
+  -- `left`.
   local function leave(ids, is_gone, left)
     for _, gate_id in ipairs(ids) do
       local note = gate_ids.may_have_charges(gate_id) and read(stored(gate_id))

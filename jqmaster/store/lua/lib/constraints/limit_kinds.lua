@@ -6,7 +6,7 @@
 -- jqmaster/domain/constraints/limit_kinds.py has the same kinds for documents, checks and texts, and defines the fields
 -- of constraints and overrides.
 --
---   room(gate, limits, now_ms)   returns how many jobs may start, and the time at which the gate opens without an event
+--   room(gate, limits, now_ms)   returns how many jobs may start, and the time at which the gate opens by itself
 --                                (NEVER: an operator has to open it); nil if the constraint has no such limit. Sets the
 --                                figures of the gate.
 --   opens_at(gate)               optional: returns the time at which the gate opens after `gate.taken` more starts
@@ -80,8 +80,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.weight_default and weighing.opens_at(gate) end,
   }
 
-  -- Asks once per call whether workers have asked for anything, so that a store where none has pays for one command
-  -- only.
+  -- Checks once per call whether workers have requested holds or reported observations, so that a store without them
+  -- pays for one command only.
   local has_holds, has_observed = nil, nil
   local function look_for_wishes()
     local count = redis.call('EXISTS', tag .. 'holds', tag .. 'observed')
@@ -102,8 +102,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.held_until_ms end,
   }
 
-  -- An observation: what another system said that it still admits until an instant, in thousandths of the gate's unit.
-  -- A gate without a weight counts jobs. It is not part of a constraint.
+  -- An observation: how much another system still admits until an instant, as it said, in thousandths of the gate's
+  -- unit. A gate without a weight counts jobs. An observation is not part of a constraint.
   local observation = {
     room = function(gate, _, now_ms)
       if has_observed == nil then look_for_wishes() end
@@ -139,11 +139,11 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.is_paused and NEVER or nil end,
   }
 
-  -- An observation comes before the units, which count it.
+  -- `observation` comes before `units`, which takes it into account.
   local all, with_start = {concurrency, rate, hold, observation, units, pause}, {rate, observation}
 
-  -- Returns the room that all kinds leave, and the time at which the gate opens without an event; nil if only an event
-  -- can open it.
+  -- Returns the room that all kinds leave, and the time at which the gate opens by itself; nil if only an event can
+  -- open it.
   local function room_of(gate, limits, now_ms, room)
     local due_ms = nil
     for n = 1, #all do
@@ -154,7 +154,7 @@ local limit_kinds = lazily.made_by(function()
     return room, due_ms ~= NEVER and due_ms or nil
   end
 
-  -- Returns the time at which the gate opens without an event, after the starts of this call.
+  -- Returns the time at which the gate opens by itself, after the starts of this call.
   local function opening_of(gate)
     local due_ms = nil
     for n = 1, #all do

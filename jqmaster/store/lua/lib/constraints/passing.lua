@@ -9,7 +9,7 @@
 -- include lib/constraints/weighing.lua
 -- include lib/constraints/weights.lua
 -- Lets claims pass their gates: uses up room, takes slots and remembers starts. A script that claims many jobs gathers
--- this and writes it at the end.
+-- these changes and writes them at the end.
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
@@ -26,7 +26,7 @@ local passing = lazily.made_by(function()
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
       if gate.weight_default then
-        -- `charge` uses up its room.
+        -- `charge` uses up the room of this gate.
       elseif gate.is_shadow then
         local delayed = math.min(taken, taken - gate.shadow_room)
         gate.shadow_room = math.max(0, gate.shadow_room - taken)
@@ -47,7 +47,7 @@ local passing = lazily.made_by(function()
     end
     if kept then weight = charges.charge_of(kept) end
     local entry = kept or charges.entry_of(token_bytes, weight)
-    -- Counts the elements itself, because `#` searches for the end of a list.
+    -- Keeps the number of elements, because `#` searches for the end of a list.
     local entries, filled = list.entries, list.filled
     entries[filled + 1], entries[filled + 2] = id, entry
     list.filled, list.sum = filled + 2, list.sum + weight
@@ -116,8 +116,8 @@ local passing = lazily.made_by(function()
     if is_held and gate_ids.is_shared(ids[1]) then lists.alone(slots.take, table.concat(ids), holders) end
   end
 
-  -- Writes the gathered claims. Their records are written by then, so a damaged gate must not keep the others from
-  -- being written.
+  -- Writes the gathered claims. The records of the jobs are already written, so a damaged gate must not prevent the
+  -- other gates from being written.
   local function write(now_ms)
     for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
     for gate_id, holders in pairs(held_own) do lists.alone(slots.take, gate_id, holders) end

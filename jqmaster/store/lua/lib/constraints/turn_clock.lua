@@ -17,8 +17,9 @@ local turn_clock = lazily.made_by(function()
 
   local function text_of(anchor, at) return anchor .. string.format('%020.3f', at) end
 
-  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet), `at`, `anchored_at`, its time
-  -- when the anchor was taken, and `average`, the weight of jobs in thousandths (nil: it counts jobs).
+  -- Returns the virtual clock of a constraint: `anchor` (nil: no value was served yet); `at`, its present time;
+  -- `anchored_at`, its time when the anchor was taken; and `average`, the average weight of jobs in thousandths (nil:
+  -- it counts jobs).
   local function clock_of(cid)
     local virtual = of_cid[cid]
     if not virtual then
@@ -66,16 +67,16 @@ local turn_clock = lazily.made_by(function()
     return average and math.max(MIN_TURN, job_weight / average) or 1
   end
 
-  -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: returns an anchor that is later
-  -- than all before it.
+  -- Serves a gate whose next turn is `turn`. Returns the turn after that. `new_anchor`: a function that returns an
+  -- anchor later than all before it.
   local function serve(gate, turn, new_anchor)
     local gate_id = gate.id
     local cid = gate_ids.constraint_of(gate_id)
     local limits, virtual = constraints.limits_of(cid), clock_of(cid)
     virtual.anchor = virtual.anchor or new_anchor()
     local due = turn and #turn > ANCHOR_LENGTH and tonumber(string.sub(turn, ANCHOR_LENGTH + 1)) or 0
-    -- A turn of an earlier anchor comes before all turns of the present one, also before those with a lower number. It
-    -- must not advance the clock, because these are still to come.
+    -- A turn of an earlier anchor comes before all turns of the present anchor, even those with a lower number. It must
+    -- not advance the clock, because those turns are still to come.
     if due > virtual.at and string.sub(turn, 1, ANCHOR_LENGTH) == virtual.anchor then virtual.at = due end
     if virtual.at >= virtual.anchored_at + STEP / limits.least_turn_weight then
       virtual.anchor, virtual.anchored_at = new_anchor(), virtual.at

@@ -29,7 +29,7 @@ local waiting = lazily.made_by(function()
     end
   end
 
-  -- Lists a gate, with the text of its key value, even if no job waits there, because jobs that run may have passed it.
+  -- Lists a gate, with the text of its key value, even if no job waits there, because running jobs may have passed it.
   -- The entry is removed with the last of these jobs.
   local function list(gate_id, text)
     text_of[gate_id] = text
@@ -46,7 +46,7 @@ local waiting = lazily.made_by(function()
 
   -- Writes the counts of all gates of a constraint in a few commands. A few commands per gate would cost as much as the
   -- rest of the script.
-  local numbers = {}  -- cached beginnings of notes: few differ, and formatting is slow
+  local numbers = {}  -- cached beginnings of notes: there are few different ones, and formatting is slow
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do

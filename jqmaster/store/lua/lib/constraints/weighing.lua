@@ -8,8 +8,8 @@ local weighing = lazily.made_by(function()
   -- The most starts that are read to find out when there is room.
   local MAX_WALKED = 1000
 
-  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. Each job
-  -- of a claim passes here, so this compares twice instead of calling `math.min`.
+  -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. This runs
+  -- for each job of a claim, so it compares twice instead of calling `math.min`.
   local function fits(gate, weight)
     local running, window, observed = gate.running_left, gate.window_left, gate.observed_left
     return (not running or weight <= running or gate.running_most <= running)
@@ -17,7 +17,7 @@ local weighing = lazily.made_by(function()
       and (not observed or weight <= observed)
   end
 
-  -- Returns whether the gate keeps room for another job, and this one does not fit beside it. `place`: see
+  -- Returns whether the gate keeps room for another job and has too little left for this one. `place`: see
   -- `kept_room.is_first`.
   local function holds_back(gate, weight, place)
     local note = gate.kept
@@ -42,12 +42,12 @@ local weighing = lazily.made_by(function()
     return gate.now_ms + gate.period_ms + 1
   end
 
-  -- Returns the room that the next job needs at least.
+  -- Returns the least room that the next job needs.
   local function need_of(gate)
     return math.max(1, gate.needed or gate.kept and gate.kept.need or 1)
   end
 
-  -- Returns when a gate opens without an event for the job that waits for it.
+  -- Returns when a gate opens by itself for the job that waits for it.
   local function opens_at(gate)
     local need, due_ms = need_of(gate), nil
     if gate.window_left then
@@ -102,7 +102,7 @@ local weighing = lazily.made_by(function()
       gate.observed_left = observed
     end
     gate.taken, gate.last_weight = gate.taken + 1, weight
-    -- Most jobs leave room everywhere.
+    -- After most jobs, every limit still has room.
     local may_be_used_up = running and running < 1 or window and window < 1 or observed and observed < 1
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end

@@ -5,8 +5,8 @@
 -- include lib/constraints/kept_room.lua
 -- include lib/constraints/weighing.lua
 -- include lib/lanes/turns.lua
--- The weights of jobs. A record has, in its extras, the thousandths of each constraint whose path its job has. Any
--- other job has the default weight.
+-- The weights of jobs. The extras of a record hold the job's own weights by constraint, in thousandths. Where they hold
+-- none, the job has the constraint's default weight.
 local weights = lazily.made_by(function()
   local tag = ARGV.tag
   local NONE = {}
@@ -49,8 +49,8 @@ local weights = lazily.made_by(function()
     return so_far
   end
 
-  -- Returns whether a job can start at all of these gates, and none of them keeps room. Otherwise `first_too_small`
-  -- tells.
+  -- Returns whether a job can start at all of these gates, and none of them keeps room. If not, `first_too_small` finds
+  -- the gate.
   local function all_have_room(weighted, found)
     for n = 1, #weighted do
       local gate = weighted[n]
@@ -70,8 +70,8 @@ local weights = lazily.made_by(function()
         first = first or gate
       end
     end
-    -- The gates that keep room for the job go on doing so. Otherwise other jobs would use up one gate while it waits at
-    -- another.
+    -- The gates that keep room for the job continue to do so. Otherwise other jobs would use up one gate while it waits
+    -- at another.
     for _, gate in ipairs(first and weighted or {}) do
       if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
     end
@@ -85,8 +85,8 @@ local weights = lazily.made_by(function()
     end
   end
 
-  -- Keeps room at a gate that is closed to all jobs for the first job of a lane, unless this call closed it for such a
-  -- job. Reads the record of a job only if its weight is not known from the note.
+  -- At a gate that is closed to all jobs, keeps room for the first job of a lane, unless this call closed the gate for
+  -- such a job. Reads the record of a job only if its weight is not known from the note.
   local function keep_for_first(gate, lane)
     if gate.is_asked then return end
     -- The jobs that this call has taken are still in the lane.

@@ -26,7 +26,7 @@ local event_jobs = (function()
     return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
   end
 
-  -- By definition: its newest job if this call made it. Such a job is not in the store yet.
+  -- By definition: its newest job, if this call created that job. Such a job is not in the store yet.
   local made = {}
 
   local function gather(id, terms, digest, rest, now_ms, replaced)

@@ -1,6 +1,6 @@
 -- Steps that all changes of users and tokens share.
 local identity = (function()
-  -- Raises the version of users and tokens, by which caches notice a change. The version is at least the clock's time:
+  -- Raises the version of users and tokens, so that caches notice the change. The version is at least the clock's time:
   -- see put_constraint.lua.
   local function raise_version(identity_key, now_ms, wake_channel)
     local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1

@@ -26,7 +26,8 @@ local attempts = (function()
   -- (empty: no entry).
   --
   -- If the job would start a new attempt without having failed, and the callbacks of its challenge have arrived, the
-  -- attempt continues instead: the job waits for a worker that runs the callbacks. Returns whether it does.
+  -- attempt continues instead: the job waits for a worker that runs the callbacks. Returns whether the attempt
+  -- continues.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)
     local goes_on = false
@@ -84,8 +85,8 @@ local attempts = (function()
     end
   end
 
-  -- Writes the gathered changes and notifies clients that wait for these jobs. Returns 1 if jobs may start that could
-  -- not before.
+  -- Writes the gathered changes and notifies clients that wait for these jobs. Returns 1 if jobs can start now that
+  -- could not start before.
   local function write(batch, running_key, wake_channel, finished_channel)
     for worker_id_bytes, ids in pairs(batch.ended) do
       lists.call('ZREM', running_key, ids)

@@ -4,14 +4,15 @@
 local claim_shares = (function()
   local workers, max_bytes = ARGV.workers, tonumber(ARGV.max_bytes)
   local ID_LENGTH, WORKER_LENGTH, KEYS_EACH = 16, 21, 3
-  -- `all`: including workers that may take no jobs. `open`: without those. `limit`: the jobs of all of these together.
+  -- `all`: the shares of all workers. `open`: the shares of workers that may take jobs. `limit`: how many jobs these
+  -- may take together.
   local all, open, limit = {}, {}, 0
   -- The share that is being filled, and the numbers of jobs and bytes at which it is full.
   local filling, full_at, full_at_bytes = 1, 0, max_bytes
 
   -- Returns why the worker may take no jobs (nil: it may), and fills in `busy`, `limit`, `is_pulling` and `is_target`.
   local function refusal_of(share, now_ms)
-    -- A key of the wrong type must not keep other workers from jobs.
+    -- A key of the wrong type must not prevent other workers from getting jobs.
     local worker = redis.pcall('HMGET', share.worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
       'poll_until_ms', 'poll_max', 'target')
     local busy = redis.pcall('SCARD', share.claims_key)
@@ -28,8 +29,8 @@ local claim_shares = (function()
     return most <= 0 and 'full' or nil
   end
 
-  -- Reads the workers; `keys` has those of each worker, its claims and its mail in turn. Returns how many jobs they may
-  -- take together, and whether they deliver to a target: either all workers of a call do, or none.
+  -- Reads the workers; For each worker in turn, `keys` has the keys of the worker, its claims and its mail. Returns how
+  -- many jobs they may take together, and whether they deliver to a target: either all workers of a call do, or none.
   local function read(keys, now_ms)
     for at = 1, #workers, WORKER_LENGTH do
       local key_at = 1 + (at - 1) / WORKER_LENGTH * KEYS_EACH
@@ -62,8 +63,8 @@ local claim_shares = (function()
     return filling <= #open, limit
   end
 
-  -- Returns the shares once `count` jobs of `bytes` are claimed. The first `count` jobs belong to the first share, and
-  -- so on.
+  -- Returns the shares after the claim of `count` jobs with `bytes` bytes. The first share gets the first `share.count`
+  -- of these jobs, and so on.
   local function filled(count, bytes)
     if has_room(count, bytes) then
       local share = open[filling]

@@ -67,7 +67,7 @@ local dependents = lazily.made_by(function()
     return redis.call('SISMEMBER', tag .. 'awaited', id) == 1
   end
 
-  -- Returns the flags of a job with a dependent. They make it report its end and keep its result.
+  -- Returns the flags of a job with a dependent. These flags make the job report its end and keep its result.
   local function awaited_flags(flags)
     for _, flag in ipairs({layout.FLAG.followed, layout.FLAG.keep_result}) do
       if not record.has_flag(flags, flag) then flags = flags + flag end
@@ -102,8 +102,8 @@ local dependents = lazily.made_by(function()
 
   -- Checks at most MAX_LOOKED_AT dependents with the score `at`, and updates their scores. Returns whether they need
   -- the job ('must': one is unfinished; 'may': one would need it if it ran again; nil: none), and how many were
-  -- checked. A skipped dependent needs only those predecessors that succeeded: the others do not have to be kept for
-  -- it.
+  -- checked. A skipped dependent needs only those predecessors that succeeded. Other predecessors do not have to be
+  -- kept for it.
   local function look(key, at, ended)
     local need, changed = nil, {}
     local found = redis.call('ZRANGEBYSCORE', key, at, at, 'LIMIT', 0, MAX_LOOKED_AT)
@@ -138,8 +138,8 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- Returns whether a job that was skipped because of a predecessor would be revived by a retry of that one. This is so
-  -- if all predecessors that have not succeeded still exist. Only the first predecessors are checked.
+  -- Returns whether a job that was skipped because of a predecessor would be revived by a retry of that predecessor.
+  -- This is so if all predecessors that have not succeeded still exist. Only the first predecessors are checked.
   local function may_be_revived(id, key, head)
     local root = redis.call('HGET', tag .. 'awaits:' .. id, 'root')
     -- In a long chain, all jobs depend on the root cause.

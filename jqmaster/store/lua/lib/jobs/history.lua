@@ -15,7 +15,7 @@ local history = lazily.made_by(function()
     redis.pcall('LTRIM', key, -MOST, -1)
   end
 
-  -- Returns the entry of an attempt whose end no worker reported.
+  -- Returns the history entry of an attempt that ended without a report from its worker.
   local function entry_of(attempt, worker_id, started_at_ms, ending)
     local message, error_value = '', nil
     return SIX_PARTS .. cmsgpack.pack(attempt, worker_id, started_at_ms, ending, message, error_value)

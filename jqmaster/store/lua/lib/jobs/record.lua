@@ -40,8 +40,8 @@ local record = (function()
     return s, gates_at, behind
   end
 
-  -- Reads the record at a key and returns the same. If the result is shorter than `layout.longest_beginning`, it is the
-  -- whole record.
+  -- Reads the record at a key and returns the results of `checked_head`. If the head is shorter than
+  -- `layout.longest_beginning`, it is all that the record has.
   local function read_head(key)
     return checked_head(beginning(key, layout.longest_beginning))
   end
@@ -59,7 +59,7 @@ local record = (function()
     return at, at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
   end
 
-  -- Returns the list of gates whose number is at offset `at`.
+  -- Returns the list of gates in `bytes`. The byte at offset `at` is their number.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
     -- Most jobs have at most one gate. Make that list at once, because growing a list reallocates it.

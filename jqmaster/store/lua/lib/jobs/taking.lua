@@ -17,8 +17,8 @@ local taking = (function()
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes, under, add_to = string.sub, struct.unpack, lists.under, table.insert
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Jobs that are not claimed: expired ones, with their names, and damaged ones. `watched`: those for whose end clients
-  -- wait.
+  -- Jobs that are not claimed: expired ones, with their names, and damaged ones. `watched`: those whose end clients
+  -- wait for.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- Number of claimed jobs and bytes, and of jobs that were moved to closed gates.
   local count, bytes, moves = 0, 0, 0
@@ -61,7 +61,7 @@ local taking = (function()
     moves = moves + 1
   end
 
-  -- Returns the first own gate that holds the job back; nil if none does.
+  -- Returns the first of the job's own gates that holds it back; nil if none does.
   local function closed_own(own, job, lane, id, score, now_ms)
     local closed_by = gates.first_closed(own, now_ms)
     if closed_by then
@@ -90,10 +90,10 @@ local taking = (function()
     return not weights.first_too_small(weighted, found, place)
   end
 
-  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: those of its gates
-  -- that count units (nil: none; own gates of the job are not among them); `order`: see `is_admitted`. Returns whether
-  -- the job is claimed, and whether it stays first in its lane, because it does not fit at these gates. A job that has
-  -- expired, is damaged or was moved to a closed gate is not claimed.
+  -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: the gates of its
+  -- lane that count units (nil: none); `order`: see `is_admitted`. Returns whether the job is claimed, and whether it
+  -- stays first in its lane, because it does not fit at these gates. A job that has expired, is damaged or was moved to
+  -- a closed gate is not claimed.
   local function take(lane, group, score, id, most, now_ms, weighted, order)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)
@@ -183,9 +183,9 @@ local taking = (function()
     return #expired + #damaged, expired_names
   end
 
-  -- Writes the claims: the first `count` of them for the first share, and so on. A share also has `id_bytes` of its
-  -- worker and `claims_key`; `offers` becomes a list that alternates IDs and tokens. Returns the first fence (0: no
-  -- claims), and a list that alternates IDs and records.
+  -- Writes the claims. The first share gets the first `share.count` of them, and so on. Each share also has
+  -- `claims_key` and its worker's `id_bytes`; its `offers` becomes a list that alternates IDs and tokens. Returns the
+  -- first fence (0: no claims), and a list that alternates IDs and records.
   local function write(running_key, fence_key, shares, now_ms)
     if count == 0 then return 0, claimed end
     local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)

@@ -45,8 +45,8 @@ local unique_pushes = lazily.made_by(function()
     return holder, 'existing'
   end
 
-  -- Gathers that job number `n` takes its key if the key is free (`holder` is nil). Otherwise, the holder takes the
-  -- content of this job.
+  -- If the key is free (`holder` is nil), records that job number `n` takes it. Otherwise, records that the holder
+  -- takes the content of this job.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n

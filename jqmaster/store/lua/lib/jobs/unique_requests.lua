@@ -9,7 +9,7 @@ local unique_requests = lazily.made_by(function()
 
   -- Reads the requests from MessagePack: [list of rules: [scope, on_conflict, ttl_ms, max_ms]; whether all keys differ;
   -- then for each job its number, its digest, and the number of its rule]. `job_keys`: the keys of the records of all
-  -- jobs. Returns whether all uniqueness keys are free and no job exists already. One command finds this out.
+  -- jobs. Returns whether all uniqueness keys are free and no job exists already. A single command checks all of this.
   local function read(packed, now_ms, job_keys)
     local list, asked, count = cmsgpack.unpack(packed), {unpack(job_keys)}, #job_keys
     local known = list[1]
@@ -26,7 +26,7 @@ local unique_requests = lazily.made_by(function()
     return list[2] and redis.call('EXISTS', unpack(asked)) == 0
   end
 
-  -- Appends keys and values for MSET to `list` if all keys were free. `outcomes`: those of jobs that are not
+  -- Appends keys and values for MSET to `list` if all keys were free. `outcomes`: the outcomes of jobs that are not
   -- accepted. The IDs of the jobs are every `width`-th argument from `first` on.
   local function add_writes(list, added, outcomes, first, width)
     local before = added

@@ -56,12 +56,13 @@ local uniqueness = lazily.made_by(function()
       is_offered = head ~= '' and is_offered(head)} or nil
   end
 
-  -- Returns the holder of a key by its digest. The key has another type only if it was not written by a master.
+  -- Returns the holder of a key by its digest. The key can have another type only if something other than a master
+  -- wrote it.
   local function holder_of(digest, now_ms)
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes the same value again when a caller is told who holds the key. Otherwise WAIT would confirm a key that never
+  -- Writes the same value again when a caller learns who holds the key. Otherwise WAIT would confirm a key that never
   -- reached the replicas. The expiry of the key stays.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
@@ -77,7 +78,7 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Gives the key back to a job that was offered but never started. Its claim had given the key up. Returns the job
+  -- Gives the key back to a job that was offered but never started. The claim had released the key. Returns the job
   -- that took the key meanwhile, if that job is unfinished or ran instead; nil if there is none.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)

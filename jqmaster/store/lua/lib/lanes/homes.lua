@@ -4,7 +4,7 @@
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
 -- include lib/constraints/gate_conditions.lua
--- Definitions of lanes: where jobs have to wait, as a master has computed from the constraints.
+-- Definitions of lanes, which say where jobs have to wait. A master computes them from the constraints.
 local homes = (function()
   local tag = ARGV.tag
   local byte, sub = string.byte, string.sub
@@ -38,7 +38,7 @@ local homes = (function()
       end
       n = n + 1
       -- Sets all fields at once: growing the table would reallocate it several times. The homes that are found later
-      -- are in other lists, because a table of four fields takes half the time of one of eight.
+      -- are in other lists, because a table with four fields takes half the time of one with eight.
       definitions[n] = {base = bases[parts[at]], bytes = bytes, keyed = keyed, before_texts = at + 2}
       at = at + 3 + #keyed
     end
@@ -56,8 +56,8 @@ local homes = (function()
     return has_lanes[name]
   end
 
-  -- Finds, in one command, the definitions that have a lane with their keyed gates already. Returns the IDs of these
-  -- lanes by number of the definition; false or nil: no such lane.
+  -- Finds, in one command, the definitions for which a lane with their keyed gates already exists. Returns the IDs of
+  -- these lanes by number of the definition; false or nil: no such lane.
   local function find_lanes(definitions, edition)
     local found, keys, ids = {}, {}, {}
     for n, definition in ipairs(definitions) do
@@ -128,7 +128,7 @@ local homes = (function()
   end
 
   -- Returns the record of a job after its move to this lane. `at` and `behind`: the offsets of `record.gates_span`.
-  -- `extras`: the new extras of the record (nil: they stay), which hold its weights.
+  -- `extras`: the new extras of the record, which hold its weights (nil: unchanged).
   local function rewritten(job, lane, gates_bytes, at, behind, extras)
     local rest = sub(job, behind)
     if extras then

@@ -42,7 +42,8 @@ local jobs_ahead = (function()
   end
 
   -- Returns the room at those gates of a lane or job that this job does not have to pass. At a gate that both have to
-  -- pass, room does not matter: whatever comes first starts first. Also returns the gates that were counted.
+  -- pass, the room does not matter, because the one that comes first starts first. Also returns the gates that were
+  -- counted.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do
@@ -198,7 +199,7 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Lanes that are parked at the same gates also start before it, when the gates open.
+    -- Jobs in lanes that are parked at the same gates may also start before it when the gates open.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then

@@ -9,8 +9,8 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/constraints/gate_conditions.lua
--- Writes the changes of lanes that lib/lanes/lanes.lua has gathered. The records of the jobs are written by then. So
--- each lane and each gate is written apart from the others, and a damaged one does not keep these from being written.
+-- Writes the changes of lanes that lib/lanes/lanes.lua has gathered. The records of the jobs are already written. So
+-- each lane and each gate is written separately, and a damaged one does not prevent the others from being written.
 local lane_writes = (function()
   local tag = ARGV.tag
   local WAKE = 'wake'
@@ -35,7 +35,7 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Gathers what changes in the orders for one lane.
+  -- Gathers the changes in the orders for one lane.
   local function gather_place(lane, gathered)
     if not may_come_first(lane) then return end
     local first = first_job(lane)
@@ -150,12 +150,12 @@ local lane_writes = (function()
       end
       if charges.give_back(gate_id, jobs, unstarted) then has_room[gate_id] = true end
     end
-    -- Gates where no slot was held have no more room than before.
+    -- A gate gets no more room from jobs that held no slot there.
     local function note_room(gate_id, slots_freed)
       local unbegun = unstarted_tokens and lists.alone(never_started, gate_id) or 0
       if slots_freed + unbegun > 0 or has_room[gate_id] then ids[#ids + 1] = gate_id end
     end
-    -- A damaged hash of charges does not keep the slots of its jobs.
+    -- Even if a hash of charges is damaged, its jobs give back their slots.
     local function free_at(gate_list, jobs_of_lanes)
       local count, gates_of_list = 0, gate_ids.split(gate_list)
       for _, jobs in ipairs(jobs_of_lanes) do
@@ -214,7 +214,7 @@ local lane_writes = (function()
   end
 
   -- Writes all changes. Called once, after the records are written. `unstarted_tokens`: tokens of claims whose jobs
-  -- never started (nil: none). Returns whether jobs may start now that could not before.
+  -- never started (nil: none). Returns whether jobs can start now that could not start before.
   local function write(unstarted_tokens)
     local freed, ready_more, left = {}, {}, {}
     lists.alone(list_new)

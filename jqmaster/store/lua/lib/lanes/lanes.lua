@@ -102,8 +102,8 @@ local lanes = (function()
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- Returns the same for a damaged record; nil if its lane cannot be read or does not exist. The third value says
-  -- whether these are all gates of the job.
+  -- Returns the results of `home_of` for a damaged record, and whether these are all gates of the job. Returns nil if
+  -- the lane cannot be read or does not exist.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -129,7 +129,7 @@ local lanes = (function()
   end
 
   local function add(lane, priority, id)
-    -- Each job of a bulk push passes here, and function calls would take as long as the rest.
+    -- This runs for each job of a bulk push, and a function call would take as long as the rest of the work.
     if not lane.is_changed then touch(lane) end
     local added = lane.added
     local n = #added

@@ -75,7 +75,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Returns whether the queue had all open lanes of these names.
+  -- Returns whether all open lanes of the claim's names were read.
   local function are_all_read()
     return not is_cut_short and lanes_read < MAX_LANES
   end

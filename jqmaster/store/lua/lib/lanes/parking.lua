@@ -5,8 +5,8 @@
 -- Parks lanes and groups at closed gates until the gates open, so that claims do not read them.
 --
 -- A lane is parked at the gate that was closed. When the gate opens, only the first lane of each group is opened. The
--- next one is opened after that lane has been served. So any number of parked lanes costs nothing. A closed shared gate
--- parks its groups as a whole.
+-- next one is opened after that lane has been served. So parked lanes cost nothing, however many there are. A closed
+-- shared gate parks its groups as a whole.
 local parking = lazily.made_by(function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
@@ -48,7 +48,7 @@ local parking = lazily.made_by(function()
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
-    -- Asks in pieces, because a call may have thousands of gates, more than one command takes.
+    -- Reads in pieces, because a call may have thousands of gates, which is too many for one command.
     for at = 1, #ids, 1000 do
       local piece = redis.call('SMISMEMBER', tag .. 'closed', unpack(ids, at, math.min(at + 999, #ids)))
       for i, is_closed in ipairs(piece) do

@@ -12,7 +12,7 @@ local read_ahead = (function()
   local jobs_read = 0
 
   -- Returns priority and ID of the lane's first job that is not taken yet. `most`: how many more jobs the claim may
-  -- take; `room`: how many of these the lane's gates let start.
+  -- take; `room`: how many of these the lane's gates have room for.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then

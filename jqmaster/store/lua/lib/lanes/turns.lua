@@ -7,8 +7,8 @@ local turns = (function()
   local tag = ARGV.tag
 
   -- Returns the text that orders the lane within its priority. Usually it is the ID of the lane's first job, and so its
-  -- age. Under a fair constraint, it begins with the stamp of the last turn of the key value if that is later. Turns by
-  -- share have texts of their own. Lanes of one key value, for example those of two names, follow by age.
+  -- age. Under a fair constraint, it begins with the stamp of the key value's last turn if that stamp is later. Turns
+  -- by share have texts of their own. Lanes of one key value, for example those of two names, follow by age.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do

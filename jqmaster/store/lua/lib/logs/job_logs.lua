@@ -57,7 +57,7 @@ local job_logs = (function()
     return true
   end
 
-  -- Removes all data of a deleted job's log, and orders the removal of the log from the archive.
+  -- Removes all data of a deleted job's log, and schedules the removal of the log from the archive.
   local function erase(id, now_ms)
     if read(id, 'ref')[1] then redis.call('ZADD', tag .. 'log_erasures', string.format('%.0f', now_ms), id) end
     forget(id)

@@ -1,6 +1,7 @@
 -- The record of a move, as the scripts of moves read it.
 local moves = (function()
-  -- Returns whether the caller is the newest mover. `number`: the one that the caller got when it took the move.
+  -- Returns whether the caller is the newest mover. `number`: the mover's number, which the caller got when it took the
+  -- move.
   local function is_mover(move_key, number)
     return redis.call('HGET', move_key, 'number') == number and redis.call('HGET', move_key, 'until') ~= '0'
   end

@@ -5,8 +5,8 @@
 -- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) step(the
 --   last one) progress left(the copy; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel
 -- REPLY ok | changed | lost | aborted
--- CHECKS FIRST that the caller is the mover; that nobody aborted a move that succeeded; that the entry is as the caller
---   read it
+-- CHECKS FIRST that the caller is the mover; that nobody aborted a move that succeeded; that the entry has not changed
+--   since the caller read it
 -- include lib/clock.lua
 -- include lib/identity/audit_log.lua
 -- include lib/namespaces/registry.lua

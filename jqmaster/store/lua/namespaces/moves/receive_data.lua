@@ -5,7 +5,7 @@
 -- KEYS frozen:string generation:string rules:hash
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | has_data | other
--- CHECKS FIRST that no later mover has reserved it; that there are no data of others
+-- CHECKS FIRST that no later mover has reserved the tag; that masters serve no data there
 local frozen_key, generation_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local id, number = ARGV[1], tonumber(ARGV[2])
 

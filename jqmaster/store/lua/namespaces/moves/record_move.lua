@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Records how far a move is, and renews the mover's hold.
+-- Records the progress of a move, and renews the mover's hold.
 -- KEYS move:hash moves:zset
 -- ARGV now_ms name number step progress hold_ms(0: release the move, so that another master continues it)
 -- REPLY ok:who wants it aborted(empty: nobody) | lost

@@ -3,7 +3,7 @@
 -- KEYS namespaces:hash settings:hash move:hash
 -- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) wake_channel
 -- REPLY ok:version | changed | lost
--- CHECKS FIRST that the caller is the mover; that the entry is as the caller read it
+-- CHECKS FIRST that the caller is the mover; that the entry has not changed since the caller read it
 -- include lib/clock.lua
 -- include lib/namespaces/registry.lua
 -- include lib/namespaces/moves.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes a master the mover of a namespace, unless another one works on the move. A mover that stops renewing its hold
+-- Makes a master the mover of a namespace, unless another master holds the move. A mover that stops renewing its hold
 -- is replaced, and its number becomes invalid.
 -- KEYS move:hash moves:zset
 -- ARGV now_ms name master_id hold_ms
@@ -11,7 +11,7 @@ local now_ms, name, master_id, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 
 local due_ms = tonumber(redis.call('ZSCORE', moves_key, name) or '-1')
 if due_ms < 0 then return {'none'} end
--- If a mover's hold ends later than a new one would, it was given before the clock was set back.
+-- If a mover's hold ends later than a new one would, that hold began before the clock was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
 -- A reader of the record reports a damaged number.

@@ -4,7 +4,7 @@
 -- KEYS frozen:string generation:string rules:hash leader:string
 -- ARGV id(of the move) number(of the mover) mark(of the data)
 -- REPLY ok | other
--- CHECKS FIRST that this mover has frozen them
+-- CHECKS FIRST that this mover has frozen the data
 -- include lib/namespaces/freezes.lua
 local frozen_key, generation_key, rules_key, leader_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, number, mark = ARGV[1], ARGV[2], ARGV[3]
