@@ -114,4 +114,4 @@ class CalendarStore:
 def _in_use(name: str, count: int, names: Sequence[bytes]) -> str:
     shown = ", ".join(one.decode() for one in sorted(names))
     more = f" and {count - len(names)} more" if count > len(names) else ""
-    return f"calendar {name} is in use by the definitions {shown}{more}: give these other days first"
+    return f"calendar {name} is in use by the definitions {shown}{more}: change their days first"

@@ -55,7 +55,7 @@ async def _fault_of(client: StoreClient, keys: Keys, batch_id: str) -> BatchFaul
         if not flat:
             # The batch may have been removed since it was listed.
             gone = await client.command("ZSCORE", keys.batches, batch_id) is None
-            return None if gone else BatchFault(batch_id, "is listed, and not there")
+            return None if gone else BatchFault(batch_id, "is listed but does not exist")
         try:
             batch = decode_batch(batch_id, flat)
         except DamagedError as exc:
@@ -114,8 +114,8 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
     counts = {str(state): count for state, count in ended.items()}
     counts |= {"gone": gone, "deleted": deleted, "total": running + sum(ended.values()) + deleted}
     detail = (
-        f"counts {batch.unfinished} unfinished and {sum(batch.ended.values())} ended jobs, has {running} and "
-        f"{sum(counted.values()) - running}, {batch.gone} of them gone, {len(missing)} without a record"
+        f"counts {batch.unfinished} unfinished and {sum(batch.ended.values())} ended jobs, but has {running} and "
+        f"{sum(counted.values()) - running}; {batch.gone} were removed, {len(missing)} have no record"
     )
     return BatchFault(batch.id, detail, str(batch.changes), tuple(sorted(counts.items())), tuple(lost))
 
@@ -133,4 +133,4 @@ async def _follow_up_fault(client: StoreClient, keys: Keys, batch: Batch) -> Bat
     flat = await client.command("HGETALL", keys.batch(batch.id))
     if not flat or CallbackState.DUE not in decode_batch(batch.id, flat).callbacks.values():
         return None
-    return BatchFault(batch.id, "has a callback that nobody will enqueue", str(batch.changes))
+    return BatchFault(batch.id, "has a due callback that will never be enqueued", str(batch.changes))

@@ -64,14 +64,14 @@ class EventFault:
 
     def finding(self, keys: Keys) -> Finding:
         key, detail = {
-            "event": (keys.events, f"event {self.member} is not there whole"),
+            "event": (keys.events, f"event {self.member} is incomplete"),
             "slot": (keys.event_slots, f"the open group of {self.member} is never due"),
             "group": (keys.event_groups, f"group {self.member} has no events"),
             "definition": (keys.event_definitions, f"definition {self.member} does not exist"),
             "memory": (keys.forgotten_runs, f"definition {self.member} does not exist"),
             "unlisted": (
                 keys.event_definitions,
-                f"no event reaches definition {self.member[ETAG_LENGTH:]}, which events start",
+                f"definition {self.member[ETAG_LENGTH:]} is missing in the list of definitions that events start",
             ),
         }[self.kind]
         return Finding("definition" if self.kind == "memory" else "event", key, detail)

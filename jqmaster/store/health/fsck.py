@@ -41,13 +41,16 @@ def charge_fault(numbers: Sequence[int]) -> str:
         parts.append(f"{missing} running jobs are not charged")
     if counted != sum_of_charges:
         parts.append(
-            f"{units_text(counted)} charged to running jobs, {units_text(sum_of_charges)} held by them"
+            f"the sum of charges of running jobs is {units_text(counted)} instead of {units_text(sum_of_charges)}"
         )
     if counted_starts != sum_of_starts:
         parts.append(
-            f"{units_text(counted_starts)} charged in its window, {units_text(sum_of_starts)} by its starts"
+            f"the sum of its window is {units_text(counted_starts)} instead of {units_text(sum_of_starts)}"
         )
-    return "; ".join(parts) or "the charges of jobs that are with another system do not agree with their list"
+    return (
+        "; ".join(parts)
+        or "the charges of jobs handed over to another system do not agree with the list of these jobs"
+    )
 
 
 async def check(
@@ -229,14 +232,14 @@ class Checker:
                 elif detail is None and slots:
                     detail = (
                         "slot",
-                        f"a job that is gone holds slots at {[gate.decode() for gate in slots[::2]]}",
+                        f"a deleted job holds slots at {[gate.decode() for gate in slots[::2]]}",
                     )
                 if detail is None and has_result != is_discarded:
                     detail = (
                         "result",
-                        "a result that nothing will discard"
+                        "a result that will never be removed"
                         if has_result
-                        else "a result's end without a result",
+                        else "the removal of a result that does not exist",
                     )
                 if detail is None and callback_fault:
                     detail = "callback", callback_fault.decode()
@@ -255,7 +258,7 @@ class Checker:
             if inside or holders:
                 return "missing", f"no record, but named by {sorted(inside) + holders}"
             return (
-                ("history", "attempts, progress, challenges or order of a job that is gone")
+                ("history", "history, progress, challenges or predecessors of a deleted job")
                 if has_history
                 else None
             )
@@ -280,7 +283,7 @@ class Checker:
     ) -> tuple[str, str] | None:
         job = codec.decode_job(job_id, head)
         if job.state not in FINISHED and not has_lane:
-            return "lane", f"its lane {job.lane_id.hex()} is not there"
+            return "lane", f"its lane {job.lane_id.hex()} does not exist"
         if job.state not in HOLDS_SLOTS:
             return ("slot", f"{job.state} job holds slots at {sorted(tokens)}") if tokens else None
         if missing := needed - set(tokens):

@@ -474,7 +474,7 @@ async def test_a_worker_with_a_damaged_key_keeps_no_other_from_jobs_of_its_names
         await wait_until(lambda n=n: len(good.started) == n + 1)
         await good.succeed(world.settlements, good.started[-1])
     assert dispatcher.last_round_s - rounds < 10, "not one job for each look at the fleet"
-    assert f"worker {broken.id}: a key of it is not of its type" in caplog.text
+    assert f"worker {broken.id}: one of its keys has the wrong type" in caplog.text
     await world.redis.delete(key)
 
 

@@ -86,7 +86,7 @@ async def test_a_calendar_in_use_stays_and_names_its_definitions(
     assert await one.store.users() == {"office": ["nightly"]}
     removal = CalendarChange("office", present, None, ENTRY)
     async with world.unchanged():
-        with pytest.raises(ConflictError, match="definitions nightly: give these other days first"):
+        with pytest.raises(ConflictError, match="definitions nightly: change their days first"):
             await one.store.change(removal)
     await world.redis.hset(world.shard.keys.definition_calendars, "ghost", "office")
     with pytest.raises(ConflictError, match="and 1 more"):

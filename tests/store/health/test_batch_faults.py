@@ -62,12 +62,12 @@ async def ended_batch(world: StoreWorld, batches: Batches) -> str:
 @pytest.mark.parametrize(
     ("harm", "detail"),
     [
-        ({"succeeded": 1}, "counts 2 unfinished and 2 ended jobs, has 1 and 3"),
-        ({"succeeded": 3}, "counts 0 unfinished and 4 ended jobs, has 1 and 3"),
-        ({"succeeded": 0, "canceled": 2}, "counts 1 unfinished and 3 ended jobs, has 1 and 3"),
-        ({"total": 7}, "counts 4 unfinished and 3 ended jobs, has 1 and 3"),
-        ({"deleted": 1}, "counts 0 unfinished and 3 ended jobs, has 1 and 3"),
-        ({"gone": 1}, "counts 1 unfinished and 3 ended jobs, has 1 and 3"),
+        ({"succeeded": 1}, "counts 2 unfinished and 2 ended jobs, but has 1 and 3"),
+        ({"succeeded": 3}, "counts 0 unfinished and 4 ended jobs, but has 1 and 3"),
+        ({"succeeded": 0, "canceled": 2}, "counts 1 unfinished and 3 ended jobs, but has 1 and 3"),
+        ({"total": 7}, "counts 4 unfinished and 3 ended jobs, but has 1 and 3"),
+        ({"deleted": 1}, "counts 0 unfinished and 3 ended jobs, but has 1 and 3"),
+        ({"gone": 1}, "counts 1 unfinished and 3 ended jobs, but has 1 and 3"),
     ],
     ids=str,
 )
@@ -134,7 +134,7 @@ async def test_members_without_a_record_leave_and_count_as_deleted(
     lost = [new_id() for _ in range(1_100)]
     await world.redis.zadd(k.batch_members(batch), dict.fromkeys(lost, 0))
     (fault,) = await faults(world)
-    assert fault.detail.endswith("1100 without a record")
+    assert fault.detail.endswith("1100 have no record")
     assert len(fault.missing) == health.MAX_MISSING
     # One round of repair removes a bounded number of them, the next one the rest.
     assert await repaired(world) == [k.batch(batch)]
@@ -162,7 +162,7 @@ async def test_the_repair_of_counts_completes_a_batch_and_starts_its_callbacks(
         key, mapping={"succeeded": 1, "state": "sealed", "on_success": "waiting", "on_complete": "waiting"}
     )
     assert await details(world) == [
-        "counts 1 unfinished and 1 ended jobs, has 0 and 2, 0 of them gone, 0 without a record"
+        "counts 1 unfinished and 1 ended jobs, but has 0 and 2; 0 were removed, 0 have no record"
     ]
     assert await repaired(world) == [key]
     assert await batches.state(batch) == "complete"
@@ -196,7 +196,7 @@ async def test_a_callback_that_nobody_would_enqueue_is_enqueued(world: StoreWorl
     batch = await batches.make()
     await batches.service.seal(batch)
     await world.redis.delete(world.shard.keys.follow_ups)
-    assert await details(world) == ["has a callback that nobody will enqueue"]
+    assert await details(world) == ["has a due callback that will never be enqueued"]
     assert await repaired(world) == [world.shard.keys.batch(batch)]
     await batches.carry_out()
     assert await batches.callbacks(batch) == {"on_success", "on_complete"}
@@ -212,7 +212,7 @@ async def test_what_cannot_be_put_right_is_left_to_people(world: StoreWorld, bat
     assert found == {
         unreadable: f"batch {unreadable}: its fields cannot be read",
         unlisted: "is not in the list of batches",
-        gone: "is listed, and not there",
+        gone: "is listed but does not exist",
     }
     async with world.unchanged():
         assert await repaired(world) == []

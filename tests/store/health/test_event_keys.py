@@ -105,7 +105,9 @@ async def test_events_reach_a_definition_again_that_was_lost_from_their_list(
     k = world.shard.keys
     edition = await world.redis.get(k.event_edition)
     await world.redis.delete(k.event_definitions)
-    assert await repaired(world) == ["no event reaches definition ship, which events start"]
+    assert await repaired(world) == [
+        "definition ship is missing in the list of definitions that events start"
+    ]
     assert await world.findings() == []
     assert await world.redis.get(k.event_edition) != edition
     assert len((await events.send()).started) == 1

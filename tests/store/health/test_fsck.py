@@ -77,7 +77,7 @@ async def test_attempts_of_a_job_that_is_gone(world: StoreWorld) -> None:
     await redis.delete(k.job(job.id))
     await redis.zrem(k.index(JobState.FAILED), job.id)
     assert await world.findings() == [
-        Finding("history", k.job(job.id), "attempts, progress, challenges or order of a job that is gone")
+        Finding("history", k.job(job.id), "history, progress, challenges or predecessors of a deleted job")
     ]
     await redis.delete(k.history(job.id))
 

@@ -20,12 +20,12 @@ HARMS: dict[str, tuple[Harm, str, bool]] = {
     "not listed": (lambda w, k, i: w.redis.srem(k.logged, i), "is not listed", True),
     "wrong size": (lambda w, k, i: w.redis.hset(k.log(i), "size", 5), "counts 5 bytes, and has 34", True),
     "damaged size": (lambda w, k, i: w.redis.hset(k.log(i), "size", "x"), "counts 0 bytes, and has 34", True),
-    "no age": (lambda w, k, i: w.redis.zrem(k.log_times, i), "nobody looks at its age", True),
+    "no age": (lambda w, k, i: w.redis.zrem(k.log_times, i), "its age is not tracked", True),
     "no lines": (lambda w, k, i: w.redis.delete(k.logs(i)), "counts 34 bytes, and has 0", False),
-    "no facts": (lambda w, k, i: w.redis.delete(k.log(i)), "is listed, and not there", True),
+    "no facts": (lambda w, k, i: w.redis.delete(k.log(i)), "is listed but does not exist", True),
     "waits": (
         lambda w, k, i: w.redis.zadd(k.log_waits, {i: 1}),
-        "waits for the archive, though its job is there",
+        "waits for the archive although its job exists",
         True,
     ),
 }
@@ -89,7 +89,7 @@ async def test_keys_of_another_type_are_removed(world: StoreWorld) -> None:
     k = world.shard.keys
     await world.redis.delete(k.logs(job.job_id))
     await world.redis.set(k.logs(job.job_id), "text")
-    assert "a key is not of its type" in [f.detail for f in await world.findings()]
+    assert "a key has the wrong type" in [f.detail for f in await world.findings()]
     assert "log" in await repaired(world)
     assert await world.findings() == []
 
@@ -101,7 +101,7 @@ async def test_what_names_no_job_is_not_removed_from_the_archive(world: StoreWor
     for key in (k.log_erasures, k.log_erased):
         await world.redis.zadd(key, {job.job_id: 1, "../other": 1})
     finding = (await world.findings())[0]
-    assert finding.detail == "is to be removed from the archive, and no job has such an ID"
+    assert finding.detail == "is to be removed from the archive, but no job can have this ID"
     assert await repaired(world) == ["log"]
     for key in (k.log_erasures, k.log_erased):
         assert await world.redis.zrange(key, 0, -1) == [job.job_id.encode()]

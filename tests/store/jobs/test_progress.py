@@ -182,7 +182,7 @@ async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
         Finding(
             "history",
             world.shard.keys.job(job.job_id),
-            "attempts, progress, challenges or order of a job that is gone",
+            "history, progress, challenges or predecessors of a deleted job",
         )
     ]
     await world.redis.delete(key)

@@ -108,9 +108,9 @@ local challenges = lazily.made_by(function()
     local names = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
     local is_listed = redis.call('ZSCORE', tag .. 'callbacks:' .. name, id)
     if is_listed and not string.find(names, '\n' .. name .. '\n', 1, true) then
-      return 'has its callbacks, and no claim would look for them'
+      return 'has its callbacks, but no claim would find them'
     end
-    if is_answered(challenge) and not is_listed then return 'has its callbacks, and no worker would take them' end
+    if is_answered(challenge) and not is_listed then return 'has its callbacks, but no worker would get them' end
     if is_listed and not is_answered(challenge) then return 'would be given to a worker without its callbacks' end
     return ''
   end

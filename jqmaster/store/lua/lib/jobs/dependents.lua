@@ -163,14 +163,14 @@ local dependents = lazily.made_by(function()
       local predecessor = pending[n]
       local head = record.beginning(tag .. 'job:' .. predecessor, layout.flags.last)
       if not redis.call('ZSCORE', tag .. 'dependents:' .. predecessor, id) or not is_awaited(predecessor) then
-        return 'is not known to job ' .. predecessor .. ', which it awaits'
+        return 'awaits job ' .. predecessor .. ', which does not list it as a dependent'
       end
       if is_over(record.state_of(head)) then
         if not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. predecessor) then
           return 'awaits job ' .. predecessor .. ', which is over'
         end
       elseif not record.has_flag(record.flags_of(head), layout.FLAG.followed) then
-        return 'awaits job ' .. predecessor .. ', whose end nobody would hear of'
+        return 'awaits job ' .. predecessor .. ', whose end would go unnoticed'
       end
     end
     return ''

@@ -15,18 +15,18 @@ local lane_faults = (function()
       return 'its name does not list it under its edition'
     end
     if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
-      return 'asks for labels, and no claim would look for it'
+      return 'requires labels, but no claim would find it'
     end
     if lane.jobs < ready then return string.format('counts %d unfinished jobs, %d are ready', lane.jobs, ready) end
     if ready == 0 then return lane.member ~= '' and 'is empty and stands in an order' or '' end
     local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
-    if not score or tonumber(score) ~= lane.score then return 'does not stand where it says' end
+    if not score or tonumber(score) ~= lane.score then return 'is not at the position that it names' end
     local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
     -- A fair lane may come after the position of its first job. Only a lane with shares of turns may come before that
     -- position.
     if tonumber(first[2]) ~= lane.score
       or (string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] and not turns.share_of(lane)) then
-      return 'does not stand where its first job belongs'
+      return 'is not at the position of its first job'
     end
     if lane.edition ~= edition then return '' end
     if lane.at ~= '' then return parking.knows_lane(lane.at, lane) and '' or 'is at a gate that does not know it' end
@@ -34,7 +34,7 @@ local lane_faults = (function()
     for _, gate_id in ipairs(lane.shared) do
       if parking.knows_group(gate_id, lane) then return '' end
     end
-    return 'is open, and no claim would find its group'
+    return 'is open, but no claim would find its group'
   end
 
   return {of = of}

@@ -32,16 +32,16 @@ local log_faults = (function()
   end
 
   local function fault_in(log)
-    if log.is_erased and not log.is_id then return 'is to be removed from the archive, and no job has such an ID' end
-    if log.is_damaged or log.has_damaged_chunks then return 'a key is not of its type' end
+    if log.is_erased and not log.is_id then return 'is to be removed from the archive, but no job can have this ID' end
+    if log.is_damaged or log.has_damaged_chunks then return 'a key has the wrong type' end
     if (log.has_hash or log.length > 0) and not log.is_listed then return 'is not listed' end
-    if log.is_listed and not log.has_hash then return 'is listed, and not there' end
+    if log.is_listed and not log.has_hash then return 'is listed but does not exist' end
     if log.counted and log.counted ~= log.size then
       return string.format('counts %.0f bytes, and has %.0f', log.size, log.counted)
     end
-    if log.length > 0 and not log.has_time then return 'nobody looks at its age' end
-    if log.length == 0 and log.has_time then return 'has an age, and no lines' end
-    if log.waits and log.has_job then return 'waits for the archive, though its job is there' end
+    if log.length > 0 and not log.has_time then return 'its age is not tracked' end
+    if log.length == 0 and log.has_time then return 'has an age but no lines' end
+    if log.waits and log.has_job then return 'waits for the archive although its job exists' end
     if log.waits and not log.has_record then return 'waits for the archive without the record of its job' end
     return ''
   end
