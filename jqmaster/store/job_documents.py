@@ -11,7 +11,7 @@ _LATER: Final = frozenset({"delay_ms", "requires", "expires_ms"})
 
 
 def job_document(job: JobSpec) -> dict[str, Any]:
-    """Return the document of a job. Equal jobs have equal documents, with the same members in the same order."""
+    """Return the document of a job. Equal jobs have equal documents, with the members in the same order."""
     document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
     document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
     document["headers"] = dict(sorted(job.headers.items()))

@@ -13,7 +13,7 @@ Built = TypeVar("Built")
 
 
 class KeyInfo(ABC, Generic[Built]):
-    """One row of the table: a key, or many keys that end with a name or number of their own.
+    """One row of the table: a single key, or many keys that end with a name or a number.
 
     The class `Keys` declares each row as an attribute. In an instance, this attribute is the result of `build`.
 

@@ -36,7 +36,7 @@ from jqmaster.store.link.scripts import Arg
 KEYS_PER_PAGE: Final = 200
 _BYTES_PER_READ: Final = 1 << 20
 _BYTES_PER_ELEMENT: Final = 256
-# At most this many changed keys are left for the pause.
+# The pause begins once no more changed keys than this are left.
 _FEW_CHANGED: Final = 500
 _MAX_ROUNDS: Final = 12
 _MAX_PAUSES: Final = 4
@@ -112,7 +112,7 @@ class Copier:
                 return
 
     async def _copy_changed(self) -> None:
-        """Read changed keys again until few are left, or until as many change as are read."""
+        """Read changed keys again, until few are left or keys change as fast as they are read."""
         await self._store.ask(("PING",))
         before = len(self._store.changed)
         for _ in range(_MAX_ROUNDS):

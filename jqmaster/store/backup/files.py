@@ -28,7 +28,7 @@ MANIFEST: Final = "manifest.json"
 _MAGIC: Final = b"jqmaster backup\n"
 _FRAME_BYTES: Final = 1 << 20
 _FILE_BYTES: Final = 256 << 20
-# Far more than a valid frame has: one record may be as large as the largest argument.
+# Far more than the size of a valid frame, which may hold one record as large as the largest argument.
 _MAX_FRAME_BYTES: Final = 1 << 30
 _LENGTH: Final = struct.Struct(">I")
 _UNFINISHED: Final = ".unfinished"

@@ -90,7 +90,7 @@ class ConstraintStore:
 
     async def load(self) -> ConstraintSnapshot:
         """Return the present constraints. A constraint whose document cannot be read is omitted and reported by fsck;
-        the jobs that it matched before stay behind its gates."""
+        jobs that it matched before still have to pass its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
             "load_constraints", (self._keys.rules, self._keys.constraints), ()
         )

@@ -116,7 +116,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
 def override_fields(constraint: Constraint) -> list[Arg]:
     """Return the overrides for scripts: a list that alternates gate IDs, or IDs of conditions, and limits.
 
-    The shares of key values, which scripts find in the same hash, follow.
+    The shares of key values follow, because scripts read them from the same hash.
     """
     fields: list[Arg] = []
     for override in constraint.overrides:

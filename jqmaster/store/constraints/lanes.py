@@ -42,7 +42,7 @@ class _Found(NamedTuple):
     old: OldLane | None
 
 
-# The form for relane.lua: a lane ID of 8 bytes, and a number.
+# The format for relane.lua: a lane ID of 8 bytes, and a number.
 _HOME: Final = Struct(">8sH")
 
 
@@ -129,7 +129,7 @@ class LaneStore:
     ) -> Moved:
         """Move unfinished jobs to the lanes that they have under these constraints. `lanes`: the old lanes of the ready
         jobs. While the store moves some pages, others are read and matched."""
-        # A scan may give a job twice.
+        # A scan may return a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         count = 0
 

@@ -119,8 +119,8 @@ class UsageStore:
         return found
 
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
-        """Return the gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how
-        many there are in all.
+        """Return the gates of a constraint that unfinished jobs pass, and their total number. The gates with the most
+        waiting jobs come first.
         """
         total, crowded = await self._client.pipeline(
             [
@@ -161,7 +161,7 @@ class UsageStore:
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 
     async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[SlotUsage]:
-        """Return up to `limit` running jobs that have slots at these gates, those at the first gates first."""
+        """Return up to `limit` running jobs that have slots at these gates, ordered by gate."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
         # The slots of a job at gates without a key are stored under one name, which joins all of these gates.
@@ -189,7 +189,8 @@ class UsageStore:
         ]
 
     async def has_older_lanes(self, edition: int) -> bool:
-        """Return whether lanes of older editions have jobs, which have not been matched to this edition yet."""
+        """Return whether lanes of older editions still have jobs. Such jobs have not been matched to this edition
+        yet."""
         if self._of_edition[0] == edition and time.monotonic() < self._of_edition[1]:
             return False
         for page in pages(await self._names(), NAMES_PER_READ):

@@ -41,7 +41,7 @@ from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
 logger = logging.getLogger(__name__)
 
 RUNS_PER_READ: Final = 200
-# Later than every instant that a record may have.
+# Later than the instant of any record.
 MAX_INSTANT_MS: Final = 10**15
 # Maximum number of records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
@@ -108,8 +108,8 @@ class KnownDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DueDefinitions:
-    """Due definitions. `are_more`: there are more than these. `next_ms`: the time until another one becomes due; None:
-    none."""
+    """Due definitions. `are_more`: further definitions are due. `next_ms`: the time until another definition becomes
+    due; None: none will."""
 
     now_ms: int
     next_ms: int | None

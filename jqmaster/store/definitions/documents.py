@@ -23,9 +23,9 @@ from jqmaster.store.calendars.documents import StoredCalendar
 from jqmaster.store.job_documents import job_document, read_job_document
 
 ETAG_LENGTH: Final = 16
-# The beginning of the last part of the record of an instant that a calendar moved.
+# If a calendar moved an instant, the last part of its record begins with this.
 MOVED_FROM: Final = "moved:"
-# The stored kind of a definition of kind `time` with days. A release that does not know days cannot read such a
+# The stored kind of a definition of kind `time` that uses a calendar. A release without calendars cannot read such a
 # definition, and so never fires it on a holiday.
 _ON_DAYS: Final = "time_on_days"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
@@ -198,7 +198,7 @@ def decode_run(name: str, raw: bytes) -> RunRecord:
 
 def forgotten_until_ms(did: str, memory: bytes | None, first_ms: int | None, handled_ms: int) -> int | None:
     """Return the last instant whose run record may have been removed; None if no record was removed.
-    lib/definitions/run_records.lua computes the same.
+    lib/definitions/run_records.lua does the same computation.
 
     * `memory`: the stored note of removed records.
     * `first_ms`: the earliest instant of a stored record.

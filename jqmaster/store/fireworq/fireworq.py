@@ -21,8 +21,8 @@ _TERMS: Final = tuple(term.name for term in fields(FireworqQueue) if term.name !
 
 @dataclass(frozen=True, slots=True)
 class FireworqDefinitions:
-    """All queues by name, and the queue of each category that has a routing, both in the order of their names.
-    `damaged`: queues whose terms cannot be read. Their constraints and targets still exist, so their jobs still run."""
+    """All queues by name, and by category the queue to which it is routed. Both are sorted by name. `damaged`: queues
+    whose terms cannot be read. Their constraints and targets still exist, so their jobs still run."""
 
     queues: Mapping[str, FireworqQueue]
     routings: Mapping[str, str]

@@ -1,5 +1,5 @@
-"""The generation: a mark in the data. A store without the mark is another store, or was emptied, and must not be served
-as if it were the same."""
+"""The generation: a mark in the data. If the mark is missing or different, the store was emptied or replaced, and
+masters must not go on serving it."""
 
 from typing import Final
 

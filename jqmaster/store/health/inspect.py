@@ -23,7 +23,7 @@ MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # Maximum number of calls with which one page reads lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
-# Maximum number of records read to count what a filter selects, and the most jobs kept as examples.
+# Maximum number of records that are read to count what a filter selects, and of jobs that are kept as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 

@@ -44,7 +44,7 @@ for n = 1, tonumber(ARGV[#ARGV]) do
 end
 return denied
 """
-# The default of Redis for the same purpose (min-replicas-max-lag).
+# Redis uses the same default for this purpose (min-replicas-max-lag).
 _SYNC_LAG_S: Final = 10
 
 

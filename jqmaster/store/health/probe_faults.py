@@ -165,7 +165,7 @@ def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[ProbeResul
 
 
 def _sharing_faults(report: StoreReport) -> list[ProbeResult]:
-    """Return warnings about settings with which others on the same server or Cluster can block the queue."""
+    """Return warnings about settings that let other users of the same server or Cluster block the queue."""
     shown = report.shared_settings
     found: list[tuple[str, str]] = []
 

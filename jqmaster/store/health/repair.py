@@ -83,7 +83,7 @@ class Repair:
             yield RepairPage(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
             yield RepairPage(await self.repair_batch(batch_fault))
-        # Two runs, because removing a group may leave its slot behind, which the second run finds.
+        # Two runs, because the removal of a group may leave its slot, which the second run finds.
         for _ in range(2):
             yield RepairPage(await self.repair_events(await event_faults(self._client, self._keys)))
         self.wake()

@@ -29,7 +29,7 @@ ON_NOTHING: Final = {
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
 # Rights that some stores cannot give. A managed store forbids CONFIG, and the operator then declares its durability.
-# The others are for Sentinels and a Cluster, where no connection works without `cluster|nodes` and `role`.
+# The other rights are for Sentinels and a Cluster, where no connection works without `cluster|nodes` and `role`.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role", *SHARDED})
 
 # The rights of `jqmaster backup`, which only reads, is notified of changes, and pauses the writes of the whole server

@@ -22,9 +22,9 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """Facts about a store. None: the store does not show it. `durability`: the most that it can give; with replicas,
-    this requires that `replicas_needed` of them are in sync. `replicas_seen`: the most replicas seen so far.
-    `rights_missing`: commands that the store's user may not run on the keys and channels of the shard.
+    """Facts about a store. None: the store does not show the fact. `durability`: the highest level that it can give;
+    with replicas, this requires that `replicas_needed` of them are in sync. `replicas_seen`: the highest number of
+    replicas so far. `rights_missing`: commands that the store's user may not run on the keys and channels of the shard.
     `has_sharded_channels`: whether messages can be published on one node of a Cluster only. `shared_settings`: settings
     that matter if others share the server; empty: not shown."""
 

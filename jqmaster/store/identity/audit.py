@@ -1,7 +1,7 @@
 """The audit log: changes and logins. The scripts that make the changes write the entries.
 
-There are two logs with limits of their own, so that a flood of changes does not push access events out: `access`
-(logins, sessions, tokens, users and the settings of access), and `changes` (everything else). Readers see them as one.
+There are two logs with separate limits, so that a flood of changes does not push access events out: `access` (logins,
+sessions, tokens, users and the settings of access), and `changes` (everything else). Readers see them as one.
 """
 
 import re
@@ -19,13 +19,12 @@ from jqmaster.store.link.shard import Shard
 Log = Literal["changes", "access"]
 LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
-# The number of changes that are kept, give or take a few. The limits of the access log are in
-# lua/lib/identity/access_log.lua.
+# The approximate number of changes that are kept. The limits of the access log are in lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
 # Maximum number of entries that one page reads. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
-# Maximum number of entries that a page reads as long as it is empty. Otherwise a flood of changes could make a rare
-# entry, such as a refused login, seem to be gone.
+# Maximum number of entries that a page reads while it has found none. With a low limit, a flood of changes could hide a
+# rare entry, such as a refused login.
 MAX_SEARCHED: Final = 20_000
 MAX_BYTES_SEARCHED: Final = 16 << 20
 ENTRIES_PER_READ: Final = 200

@@ -16,8 +16,8 @@ MAX_SESSIONS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The identity and the groups of a person from a login provider. `identity` stays the same when the name changes.
-    `groups`: only those that have a role."""
+    """The identity and the groups of a person from a login provider. `identity` does not change when the person's name
+    changes. `groups`: only groups that have a role."""
 
     identity: str
     groups: tuple[str, ...]

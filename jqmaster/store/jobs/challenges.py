@@ -66,8 +66,8 @@ class ReceivedCallback:
 
 @dataclass(frozen=True, slots=True)
 class AskedForm:
-    """The answer to a callback of a challenge with a form: the caller has to check the answer against the form
-    first."""
+    """Returned for a callback if its challenge has a form. The caller first has to check the person's answer against
+    the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class ChallengeStore:
 
     async def give_callbacks(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
         """Give claimed jobs their callbacks. Return the jobs that may be offered. A job whose challenge ended after its
-        claim, because it was canceled or deleted, has no callback any more and must not start anew."""
+        claim, because it was canceled or deleted, no longer has callbacks, and must not start again."""
         answered = [job for job in jobs if job.record.has_callback]
         if not answered:
             return jobs

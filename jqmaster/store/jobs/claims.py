@@ -148,7 +148,7 @@ class ClaimStore:
 
     def prepare_claims(self, epoch: str, wanted: Sequence[WantedClaim], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
-        # Tell the worker the same durations as the store, even if the settings change meanwhile.
+        # Keep one reading of the settings, so that worker and store get the same durations.
         times = self._times.current
         max_bytes = MAX_CLAIM_BYTES // len(wanted)
         calls: list[ScriptCall] = []
@@ -301,8 +301,8 @@ class ClaimStore:
 
 
 def _shared_calls(wanted: Sequence[WantedClaim]) -> list[tuple[list[int], int]]:
-    """Return for each call the numbers of its claims, and how many jobs they claim. A call has the claims of workers
-    that serve the same names, as long as they fit into it."""
+    """Return for each call the positions of its claims, and how many jobs they claim. A call has claims of workers that
+    serve the same names, as many as fit into it."""
     calls: list[tuple[list[int], int]] = []
     # By names: the position of their last call in `calls`.
     last: dict[tuple[str, ...], int] = {}

@@ -33,8 +33,8 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 logger = logging.getLogger(__name__)
 
-# The leader finds jobs that become due later than this without a message, because it looks at the shard at least every
-# five seconds.
+# Jobs that become due later than this need no message: the leader looks at the shard at least every five seconds, and
+# finds them.
 SOON_MS: Final = 6000
 
 # Maximum number of predecessors in one call.

@@ -96,7 +96,7 @@ class BacklogFull(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class TooFast(PushRefusal):
-    """As many jobs were pushed in this second as the quota of the namespace allows."""
+    """The namespace's quota of pushed jobs is used up for this second."""
 
     most_per_s: int
 
@@ -203,7 +203,7 @@ class NotUnique(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class PushExpired(PushRefusal):
-    """`expires_at_ms` of the job is not after `now_ms`, the time of the store at the push."""
+    """The job has already expired: its `expires_at_ms` is not after `now_ms`, the time of the store at the push."""
 
     field_path = ("expires_at",)
     now_ms: int

@@ -57,7 +57,7 @@ class LeaseStore:
         await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that the worker refuses. The tokens authorize it."""
+        """Undo claims that the worker refuses. The tokens authorize this call."""
         await self._return("", worker_id, claims)
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())

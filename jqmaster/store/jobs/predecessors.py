@@ -167,7 +167,8 @@ class PredecessorStore:
         )
 
     async def dependents(self, job_ids: Sequence[str], most: int) -> dict[str, Dependents]:
-        """Return the dependents of each of these jobs: their number, and `most` IDs for all of the jobs together."""
+        """Return, for each of these jobs, the number of its dependents and some of their IDs: at most `most` IDs in
+        all."""
         counts: dict[str, int] = {}
         named: dict[str, int] = {}
         left = most

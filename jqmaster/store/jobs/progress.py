@@ -65,7 +65,7 @@ class ProgressStore:
         return checkpoint if isinstance(checkpoint, bytes) else None
 
     async def give_checkpoints(self, jobs: Collection[ClaimedJob]) -> None:
-        """Give claimed jobs the checkpoints of their former attempts, which no other claim can change any more."""
+        """Give claimed jobs the checkpoints of their former attempts, which no other claim can change now."""
         told = [job for job in jobs if job.record.has_progress]
         if not told:
             return

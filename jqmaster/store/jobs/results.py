@@ -1,4 +1,4 @@
-"""Results, kept for a while for those who pushed the jobs."""
+"""Results of jobs, which are kept for a while for the pushers."""
 
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue

@@ -20,7 +20,7 @@ class Retention(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """The numbers of jobs or results that one call removed, and that it kept because others need them."""
+    """The number of jobs or results that one call removed, and the number that it kept because other jobs need them."""
 
     removed: int
     kept: int

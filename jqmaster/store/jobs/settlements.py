@@ -1,4 +1,4 @@
-"""Workers' reports on the starts and ends of attempts, which tokens authorize."""
+"""Workers' reports on the starts and ends of attempts. Tokens authorize them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ class SettlementStore:
         self._times = times
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return for each (job ID, token) whether the worker may still start the job: its lease is not over."""
+        """Return for each (job ID, token) whether the worker may still start the job, because its lease is not over."""
         confirmed: list[bool] = []
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]

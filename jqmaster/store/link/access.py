@@ -72,7 +72,7 @@ def pool_of(
     options = {
         **_credentials(parsed.username, parsed.password),
         **_tls_options(parsed, access),
-        # Callers that wait for the next primary must not be delayed by one that is gone for good.
+        # A primary that is gone for good must not delay callers that wait for the next primary.
         **_connection_options(timeout_s, min(timeout_s, ASK_S)),
     }
     pool = BlockingConnectionPool(

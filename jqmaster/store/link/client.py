@@ -99,7 +99,7 @@ class StoreClient:
 
     def doubt(self, error: Exception) -> None:
         """On a Cluster, look again for the node that holds the shard, because this error may mean that the shard has
-        moved. If the error names the node, use that one."""
+        moved. If the error names the node, use that node."""
         if isinstance(self._locator, ClusterLocator):
             if isinstance(error, MovedError):
                 self._locator.follow(error)
@@ -193,7 +193,7 @@ class StoreClient:
             # The first of them is counted where it is sent.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
-            # A refusal, such as that of the keys of one shard, may not concern the others.
+            # A refusal may concern only one shard of the page, so repeat its calls separately.
             replies += await self._replies_or_error(page) if found is None else found
         return self._read_each(trip.calls, replies)
 
@@ -387,7 +387,7 @@ class StoreClient:
         return replies
 
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
-        # Use the same connection, because WAIT counts only the writes of its own connection.
+        # WAIT counts only the writes of its own connection, so use the connection of the writes.
         wait_ms = int(self._timeout_s * 500)
         (confirmed,) = await self._pool.exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
         if isinstance(confirmed, ResponseError) or confirmed < needed:

@@ -81,8 +81,8 @@ class ClusterLocator(Locator):
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
         host, _, port = address.rpartition(":")
-        # A node that does not know its own address returns none, so use the address of the request. Certificates are
-        # issued for names.
+        # A node that does not know its own address returns none, so use the address of the request. Prefer host names,
+        # because certificates are issued for names.
         name = str(node.get("hostname") or "")
         return (name if name and self._is_tls else host) or asked_host, int(port)
 

@@ -19,7 +19,7 @@ from jqmaster.store.link.wake import WakeMessage, decode
 logger = logging.getLogger(__name__)
 
 RECONNECT_S: Final = 0.5
-# A channel that was silent for this long is pinged, and has the same time to answer.
+# A connection that was silent for this long is pinged. The answer must come within the same time.
 QUIET_S: Final = 15.0
 _KINDS: Final = frozenset({"message", "smessage", "subscribe", "ssubscribe", "sunsubscribe"})
 

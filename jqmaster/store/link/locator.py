@@ -149,7 +149,7 @@ class LocatedTlsConnection(LocatedConnection, TlsConnection):
 
 
 def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
-    # The caller may have been canceled, so look at the error here.
+    # The caller may have been canceled, so retrieve the error here.
     if not search.cancelled():
         search.exception()
 

@@ -35,7 +35,7 @@ _LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
 class PackedCommands(list[tuple[Arg, ...]]):
-    """Commands that are sent again and again. `packed`: their bytes on the wire."""
+    """Commands that are sent repeatedly. `packed`: their bytes on the wire."""
 
     def __init__(self, commands: Iterable[tuple[Arg, ...]]) -> None:
         super().__init__(commands)
@@ -219,8 +219,8 @@ class StorePool:
     async def _abandon(
         self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
     ) -> None:
-        """Close the connection at once. Unsent data is dropped, because sending it could take as long as the store is
-        away, and such a transport would outlive its event loop.
+        """Close the connection at once. Unsent data is dropped. Otherwise the transport would wait until the store is
+        back, and could outlive its event loop.
         """
         if self.locator:
             self.locator.doubt()

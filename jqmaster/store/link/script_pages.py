@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from jqmaster.store.link.pool import PackedCommands
 from jqmaster.store.link.scripts import Arg, Script, ScriptCall
 
-# The most round trips that are kept.
+# Maximum number of round trips that are kept.
 MAX_TRIPS: Final = 500
 # A script that runs for each shard in turn, with the keys and arguments of that shard. An error affects only its shard.
 _PAGE: Final = b"""%(flags)s

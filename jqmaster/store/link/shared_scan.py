@@ -8,11 +8,12 @@ from typing import Any, Final
 # How long a scan waits for other shards that need one.
 GATHER_S: Final = 1.0
 KEYS_PER_STEP: Final = 1_000
-# A scan rests this many times as long as a step took, so it uses at most a tenth of the store's time.
+# After each step, a scan rests for this many times the duration of the step. So it uses at most a tenth of the store's
+# time.
 REST: Final = 9
-# The most keys that one scan keeps. Shards for which there is no room wait for the next scan.
+# Maximum number of keys that one scan keeps. Shards for which there is no room wait for the next scan.
 MAX_KEYS: Final = 20_000
-# How many of the shards whose keys were found are checked at the same time.
+# How many shards with found keys are checked at the same time.
 TURNS: Final = 2
 
 _Answer = asyncio.Future[list[str] | None]
@@ -93,7 +94,7 @@ class SharedScan:
                     self._is_used_up.clear()
 
     async def _read(self, tags: list[str]) -> Mapping[str, list[str] | None]:
-        """Return the keys of the first of these shards, as many as there is room for."""
+        """Return the keys of these shards, in order, for as many shards as there is room for."""
         loop = asyncio.get_running_loop()
         found: dict[str, list[str]] = {tag: [] for tag in tags}
         count, cursor = 0, b"0"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jqmaster.store.link.scripts import ScriptCall
 
-# How long a call waits for those of other shards.
+# How long a call waits for the calls of other shards.
 GATHER_S: Final = 0.1
 # Maximum number of calls in one round trip, because the store runs them without a pause.
 MAX_TOGETHER: Final = 50
@@ -20,11 +20,11 @@ RunShards = Callable[[Sequence[ScriptCall]], Awaitable[list[Reply | Exception]]]
 
 
 class SharedTrips:
-    """Sends the calls that each shard makes in its rounds. While several shards use the store, a call waits
-    `GATHER_S` for those of the others, so that a thousand idle shards need ten round trips a second and not a
-    thousand. The calls of a single shard never wait. `shards`: how many use the store.
+    """Sends the calls that each shard makes in its rounds. While several shards use the store, a call waits `GATHER_S`
+    for the calls of other shards, so that a thousand idle shards need ten round trips a second and not a thousand. The
+    calls of a single shard never wait. `shards`: how many use the store.
 
-    Calls that only read have round trips of their own, so that they wait for no replica and no disk.
+    Calls that only read have separate round trips, so that they wait for no replica and no disk.
 
     `run_shards`: see `StoreClient`.
     """

@@ -35,7 +35,7 @@ class SlotsFreed:
 
 @dataclass(frozen=True, slots=True)
 class WorkersChanged:
-    """A worker registered, came back, or was told to drain or to detach."""
+    """A worker registered, came back, or was drained or detached by an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,8 @@ def encode(message: WakeMessage) -> str:
 
 
 def decode(text: str) -> WakeMessage | None:
-    """Return the message, or None if this version does not know it: masters of several versions may share a store."""
+    """Return the message, or None if this version does not know it, because masters of several versions may share a
+    store."""
     word, _, rest = text.partition(":")
     kind = WORDS.get(word)
     # The labels in the name of a queue may have any character.

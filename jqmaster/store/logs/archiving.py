@@ -49,8 +49,8 @@ class GoneLog:
 
 
 class LogErasures(NamedTuple):
-    """Deleted jobs with the times of their deletion: those whose logs wait to be removed from the archive, and those
-    for which the archive has to be checked again."""
+    """Deleted jobs with the times of their deletion: `first`: jobs whose logs wait to be removed from the archive;
+    `again`: jobs for which the archive has to be checked again."""
 
     first: list[tuple[str, int]]
     again: list[tuple[str, int]]
@@ -73,8 +73,8 @@ class LogArchivingStore:
         self._keys = shard.keys
 
     async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> LogsToArchive:
-        """Return the oldest logs that wait to be archived, of deleted jobs and of others, without those that were
-        passed over."""
+        """Return the oldest logs that wait to be archived, for deleted jobs and for other jobs. `passed_over`: how many
+        of each to skip."""
         k = self._keys
         _, (gone, others) = await self._client.run(
             "due_logs",
@@ -84,7 +84,7 @@ class LogArchivingStore:
         return LogsToArchive([raw.decode() for raw in gone], [raw.decode() for raw in others])
 
     async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
-        """Return the oldest lines of a log; None: it has none. Raise DamagedError if it cannot be read."""
+        """Return the oldest lines of a log; None: the log has none. Raise DamagedError if the log cannot be read."""
         k = self._keys
         word, data = await self._client.run(
             "take_log_piece",

@@ -26,7 +26,7 @@ _UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
 
 @dataclass(frozen=True, slots=True)
 class ClaimLines:
-    """Lines of one claim, in order. The caller has checked the job ID and the token."""
+    """Lines of one claim, in order. The caller has already checked the job ID and the token."""
 
     job_id: str
     token: str

@@ -214,7 +214,7 @@ def _part(kind: int, reply: Any, cursor: Any) -> tuple[list[Any], Any]:
     if kind == STREAM:
         return values, b"(" + values[-2] if len(values) == 2 * _ENTRIES_PER_PART else None
     if kind == SORTED_SET:
-        # Servers write the same number in different ways.
+        # Servers differ in how they write a number.
         values[1::2] = [repr(float(score)).encode() for score in values[1::2]]
         return values, cursor + _ELEMENTS_PER_PART if len(values) == 2 * _ELEMENTS_PER_PART else None
     return values, cursor + _ELEMENTS_PER_PART if len(values) == _ELEMENTS_PER_PART else None

@@ -53,7 +53,7 @@ class RegistryCopy:
         }
         text = json.dumps(document, indent=1).encode()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A name of its own, because another master may write the same copy at this moment.
+        # Use a separate file name, because another master may write the same copy at this moment.
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()

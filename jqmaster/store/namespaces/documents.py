@@ -67,7 +67,7 @@ def fields_of(namespace: Namespace) -> dict[str, Any]:
 
 def namespace_of(name: str, fields: Mapping[str, Any]) -> Namespace:
     """Return the namespace of these fields. Fields of a later release are ignored. Raise ValueError, KeyError,
-    TypeError or AttributeError for faulty ones."""
+    TypeError or AttributeError if the fields are faulty."""
     state, quotas = fields["state"], fields["quotas"]
     if state not in STATES:
         raise ValueError(state)

@@ -1,5 +1,5 @@
-"""Freezes the data of a namespace that is moved, in both stores. Each call names the move and the number of its
-mover, so that a mover that was replaced changes nothing."""
+"""Freezes the data of a namespace during a move, in both stores. Each call names the move and the number of its mover,
+so that a replaced mover changes nothing."""
 
 import re
 import uuid
@@ -114,15 +114,15 @@ class FrozenData:
         await self._run("unfreeze_data", (k.frozen, k.generation, k.rules, k.leader), (*self._owner, mark))
 
     async def clear(self) -> None:
-        """Remove all keys but the one that says that the data are frozen."""
+        """Remove all keys except the key that marks the data as frozen."""
         frozen = self.shard.keys.frozen.encode()
         async for page in key_pages(self.shard):
             keys = [key.decode("utf-8", "surrogateescape") for key in page if key != frozen]
             await self._run("drop_keys", (self.shard.keys.frozen, *keys), self._owner)
 
     async def remove_left(self) -> None:
-        """Remove a copy that the move left here, perhaps with its mark, or without the key that froze it. Raise
-        LostMoveError if there are other data."""
+        """Remove a copy that the move left here, even if it still has its mark, or has lost the key that froze it.
+        Raise LostMoveError if the data here belong to something else."""
         held = await held_data(self.shard)
         is_ours = (held.lost_by or held.moved_by) == self._owner[0]
         if not held.freeze and (is_ours or not held.has_data):
@@ -130,7 +130,7 @@ class FrozenData:
         await self.remove()
 
     async def remove(self) -> None:
-        """Remove all keys. The one that says that the data are frozen is the last."""
+        """Remove all keys. The key that marks the data as frozen is removed last."""
         await self.clear()
         await self._run("drop_keys", (self.shard.keys.frozen, self.shard.keys.frozen), self._owner)
 

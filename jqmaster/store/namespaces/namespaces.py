@@ -23,8 +23,9 @@ _NO_LIMIT: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredNamespaces:
-    """The namespaces of an installation by name, and the version under which they were read; 0: there never was one.
-    `damaged`: names whose entries cannot be read. The default namespace is among them only if somebody changed it."""
+    """The namespaces of an installation by name, and the version under which they were read (0: none was ever created).
+    `damaged`: names whose entries cannot be read. The default namespace is in `namespaces` only if somebody changed
+    it."""
 
     version: int
     namespaces: Mapping[str, Namespace]

@@ -50,7 +50,7 @@ class StoredState:
 
 @dataclass(slots=True)
 class StoredWatermarks:
-    """The time up to which each condition has been checked, by its name, and the edition under which these were
+    """By name of a condition, the time up to which it has been checked. `edition`: the edition under which these were
     read."""
 
     edition: str = ""

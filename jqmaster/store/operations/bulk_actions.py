@@ -17,10 +17,10 @@ from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
-# How long a finished action is listed, and the most finished actions that are listed.
+# How long a finished action is listed, and the maximum number of listed finished actions.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
-# The most running actions, because they share the time that the leader has for them.
+# Maximum number of running actions. It is small, because they share the leader's time for such actions.
 MAX_RUNNING: Final = 20
 
 

@@ -8,11 +8,10 @@ from typing import Any, Final, NamedTuple
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
 
-# Maximum number of lanes that one call counts, and the most jobs that it checks one by one because each has its own
-# gates.
+# Maximum number of lanes that one call counts, and of jobs that it checks one by one because each has its own gates.
 MAX_LANES: Final = 1_000
 MAX_SINGLE_JOBS: Final = 1_000
-# The most running jobs that one call reads, and that are read in all.
+# Maximum number of running jobs that one call reads, and that are read in all.
 RUNNING_PER_CALL: Final = 2_000
 MAX_RUNNING: Final = 100_000
 _ID_BYTES: Final = 16

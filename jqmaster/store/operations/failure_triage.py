@@ -35,7 +35,7 @@ class FailureTriageStore:
         decision: AssignedPerson | Resolution | Merge | None,
         audit_entry: bytes,
     ) -> bool:
-        """Store a decision; None removes it. False if there is no group of this ID."""
+        """Store a decision; None removes it. Return False if no group has this ID."""
         k = self._keys
         word, _ = await self._client.run(
             "triage_failure",

@@ -37,7 +37,7 @@ KEEP_WORKERS_MS: Final = 600_000
 BACKLOG_LIVES_MS: Final = 30_000
 # The lifetime of a sample without ready jobs. It is longer, because the next sample of a quiet shard comes later.
 EMPTY_BACKLOG_LIVES_MS: Final = 75_000
-# Writes with more arguments have a round trip of their own.
+# Writes with more arguments than this do not share a round trip.
 _MAX_SHARED: Final = 16
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
@@ -60,8 +60,8 @@ class CountedFailures:
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """The number of ready jobs, and the store time since which the first of them has waited; 0: unknown.
-    `startable_since_ms`, `startable_job_id`: the same for the jobs that no limit holds back; 0 and empty: none is
-    known."""
+    `startable_since_ms`, `startable_job_id`: since when the first job that no limit holds back has waited, and its ID;
+    0 and empty: no such job is known."""
 
     ready: int
     since_ms: int
@@ -103,7 +103,7 @@ class HistoryStore:
         return await self._write("add_counts", (k.flushed(self._master_id), k.counted_names), args) == "ok"
 
     async def add_failures(self, number: int, groups: Sequence[CountedFailures]) -> bool:
-        """Add failures to their groups. `number` and the answer are those of `add_counts`."""
+        """Add failures to their groups. `number` and the answer: see `add_counts`."""
         k = self._keys
         versions = await self._versions_of({worker_id for g in groups for worker_id in g.worker_ids})
         args: list[Arg] = [
@@ -131,7 +131,7 @@ class HistoryStore:
         return word == "ok"
 
     async def add_worker_counts(self, number: int, workers: Sequence[tuple[str, WorkerCounts]]) -> bool:
-        """Add counts of workers to the current minute. `number` and the answer are those of `add_counts`."""
+        """Add counts of workers to the current minute. `number` and the answer: see `add_counts`."""
         packed = codec.pack(
             {worker_id: [c.succeeded, c.failed, c.run.max_ms, c.run.span()] for worker_id, c in workers}
         )
@@ -175,7 +175,7 @@ class HistoryStore:
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
-            # A list of its own, because masters of 0.3 read two figures of each name and ignore further lists.
+            # A separate list, because masters of 0.3 read two figures of each name and ignore further lists.
             {
                 name: [waiting.startable_since_ms, waiting.startable_job_id]
                 for name, waiting in backlog.names.items()
@@ -221,7 +221,7 @@ class HistoryStore:
         return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
 
     async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
-        """Return the counts of one name (empty: of all together) in each of these minutes or hours; None: nothing was
+        """Return the counts of one name (empty: of all names) in each of these minutes or hours; None: nothing was
         counted."""
         found: list[NameCounts | None] = []
         for page in pages(numbers, _VALUES_PER_READ):
@@ -236,8 +236,8 @@ class HistoryStore:
         return found
 
     async def sums(self, step: Step, numbers: Sequence[int]) -> dict[str, NameCounts]:
-        """Return, by name, the sums of the counts in these minutes or hours. The empty name has those of all
-        together."""
+        """Return, by name, the sums of the counts in these minutes or hours. The empty name has the sums of all
+        names."""
         found: dict[str, NameCounts] = {}
         for page in pages(numbers, _HASHES_PER_READ):
             hashes = await self._client.pipeline(

@@ -18,8 +18,8 @@ _MAX_ENTRIES: Final = 50
 @dataclass(frozen=True, slots=True)
 class LiveFingerprint:
     """A fingerprint: if two are equal, nothing has changed. `changed`: by the audit log, the kinds of objects that
-    changed since the last look. `running_actions`: IDs of bulk actions under way. `news_of_actions`: IDs of those that
-    began or ended since."""
+    changed since the last look. `running_actions`: IDs of bulk actions under way. `news_of_actions`: IDs of bulk
+    actions that began or ended since then."""
 
     at_ms: int
     jobs: tuple[Any, ...]
@@ -98,7 +98,7 @@ class LiveStore:
                 *(("ZCARD", k.index(state)) for state in INDEXED),
                 *(("ZRANGE", index, -1, -1) for index in sorted(map(k.finished, FINISHED))),
             ],
-            # After a definition fires, another one is next, or the same one at another time.
+            # When a definition fires, the name or the time of the next due definition changes.
             "definitions": [
                 ("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.definitions_due, k.definitions_due_on_days)
             ],

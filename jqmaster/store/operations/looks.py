@@ -1,4 +1,4 @@
-"""Looks of the leader at its shard: what is due, and what waits."""
+"""The leader's looks at its shard, which find out what is due and what waits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ MANY_NAMES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at a shard. All times are milliseconds until an instant, by the store's clock: 0: it has come; -1: there
-    is none.
+    """One look at a shard. All times are milliseconds until an instant by the store's clock (0: the instant has come;
+    -1: there is none).
 
-    `jobs`: until a job is ready by its time, or expires. `leases`, `callbacks`: until a lease ends, or the wait for a
-    callback. `gates`: until a gate opens by itself. `results`: until a result is discarded.
+    `jobs`: until a job is due or expires. `leases`: until a lease ends. `callbacks`: until the wait for a callback
+    ends. `gates`: until a gate opens by itself. `results`: until a result is discarded.
 
-    `has_…`: whether there is any. `is_ready`: whether jobs are ready. `workers`: how many are registered; `silent_ms`:
-    how long the longest silent of them has been silent. `edition`: version, edition, and edition in force of the
-    constraints. `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
+    `has_…`: whether there are any such entries. `is_ready`: whether jobs are ready. `workers`: how many are registered;
+    `silent_ms`: how long the longest silent of them has been silent. `edition`: version, edition, and edition in force
+    of the constraints. `finished`: by final state, how many jobs there are, and how long ago the first of them ended.
     """
 
     now_ms: int

@@ -55,8 +55,7 @@ class HoldingStore:
         return [job_id for job_id in ids if is_id(job_id)], "" if after == "0" else after
 
     async def jobs(self, ids: Sequence[str]) -> AsyncIterator[tuple[list[JobHoldings], int]]:
-        """Yield the jobs among these that exist, some at a time, each time with the number of those that cannot be
-        read."""
+        """Yield pages of the jobs among these that exist, each page with the number of jobs that cannot be read."""
         for page in pages(ids, JOBS_PER_READ):
             found, damaged = list[JobHoldings](), 0
             for job_id, replies in zip(page, await self._read(page), strict=True):

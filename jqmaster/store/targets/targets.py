@@ -22,7 +22,7 @@ FIGURES_KEPT_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class StoredTargets:
-    """All targets by name, and the version under which they were read; 0: there never was one."""
+    """All targets by name, and the version under which they were read (0: none was ever created)."""
 
     version: int
     targets: Mapping[str, StoredTarget]
@@ -90,7 +90,7 @@ class TargetStore:
         )
 
     async def figures(self, names: Sequence[str], master_ids: Sequence[str]) -> dict[str, list[Any]]:
-        """Return, by target, the figures of each of these masters that has some."""
+        """Return, by target, the figures that these masters have stored."""
         wanted = [(name, master_id) for name in names for master_id in master_ids]
         replies = await self._client.pipeline(
             [("GET", self._keys.target_figures(name, master_id)) for name, master_id in wanted],

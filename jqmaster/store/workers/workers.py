@@ -290,8 +290,8 @@ class WorkerStore:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
     ) -> Commanded:
-        """Set how many jobs the worker may have (None: as many as it registered). `kept`: the rule that does the same
-        for workers that later register on its node with its labels."""
+        """Set how many jobs the worker may hold (None: the number that it registered). `kept`: the rule that does the
+        same for workers that later register on its node with its labels."""
         rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
         word, data = await self._client.run(
             "set_slots",

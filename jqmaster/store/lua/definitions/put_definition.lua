@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a definition and writes the audit entry. Works in a full store, too. Removing a
--- definition also removes its run records, but not its jobs. The last instant that it may have fired stays recorded,
--- because a later definition of the same name has no run records of such instants.
+-- definition also removes its run records, but not its jobs. The last instant that it may have fired stays recorded, so
+-- that a later definition of the same name does not fire such instants again.
 -- KEYS definitions:hash definitions_due:zset definition_clocks:hash runs:zset audit:stream event_definitions:set
 --   event_edition:string forgotten_runs:hash gone_definitions:zset calendars:hash definition_calendars:hash
 --   due_on_days:zset

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Creates, changes or removes a user, and logs who did it. Ends the user's sessions, except the one that made the
+-- Creates, changes or removes a user, and logs who did it. Ends the user's sessions, except the session that made the
 -- change.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
 -- ARGV now_ms name expected(as the caller read it; empty: it must not exist) document(empty: remove it) access_entry

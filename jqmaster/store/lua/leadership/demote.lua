@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes the leader hand the lead to another master because an operator asked for it. Writes the audit entry.
+-- Makes the leader hand the lead to another master, as an operator requested. Writes the audit entry.
 -- KEYS leader:string demoted:string masters:zset audit:stream
 -- ARGV now_ms holder(value of the lock as the caller saw it) master_id(of the leader) fresh_ms(another master must have
 --   sent a heartbeat within this time) hold_ms(how long the leader may not lead again) audit_entry audit_max

@@ -1,6 +1,6 @@
 #!lua
--- Adds the counts of a master to the present minute and hour. A repeated call, which has the same number, is ignored.
--- Names beyond the limit are counted as one name.
+-- Adds the counts of a master to the present minute and hour. Ignores a repeated call, which has the same number. Names
+-- beyond the limit are counted as one name.
 -- KEYS flushed:string counted_names:zset
 -- ARGV now_ms tag number(of the call; grows with each) max_names other_name minutes_ms hours_ms(how long minutes and
 --   hours are kept) [+ name counts]

@@ -1,6 +1,6 @@
 #!lua
--- Adds failures to their groups. A repeated call of a master, which has the same number, is ignored. If there are too
--- many groups, removes those that have not been seen for the longest time.
+-- Adds failures to their groups. Ignores a repeated call of a master, which has the same number. If there are too many
+-- groups, removes those that have not been seen for the longest time.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash failure_triage:hash
 -- ARGV now_ms number(of the call; grows with each) max_groups lives_ms(how long a group is kept after its last failure)
 --   max_versions quiet_ms(a group counts as recurred if it fails again after this time) [+ group_id count

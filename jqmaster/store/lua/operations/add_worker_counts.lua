@@ -1,5 +1,5 @@
 #!lua
--- Stores a master's counts of workers for the present minute. A repeated call, which has the same number, is ignored.
+-- Stores a master's counts of workers for the present minute. Ignores a repeated call, which has the same number.
 -- KEYS flushed:string
 -- ARGV now_ms tag master_id number(of the call; grows with each) lives_ms counts(MessagePack)
 -- REPLY ok:now_ms | repeat

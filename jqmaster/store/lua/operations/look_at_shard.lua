@@ -31,7 +31,7 @@ end
 
 if existing(FIRST_LOOKED_FOR, #KEYS) == 0 then return {'ok', now_ms, {}, {}, {}, 0, 0, -1, editions()} end
 
--- A key of a wrong type does not hide the others. It counts as due, so its duty finds and reports it.
+-- A key of a wrong type must not hide the other keys. It counts as due, so its duty finds and reports it.
 local function has_ready()
   local names = reading.try('HLEN', counts_key) or many + 1
   if names == 0 or names > many then return names > 0 and 1 or 0 end

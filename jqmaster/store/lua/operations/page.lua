@@ -11,7 +11,7 @@ local after_score, after_id, count, head_bytes = tonumber(ARGV[1]), ARGV[2], ton
 local job_prefix = ARGV[5]
 local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 
--- The wanted ranks, from `first` to before `last`.
+-- The wanted ranks: from `first` to before `last`.
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then

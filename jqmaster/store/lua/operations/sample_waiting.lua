@@ -3,7 +3,7 @@
 -- KEYS
 -- ARGV tag seed(of the random choice) [+ kind(`index`: the jobs of an index; `name`: the ready jobs of a name)
 --   which(the index without its tag, or the name) draws(about how many records to measure)]
--- REPLY ok:[bytes](of each: the mean size, as text; 0: there is no such job any more)
+-- REPLY ok:[bytes](of each: the mean size, as text; 0: no such job is left)
 -- CHECKS FIRST nothing; it writes nothing
 local tag, seed = ARGV[1], tonumber(ARGV[2])
 local FIRST, WIDTH = 3, 3
@@ -31,8 +31,8 @@ local function mean_of(ids)
   return found > 0 and bytes / found or nil
 end
 
--- Returns the mean size of the ready jobs of a name. If it has many lanes, only some are read. Each lane has the weight
--- of its number of jobs.
+-- Returns the mean size of the ready jobs of a name. If it has many lanes, only some are read. Each lane is weighted by
+-- its number of jobs.
 local function mean_of_lanes(name, draws)
   local lanes_key = tag .. 'lanes:' .. name
   local found = members(lanes_key, redis.call('ZCARD', lanes_key), MAX_LANES)

@@ -31,7 +31,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- Voids the token, so that later reports of its holder are stale.
     record.void_token(tag .. 'job:' .. id)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
-    -- A lost job that has to wait before its retry becomes a suspect, which waits for a worker of its own.
+    -- A lost job that has to wait before its retry becomes a suspect, which waits for a worker that holds no other job.
     if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else

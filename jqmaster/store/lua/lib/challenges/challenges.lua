@@ -20,7 +20,7 @@ local challenges = lazily.made_by(function()
   local MOST = 20
   -- Ends the list's name if a delivery to a target opened the job's challenge. Only such deliveries take the callback.
   local OF_TARGETS = '\t'
-  -- The score of a job that waits for a worker and has no deadline any more: the year 2100.
+  -- The score of a job that waits for a worker and no longer has a deadline: the year 2100.
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
 

@@ -13,7 +13,7 @@
 local charges = lazily.made_by(function()
   local tag = ARGV.tag
   local TOKEN_LENGTH, MAX_NAMED, MAX_SINCE = 16, 1000, 5000
-  -- The most expired starts that one call reads, at all gates together.
+  -- Maximum number of expired starts that one call reads, over all gates.
   local expired_to_read = 5000
   -- The gates at which this call has read expired starts.
   local with_expired = {}
@@ -116,7 +116,7 @@ local charges = lazily.made_by(function()
     if gate.expired == 0 then return end
     redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
     gate.expired = 0
-    -- The sum lives as long as its starts.
+    -- The sum is removed together with the starts.
     if redis.call('EXISTS', tag .. 'starts:' .. gate.id) == 0 then
       redis.call('DEL', tag .. 'started:' .. gate.id)
     else
@@ -316,8 +316,8 @@ local charges = lazily.made_by(function()
     elseif called_ms > 0 then date(gate_id, token_bytes, called_ms, now_ms) end
   end
 
-  -- Settles an attempt at all of its gates. A damaged gate keeps the estimate, and the others settle. `report`: the
-  -- time of its last call (0: unknown), and what it used of each unit, in thousandths.
+  -- Settles an attempt at all of its gates. A damaged gate keeps the estimate; all other gates are settled. `report`:
+  -- the time of its last call (0: unknown), and what it used of each unit, in thousandths.
   local function settle_at(id, token_bytes, report, now_ms, ...)
     local called_ms, used = math.min(report[1], now_ms), report[2]
     for _, ids in ipairs({...}) do

@@ -40,9 +40,9 @@ local constraints = lazily.made_by(function()
     return own
   end
 
-  -- Returns the limits at one gate: those of the constraint, those of the conditional override that the jobs of the
-  -- gate's key value meet, and those of the override for that value; a later one takes precedence. Also returns the ID
-  -- of the conditional override, if there is one.
+  -- Returns the limits at one gate: the limits of the constraint, then of the conditional override that applies to the
+  -- jobs of the key value, then of the override for that value. Later limits take precedence. Also returns the ID of
+  -- the conditional override, if there is one.
   local function limits_at(gate_id, limits)
     local found, condition = limits, nil
     if not (limits.has_overrides or limits.has_conditions) then return found end

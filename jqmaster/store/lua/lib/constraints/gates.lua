@@ -48,7 +48,7 @@ local gates = lazily.made_by(function()
     return gate
   end
 
-  -- Returns the first closed gate of these; nil if all are open.
+  -- Returns the first closed gate among these; nil if all are open.
   local function first_closed(ids, now_ms)
     for _, id in ipairs(ids) do
       local gate = of(id, now_ms)

@@ -45,14 +45,15 @@ local kept_room = lazily.made_by(function()
     return state == layout.STATE.ready or state == layout.STATE.retrying
   end
 
-  -- Returns the note in this text; nil if it is not valid any more.
+  -- Returns the note in this text; nil if the note is no longer valid.
   local function of(text, now_ms)
     local note = read(text)
     if not note or end_of(note) <= now_ms or not still_waits(note.id) then return nil end
     return note
   end
 
-  -- Returns whether a job comes before the job of a note, or is that job. `place`: its `id`, `score` and `order`.
+  -- Returns whether a job comes before the job of a note, or is the job of the note. `place`: the job's `id`, `score`
+  -- and `order`.
   local function is_first(note, place)
     if note.id == place.id or place.score < note.score then return true end
     return place.score == note.score and place.order < note.order

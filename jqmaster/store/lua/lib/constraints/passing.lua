@@ -16,7 +16,7 @@ local passing = lazily.made_by(function()
   -- `passed`: the result for each lane or job that has gates. `held_own`, `begun_own`: by gate, for gates that belong
   -- to single jobs.
   local passed, held_own, begun_own = {}, {}, {}
-  -- By constraint that is in shadow mode: the number of jobs that it would have delayed.
+  -- By constraint in shadow mode: the number of jobs that it would have delayed.
   local shadowed = {}
   -- By gate with a weight: the charges of these claims.
   local charged = {}
@@ -66,7 +66,7 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Charges a claim at those of the gates that have a weight. `found`: the weights in the job's record. `kept`: by
+  -- Charges a claim at the gates among these that have a weight. `found`: the weights in the job's record. `kept`: by
   -- gate, see `charge_at`.
   local function charge(ids, found, id, token_bytes, begun_ms, now_ms, kept)
     for _, gate in ipairs(weights.among(ids, now_ms) or {}) do

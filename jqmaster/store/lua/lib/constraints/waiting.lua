@@ -54,8 +54,8 @@ local waiting = lazily.made_by(function()
       local before, text = 0, nil
       if note then before, text = split_note(note) end
       local now = before + more_at[gate_id]
-      -- The leader removes the entries of idle key values, but may not know a deleted constraint any more. So its
-      -- entries are removed here.
+      -- The leader removes the entries of idle key values, but may no longer know a deleted constraint. So the entries
+      -- of deleted constraints are removed here.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then

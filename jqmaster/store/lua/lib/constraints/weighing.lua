@@ -5,7 +5,7 @@
 local weighing = lazily.made_by(function()
   local tag = ARGV.tag
   local UNIT = 1000
-  -- The most starts that are read to find out when there is room.
+  -- Maximum number of starts that are read to find out when there will be room.
   local MAX_WALKED = 1000
 
   -- Returns whether a job of this weight may start. A job that is heavier than a limit needs the whole limit. This runs
@@ -102,7 +102,7 @@ local weighing = lazily.made_by(function()
       gate.observed_left = observed
     end
     gate.taken, gate.last_weight = gate.taken + 1, weight
-    -- After most jobs, every limit still has room.
+    -- Usually every limit still has room after the start of a job.
     local may_be_used_up = running and running < 1 or window and window < 1 or observed and observed < 1
     if may_be_used_up and not gate.is_shadow and not fits(gate, 1) then gate.room = 0 end
   end

@@ -35,7 +35,7 @@ local weights = lazily.made_by(function()
     return gate.weight_default, false
   end
 
-  -- Returns those of the gates that have a weight; nil if none has.
+  -- Returns the gates among these that have a weight; nil if none has.
   local function among(ids, now_ms, so_far)
     for _, id in ipairs(ids) do
       if gate_ids.may_have_charges(id) then

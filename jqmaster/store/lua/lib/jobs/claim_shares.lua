@@ -29,8 +29,9 @@ local claim_shares = (function()
     return most <= 0 and 'full' or nil
   end
 
-  -- Reads the workers; For each worker in turn, `keys` has the keys of the worker, its claims and its mail. Returns how
-  -- many jobs they may take together, and whether they deliver to a target: either all workers of a call do, or none.
+  -- Reads the workers. For each worker in turn, `keys` has the keys of the worker, its claims and its mail. Returns how
+  -- many jobs they may take together, and whether they deliver to a target, which either all workers of a call do or
+  -- none.
   local function read(keys, now_ms)
     for at = 1, #workers, WORKER_LENGTH do
       local key_at = 1 + (at - 1) / WORKER_LENGTH * KEYS_EACH

@@ -186,7 +186,7 @@ local dependents = lazily.made_by(function()
       if not is_met(state_of(predecessor), when) then wait(id, {predecessor}, when) end
     end
     -- Predecessors that ended as required are left out. If none is left, the job waits for the last one, so that the
-    -- follow-up of that one starts it.
+    -- follow-up of the last one starts the job.
     if redis.call('EXISTS', tag .. 'awaits:' .. id) == 0 then wait(id, {ids[#ids]}, when) end
     return true
   end

@@ -3,9 +3,9 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/homes.lua
--- Creates the jobs of definitions: checks the backlogs of their constraints, and writes their records and indexes.
--- jobs/enqueue/enqueue.lua does the same for pushes without these functions, because there each function call costs too
--- much.
+-- Creates the jobs of definitions: checks the backlogs of their constraints, and writes their records and indexes. For
+-- pushes, jobs/enqueue/enqueue.lua does this without these functions, because each function call would cost too much
+-- there.
 local new_jobs = (function()
   local tag, edition = ARGV.tag, ARGV.edition
   local job_prefix = tag .. 'job:'
@@ -50,7 +50,7 @@ local new_jobs = (function()
   end
 
   -- Takes room for one job at all of its gates, or at none. `counted`: gates at which it needs no room. Returns a gate
-  -- without room (nil: the job has its room).
+  -- without room (nil: room was taken at all gates).
   local function take_place(number, counted)
     local full_gate
     local bounding = bounding_gates(number)
@@ -66,7 +66,7 @@ local new_jobs = (function()
   end
 
   -- Jobs of one definition have the same terms. Values that follow from the terms are computed once and cached. `head`:
-  -- the record before the digest.
+  -- the part of the record before the digest.
   local kinds, kinds_seen = {}, {}
   -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset

@@ -41,7 +41,7 @@ local record = (function()
   end
 
   -- Reads the record at a key and returns the results of `checked_head`. If the head is shorter than
-  -- `layout.longest_beginning`, it is all that the record has.
+  -- `layout.longest_beginning`, the record has nothing after it.
   local function read_head(key)
     return checked_head(beginning(key, layout.longest_beginning))
   end

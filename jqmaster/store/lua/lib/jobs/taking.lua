@@ -39,7 +39,7 @@ local taking = (function()
     return end_ms
   end
 
-  -- Moves a job from the base lane to the lane of its own gates, and parks that lane at the closed gate.
+  -- Moves a job from the base lane to the lane for its own gates, and parks this lane at the closed gate.
   local function put_aside(base, own, closed_by, score, id, now_ms)
     local id_of_lane = lanes.id_of(base.group, own)
     local lane = lanes.by_id(id_of_lane)

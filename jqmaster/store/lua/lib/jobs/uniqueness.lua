@@ -78,8 +78,8 @@ local uniqueness = lazily.made_by(function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Gives the key back to a job that was offered but never started. The claim had released the key. Returns the job
-  -- that took the key meanwhile, if that job is unfinished or ran instead; nil if there is none.
+  -- Gives the key back to a job that was offered but never started. The claim had released the key. If another job took
+  -- the key meanwhile, and is unfinished or ran instead, returns that job; otherwise nil.
   local function take_back(id, key, head)
     local digest, scope = of_record(key, head)
     if not digest or scope ~= layout.SCOPE.until_start then return nil end

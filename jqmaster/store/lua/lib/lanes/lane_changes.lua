@@ -22,8 +22,8 @@ local lane_changes = lazily.made_by(function()
   -- Removes job `id`, which no longer waits, from its lane or index. The caller changes the lane's counts.
   local function remove(id, state, lane, own)
     if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
-    -- Gates may keep room for a ready job. They may also keep room for a suspect, which waits for an idle worker and is
-    -- in no lane.
+    -- Gates may keep room for a ready job. They may also keep room for a suspect, which waits for a worker that holds
+    -- no other job, and is in no lane.
     if state ~= READY and state ~= RETRYING then return end
     if state == RETRYING then table.insert(lists.under(lanes.touch(lane), 'shifted'), id) end
     for _, gate_id in ipairs(own or {}) do table.insert(lists.under(lane, 'left_own'), gate_id) end

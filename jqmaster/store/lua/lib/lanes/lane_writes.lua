@@ -164,7 +164,7 @@ local lane_writes = (function()
       end
       for _, gate_id in ipairs(gates_of_list) do note_room(gate_id, count) end
     end
-    -- There may be as many of these gates as jobs, so this makes no lists.
+    -- There may be one such gate for each job, so this creates no lists.
     local function free_own(gate_id, jobs)
       if gate_ids.may_have_charges(gate_id) then lists.alone(give_back_charges, gate_id, jobs) end
       note_room(gate_id, slots.give_back(gate_id, jobs))
@@ -189,7 +189,7 @@ local lane_writes = (function()
     end
     kept_room.leave(lane.shared, is_gone, left)
     kept_room.leave(lane.keyed, is_gone, left)
-    -- Gates in the records of these jobs.
+    -- Drops the room at gates that are only in the records of these jobs.
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 

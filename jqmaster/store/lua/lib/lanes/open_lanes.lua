@@ -8,7 +8,8 @@
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- When a fair key value is served, all its lanes move back in the order, so more lanes are read for such constraints.
+  -- The second number applies to fair constraints: when a key value is served, all its lanes move back in the order, so
+  -- more lanes are read.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
   -- By group ID: groups whose shared gates are all open, and groups with a closed shared gate. By name: names of this

@@ -34,7 +34,7 @@ local parking = lazily.made_by(function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- Returns whether lanes of this group, or the whole group, are waiters at the gate.
+  -- Return whether this group's parked lanes, or the whole group, are a waiter at the gate.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 

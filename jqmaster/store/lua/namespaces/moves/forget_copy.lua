@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Forgets a copy that a move left behind: it has been removed, or there is no such copy any more.
+-- Forgets a copy that a move left behind, because the copy no longer exists.
 -- KEYS left_copies:zset
 -- ARGV left
 -- REPLY ok
