@@ -4,26 +4,15 @@ command.
 Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated
 from this file (see `layout`).
 
-    0   u8      version of this layout
-    1   u8      state
-    2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone
-                waits), 16 unique (it has a uniqueness key, which its extras name), 32 has_progress, 64 followed
-                (something follows from its end, which its extras name), 128 has_challenge (its attempt opened a
-                challenge; a claim keeps it where callbacks are to be run)
-    3   u8      cause
-    4   u32     attempt             8   u32     failures (counted against max_retry)
-    12  u16     losses              14  u16     returned offers (saturating)
-    16  i64     due_at_ms           24  i64     started_at_ms
-    32  i64     finished_at_ms      40  i64     not_after_ms
-    48  i64     fence               56  16 B    token
-    72  16 B    worker ID
-    88  i32     priority            92  u32     max_retry
-    96  i64     timeout_ms          104 i64     created_at_ms
-    112 i64     expires_at_ms       120 8 B     digest of the request
-    128 8 B     lane (domain/constraints/lane.py)
-    136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
-                ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the
-                extras, the argument
+    0 u8 version of this layout 1 u8 state 2 u8 flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the
+    claim), 8 watched (someone waits), 16 unique (it has a uniqueness key, which its extras name), 32 has_progress, 64
+    followed (its end has consequences, which its extras name), 128 has_challenge (its attempt opened a challenge; a
+    claim keeps it where callbacks are to be run) 3 u8 cause 4 u32 attempt 8 u32 failures (counted against max_retry) 12
+    u16 losses 14 u16 returned offers (saturating) 16 i64 due_at_ms 24 i64 started_at_ms 32 i64 finished_at_ms 40 i64
+    not_after_ms 48 i64 fence 56 16 B token 72 16 B worker ID 88 i32 priority 92 u32 max_retry 96 i64 timeout_ms 104 i64
+    created_at_ms 112 i64 expires_at_ms 120 8 B digest of the request 128 8 B lane (domain/constraints/lane.py) 136 u8
+    length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the ID of each
+    (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the extras, the argument
 
 The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
 first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
@@ -102,7 +91,7 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
 CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
-# The condition that a job puts on each predecessor, as scripts keep it.
+# The codes in which scripts keep the condition of a job for its predecessors.
 WHEN_CODES: Final = {AfterWhen.SUCCEEDED: 1, AfterWhen.FINISHED: 2}
 _WHENS: Final = {code: when for when, code in WHEN_CODES.items()}
 _SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
@@ -112,7 +101,7 @@ _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
 
 MAX_NAME_BYTES: Final = 200
-# The number of keyed gates that fit in a record, and the mark of a record whose job has more.
+# The number of keyed gates that fit in a record, and the value that stands for more.
 MAX_GATES: Final = 16
 GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
@@ -185,7 +174,7 @@ def encode_new(
         flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
-    # Compare identity first: comparing dataclasses makes tuples of them.
+    # Compare identity first, because comparing dataclasses makes tuples of them.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
     added = added_extras(spec)
     if spec.tags or spec.headers or has_own_retry:
@@ -197,7 +186,7 @@ def encode_new(
         spec.max_retry,
         spec.timeout_ms,
         0,
-        # The script replaces a negative number by a time: now plus its absolute value.
+        # The script replaces a negative number with a time: now plus the absolute value.
         spec.expires_at_ms or -(spec.expires_ms or 0),
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
@@ -361,7 +350,8 @@ def pack(value: Any) -> bytes:
 
 
 def pack_raw(value: Any) -> bytes:
-    """Pack a value with bytes in it for a script: the Lua library knows no binary, only raw strings."""
+    """Pack a value that contains bytes for a script. The MessagePack library of Lua has no binary type, only raw
+    strings."""
     return bytes(_RAW_PACKER.pack(value))
 
 
@@ -377,7 +367,7 @@ class ClaimedRecord:
     name: str
     headers: dict[str, str]
     argument: bytes
-    # Not compared, because a push does not contain it, and an offer that is read again from the mail lacks it.
+    # Not compared, because neither a push nor an offer that is read again from the mail contains it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
     # The batch of which the job is a member or a callback.
@@ -415,7 +405,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
                     headers = headers.copy()
                 else:
                     headers, batch, after = _decode_claimed_extras(extras)
-        # `ready_since_ms` is the due time so far, if the job had one. The creation time counts if it is later, but not
+        # At this point, `ready_since_ms` is the due time, if the job had one. A later creation time replaces it, except
         # for a job that an operator retried.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
@@ -514,8 +504,8 @@ def decode_matched(record: bytes, decode: Callable[[bytes], object]) -> tuple[by
 
 
 def reweighed(record: bytes, weights: Mapping[str, int]) -> bytes | None:
-    """Return the extras of a record with these weights; None if it has them already. All other extras stay. Raise
-    DamagedError."""
+    """Return the extras of a record with these weights; None if the record already has these weights. All other extras
+    stay. Raise DamagedError."""
     try:
         extras = _extras_of(record)
         if not weights and _WEIGHTS_KEY not in extras:
@@ -782,7 +772,7 @@ def epoch_number(epoch: bytes | str) -> int:
 
 
 def leading_move(leader: bytes | None) -> str:
-    """Return the ID of the move that holds the lead, by the value of the leader's lock; empty: none does. A move holds
-    the lead while the data are frozen, even if the store has lost the key that says who froze them."""
+    """Return the ID of the move that holds the lead, from the value of the leader's lock; empty: no move does. A move
+    holds the lead while the data are frozen, even if the store has lost the key that says who froze them."""
     _, is_move, move_id = (leader or b"").partition(b":moved:")
     return move_id.decode() if is_move else ""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
 
-# Jobs of earlier releases were stored without these.
+# Earlier releases stored jobs without these terms.
 _LATER: Final = frozenset({"delay_ms", "requires", "expires_ms"})
 
 
@@ -25,7 +25,8 @@ def job_document(job: JobSpec) -> dict[str, Any]:
 
 
 def read_job_document(document: Mapping[str, Any]) -> JobSpec:
-    """Return the job of a document, without an ID. Raise KeyError, TypeError or ValueError where it cannot be read."""
+    """Return the job of a document, without an ID. Raise KeyError, TypeError or ValueError if the document cannot be
+    read."""
     terms = {term: document[term] for term in STORED_TERMS if term not in _LATER}
     terms["retry"] = DEFAULT_RETRY if terms["retry"] is None else RetryPolicy(*terms["retry"])
     terms["tags"] = tuple(terms["tags"])

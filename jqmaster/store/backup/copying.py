@@ -50,8 +50,9 @@ _GONE: Final = -2
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The instant of the copy, the length of the pause, and facts about the shard at that instant: the mark of its
-    data, its newest epoch, numbers of jobs by state and of other objects by kind. `store`: the server and its version.
-    `unknown`: the number of keys under the shard's tag that this version does not know and has left out."""
+    data, its newest epoch, the number of jobs in each state, and the number of other objects of each kind. `store`: the
+    server and its version. `unknown`: the number of keys under the shard's tag that this version does not know and has
+    left out."""
 
     at_ms: int
     paused_ms: int
@@ -64,7 +65,7 @@ class Cut:
 
 
 class Copier:
-    """One copy of a shard. `write` gets all records. A later record of a key replaces earlier ones."""
+    """One copy of a shard. Calls `write` with each record. A later record of a key replaces earlier records of it."""
 
     def __init__(
         self, store: TrackedConnection, keys: Keys, write: Callable[[Record], None], *, longest_pause_ms: int

@@ -46,7 +46,8 @@ class DataFile:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The description of a backup. `mark`: the mark of the data (see `generation`). `epoch`: the number of the newest
-    epoch at the instant of the copy. `jobs`: numbers by state; `objects`: numbers by kind."""
+    epoch at the instant of the copy. `jobs`: the number of jobs by state; `objects`: the number of other objects by
+    kind."""
 
     format: int
     version: str
@@ -92,7 +93,7 @@ class BackupWriter:
         try:
             self._is_ours = not self._directory.exists()
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A new file system has this directory.
+            # An empty file system may have the directory lost+found.
             found = sorted(one.name for one in self._directory.iterdir() if one.name != "lost+found")
             found = found or self._begin_manifest()
         except OSError as error:
@@ -120,7 +121,7 @@ class BackupWriter:
                     stream.close()
         if self._is_finished:
             return
-        # Best effort: files that stay have no manifest, so they are not taken for a backup.
+        # Best effort: remaining files have no manifest, so nobody takes them for a backup.
         with contextlib.suppress(OSError):
             for one in self._directory.glob("data-*"):
                 one.unlink()
@@ -211,7 +212,7 @@ class BackupReader:
 
     @property
     def is_readable(self) -> bool:
-        """Return whether the content can be read: a backup that is encrypted needs its passphrase."""
+        """Return whether the content can be read. An encrypted backup can be read only with its passphrase."""
         return self.manifest.encryption is None or self._cipher is not None
 
     def check(self) -> int:

@@ -1,4 +1,4 @@
-"""Writes a backup into an empty shard. A mark keeps masters from starting there meanwhile."""
+"""Writes a backup into an empty shard. A mark prevents masters from starting there meanwhile."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Final

@@ -1,4 +1,5 @@
-"""Batches of one shard: creating, sealing, canceling and reading them, and the leader's steps once they are over."""
+"""Batches of one shard: creating, sealing, canceling and reading them, and the leader's work for batches that are
+over."""
 
 import logging
 from collections import Counter
@@ -204,8 +205,8 @@ class BatchStore:
         )
 
     async def retry_until_ms(self, batch_id: str) -> int:
-        """Return the instant of the newest request to retry failed members. It does not cover members that failed
-        later."""
+        """Return the instant of the newest request to retry failed members. The request does not cover members that
+        failed later."""
         return int(await self._client.command("HGET", self._keys.batch(batch_id), "retry_until_ms") or 0)
 
     async def start_callbacks(

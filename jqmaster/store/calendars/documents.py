@@ -18,7 +18,7 @@ _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexErro
 @dataclass(frozen=True, slots=True)
 class StoredCalendar:
     """A stored calendar. `etag` changes with every edit. `former` and `former_etag`: the calendar before the last edit
-    (None: there was none). Definitions still use it for instants that were due before that edit."""
+    (None: there was none). Definitions still use the former calendar for instants that were due before that edit."""
 
     calendar: Calendar
     etag: str

@@ -1,1 +1,1 @@
-"""Constraint documents, their usage, and the facts behind "why does it wait?"."""
+"""Constraint documents, the usage of constraints, and the facts about why jobs wait."""

@@ -36,7 +36,7 @@ class StoredConstraint:
     etag: str
     created_at_ms: int
     changed_at_ms: int
-    # None for constraints of a release that did not store it.
+    # None for constraints of a release that did not store this field.
     created_by: str | None = None
 
 
@@ -107,7 +107,7 @@ def limit_fields(constraint: Constraint) -> list[Arg]:
         "has_conditions": 1 if constraint.conditions else None,
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
-        # Read only when an attempt is settled that reports what it used.
+        # Read only when an attempt that reports its usage is settled.
         "unit": constraint.weight.unit if constraint.weight else None,
     }
     return [part for name, value in fields.items() if value is not None for part in (name, str(value))]

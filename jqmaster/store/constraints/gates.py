@@ -1,5 +1,4 @@
-"""Gates of constraints. The leader opens them when their time comes, checks them after a change, and removes idle
-ones."""
+"""Gates of constraints. The leader opens due gates, checks gates after a change, and removes idle gates."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -40,7 +39,7 @@ class GateStore:
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 
     async def reopen(self, epoch: str, cid: str, version: int) -> bool:
-        """Have lanes parked at the gates of this constraint checked again; return whether any gate opened."""
+        """Check again the gates of this constraint at which lanes are parked; return whether any gate opened."""
         has_opened = False
         closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
         async for found in closed:

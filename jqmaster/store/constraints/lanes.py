@@ -54,9 +54,9 @@ class _Moves:
     job_ids: list[str] = field(default_factory=list)
     # The old lane and the number of the new one.
     homes: list[bytes] = field(default_factory=list)
-    # The new extras of those records whose weights change, by the number of the job from 1.
+    # By number of the job, from 1: the new extras of its record, if its weights change.
     extras: dict[int, bytes] = field(default_factory=dict)
-    # Whether all their records were read to the end and are short.
+    # Whether the records of all these jobs were read to the end and are short.
     are_short: bool = True
 
     def add(self, job_id: str, old_lane: bytes, number: int) -> None:
@@ -87,8 +87,8 @@ class _Moves:
 
 # While the store moves some pages, others are read and matched, so that the store never has to wait.
 PAGES_AT_ONCE: Final = 4
-# A page whose records have more bytes than this is read in parts. The size is estimated from the length of one record
-# in `ONE_IN`.
+# A page whose records have more bytes than this is read in parts. The size is estimated from one record of every
+# `ONE_IN`.
 BYTES_PER_READ: Final = 4 * 1024 * 1024
 ONE_IN: Final = 20
 LARGE_PARTS_AT_ONCE: Final = 2
@@ -180,7 +180,7 @@ class LaneStore:
         """Move whole lanes to this edition if their queue alone determines the gates of their jobs. This takes as long
         for a million jobs as for one. Return the other lanes, and the number of jobs in the adopted lanes.
 
-        Call it after `settle`: no job of an older lane runs then.
+        Call this after `settle`, when no job of an older lane runs.
         """
         rules, k = constraints.constraint_set, self._keys
         # Records of jobs may name gates that no longer apply to them. Gates of deleted constraints are open and do no
@@ -251,7 +251,7 @@ class LaneStore:
     async def _moves_of(
         self, constraint_set: ConstraintSet, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
     ) -> _Moves:
-        """Match the jobs of a page. Read the record of each job whose lane does not follow from its name."""
+        """Match the jobs of a page. Read the record of each job whose name does not determine its lane."""
         moves, unread = _Moves(), []
         # Consecutive jobs usually come from one lane.
         last, lane = None, None
@@ -299,7 +299,8 @@ class LaneStore:
         ]
 
     async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
-        """Return the record up to its argument, with another read if its extras are longer; None: it is damaged."""
+        """Return the record up to its argument. If the extras are longer than `record`, read again. None: the record is
+        damaged."""
         try:
             if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
                 record = await self._client.command("GET", self._keys.job(job_id))

@@ -18,16 +18,16 @@ from jqmaster.store.link.shard import Shard
 # If a constraint has more values than this, only this many are examined, those with the most waiting jobs first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
-# How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings an older
-# one back, so not every caller has to check.
+# How often to check for lanes of older editions. Once all lanes have the present edition, only damage brings back a
+# lane of an older one, so not every caller has to check.
 LOOK_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class GateUsage:
-    """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is given if the
-    gate is closed and opens by time alone. `condition`: the ID of the conditional override that the jobs of its key
-    value meet; empty: none.
+    """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is set if the
+    gate is closed and opens by itself. `condition`: the ID of the conditional override that applies to the jobs of its
+    key value; empty: none.
 
     `running_units` and `window_units`: thousandths charged to running jobs and within the period, if a limit counts
     them. `observed`: thousandths that another system still admits until `observed_until_ms`, if a worker reported so.

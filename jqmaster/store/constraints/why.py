@@ -1,4 +1,4 @@
-"""Reads the facts about why a job waits, at one instant."""
+"""Reads, at one instant, the facts about why a job waits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _BOUNDS: Final = (Accuracy.EXACT, Accuracy.AT_LEAST, Accuracy.ABOUT)
 
 
 class WhyStore:
-    """Explains waits in one shard. Raises what `StoreClient.run` raises."""
+    """Finds out why jobs of one shard wait. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, records: RecordStore) -> None:
         self._shard = shard

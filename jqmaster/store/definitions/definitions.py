@@ -59,7 +59,7 @@ class InstantVerdict(StrEnum):
     FIRES = "fires"
     QUEUED = "queued"
     MANUAL = "manual"
-    # Start a job if the instant certainly fired none; with the second verdict, also if that is unknown.
+    # BACKFILL starts a job if the instant certainly started none; BACKFILL_FORGOTTEN also if that is unknown.
     BACKFILL = "backfill"
     BACKFILL_FORGOTTEN = "backfill_forgotten"
     MISSED = "missed"
@@ -97,7 +97,7 @@ class KnownDefinition:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether its calendar was changed, and its clock still follows the former one."""
+        """Return whether the calendar was changed, and the clock still follows the former calendar."""
         return self.calendar is not None and self.clock.memory.etag != self.calendar.etag
 
     @property
@@ -142,7 +142,7 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The instants of one definition that get their records. `handled_ms`: the new value of its clock; `next_due_ms`:
-    when to check it next (None: never); `memory`: what the clock remembers of the calendar (None: as before)."""
+    when to check it next (None: never); `memory`: the new memory of the calendar in the clock (None: unchanged)."""
 
     known: KnownDefinition
     handled_ms: int
@@ -272,7 +272,7 @@ class DefinitionStore:
         epoch: str = "",
     ) -> tuple[int, list[list[FiringOutcome]]]:
         """Write the run records, jobs and clocks of all these instants, at most 500, in one step. Return the time of
-        the step, and the outcomes of the instants by definition. `epoch`: empty: the caller is not the leader.
+        the step, and the outcomes of the instants by definition. `epoch`: empty if the caller is not the leader.
 
         Raises StaleConstraints; StaleEpochError; StoreUnavailableError if the store was emptied or replaced.
         """

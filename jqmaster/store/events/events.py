@@ -90,7 +90,7 @@ class EventPosition(NamedTuple):
     passed: int
 
     def behind(self, received_at_ms: int) -> "EventPosition":
-        """Return the position behind the next event, which was received at `received_at_ms`."""
+        """Return the position after the next event, which was received at `received_at_ms`."""
         return EventPosition(received_at_ms, self.passed + 1 if received_at_ms == self.received_at_ms else 1)
 
 
@@ -141,8 +141,8 @@ class EventStore:
         kept: KeptEvents,
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
-        """Store events with their effects in one step; at most 500 events with 500 matches. `edition`: of the
-        definitions. `replicas`: see `EnqueueStore.enqueue`.
+        """Store events with their effects in one step; at most 500 events with 500 matches. `edition`: the edition of
+        the definitions. `replicas`: see `EnqueueStore.enqueue`.
 
         Raises StaleConstraints, StaleDefinitions; StoreUnavailableError if the store was emptied or replaced.
         """

@@ -53,7 +53,7 @@ class DueGroups:
 
 class FoundDefinition(NamedTuple):
     """The definition of a group. `stored`: None if the definition that collected these events was deleted, even if a
-    new one has its name."""
+    new definition has the same name."""
 
     etag: str
     stored: StoredDefinition | None

@@ -23,7 +23,8 @@ MAX_MISSING: Final = 1000
 @dataclass(frozen=True, slots=True)
 class BatchFault:
     """A batch whose counts are wrong. `counts`: the right counts, as arguments of scripts. `missing`: members without a
-    record, which have to leave the batch. `changes`: empty if the right values are unknown."""
+    record, which have to leave the batch. `changes`: the batch's number of changes; empty if the right values are
+    unknown."""
 
     batch_id: str
     detail: str
@@ -92,8 +93,8 @@ async def _count(client: StoreClient, keys: Keys, batch_id: str) -> tuple[Counte
 
 
 def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> BatchFault | None:
-    """Compare the counts of a batch with its members. For removed members, whose retention is over, only the sum is
-    known."""
+    """Compare the counts of a batch with its members. Members that were removed after their retention are known only as
+    a sum."""
     running = sum(count for state, count in counted.items() if state not in FINISHED)
     more = {state: batch.ended_as(state) - counted[state] for state in FINISHED}
     if (

@@ -1,4 +1,4 @@
-"""Checks definitions and the data of events, apart from jobs."""
+"""Checks definitions and the data of events, but no jobs."""
 
 import math
 from collections.abc import AsyncIterator, Mapping

@@ -60,9 +60,9 @@ async def check(
     *,
     on_keys: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Finding]:
-    """Yield all findings of one shard, each job only once. Change nothing. `now`: see `Shard`. Scans all keys of the
-    server in small steps. `on_keys` gets the number of keys that were compared so far with the table of keys, which is
-    the first step."""
+    """Yield all findings of one shard, at most one for each job. Change nothing. `now`: see `Shard`. Scans all keys of
+    the server in small steps. `on_keys` gets the number of keys that were compared so far with the table of keys, which
+    is the first step."""
     client.bind(keys.tag)
     compared, told = await compare_keys(client, keys, on_page=on_keys), set[str]()
     try:
@@ -122,8 +122,8 @@ async def _apart_from_jobs(checker: "Checker", client: StoreClient, keys: Keys) 
 class Checker:
     """The steps of a check. Each page is read at one instant.
 
-    `finds_strays`: also find keys that nothing names any more. This scans all keys of the server, which other programs
-    may share, unless `known` has the shard's keys. Otherwise the check follows the indexes of the shard only.
+    `finds_strays`: also find keys that nothing names. This scans all keys of the server, which other programs may
+    share, unless `known` has the shard's keys. Otherwise the check follows the indexes of the shard only.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class Checker:
         }
 
     async def everything_named(self) -> AsyncIterator[list[NamedJobs]]:
-        """Yield pages of about `PAGE` jobs from all indexes, lanes, claims and slots. To find strays, also yield them
-        from all records, results and histories."""
+        """Yield pages of about `PAGE` jobs from all indexes, lanes, claims and slots. To find strays, also yield the
+        jobs of all records, results and histories."""
         k = self._keys
         for prefix in (
             k.job_prefix,

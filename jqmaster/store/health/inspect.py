@@ -21,7 +21,7 @@ from jqmaster.store.link.shard import Shard
 # Maximum number of records that one page reads if its filter selects little. The cursor continues from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# Maximum number of calls with which one page reads lanes. The cursor continues from there.
+# Maximum number of calls that one page makes to read lanes. The cursor continues from there.
 MAX_LANE_CALLS: Final = 40
 # Maximum number of records that are read to count what a filter selects, and of jobs that are kept as examples.
 MAX_COUNTED: Final = 200_000
@@ -219,8 +219,8 @@ class Inspector:
         return indexes
 
     def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
-        """Return the rank of an index. Raise InvalidError if it is not an index of these states: the cursor belongs to
-        another list."""
+        """Return the rank of an index. Raise InvalidError if it is not an index of these states, because then the
+        cursor belongs to another list."""
         if index.startswith(self._keys.ready_prefix):
             state, lane = JobState.READY, index
         elif index.startswith(self._keys.batch_members_prefix):
@@ -247,7 +247,7 @@ class _Walk:
         self._keys = shard.keys
         self._indexes = indexes
         self._at = 0
-        # The caller left out the indexes before that of the position.
+        # The caller left out the indexes before the position's index.
         self._after = position if position and position.index in indexes[:1] else None
         self._finished = {shard.keys.finished(state) for state in FINISHED}
         self._ended_between_ms = ended_between_ms

@@ -1,5 +1,5 @@
-"""Checks the kind of store, and whether it can give the promised durability. Read-only. Used at the start of a master,
-for its health checks, and for `doctor`."""
+"""Checks the kind of store, and whether it can give the promised durability. Read-only. Masters use it at their start
+and for their health checks, and `doctor` uses it, too."""
 
 import re
 import statistics
@@ -171,7 +171,7 @@ def _judged(
 
 
 async def _timing(client: Redis) -> tuple[float, float]:
-    """Return the median round trip, and how far the store's clock is ahead of this machine's, both in ms."""
+    """Return the median round trip, and how far the store's clock is ahead of this machine's clock, both in ms."""
     trips_ms, ahead_ms = [], []
     for _ in range(5):
         sent, sent_s = time.perf_counter(), time.time()

@@ -49,7 +49,7 @@ class Repair:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for the shard's turn to find strays, if it shares its store, because the shards of a store share one
+        """If the shard shares its store, wait for its turn to find strays, because the shards of a store share one
         scan."""
         async with self._client.scan.keys_of(self._keys.tag) as self._known:
             try:

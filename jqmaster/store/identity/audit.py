@@ -108,8 +108,8 @@ class AuditStore:
         until_ms: int | None = None,
         is_shown: Sight | None = None,
     ) -> AuditEntries:
-        """Return up to `limit` entries, the newest first. `who`: a text in the author's name, in any case. `since_ms`
-        and `until_ms` are inclusive. `is_shown`: whether the reader may see an entry; None: all.
+        """Return up to `limit` entries, the newest first. `who`: a part of the author's name, in upper or lower case.
+        `since_ms` and `until_ms` are inclusive. `is_shown`: whether the reader may see an entry; None: all.
 
         A page may be short although its cursor continues. It is empty only after MAX_SEARCHED entries or
         MAX_BYTES_SEARCHED. Raise InvalidError for an invalid cursor.
@@ -219,8 +219,8 @@ class _NewestFirst:
         return log.log, self._last, fields
 
     def cursor(self) -> str:
-        """Return where the next page continues. If nothing was taken from a log, entries that were added to it since
-        are newer than the page."""
+        """Return where the next page continues. If the page took nothing from a log, the cursor excludes entries that
+        were added to this log since, because they are newer than the page."""
         taken = {log.log: log.position for log in self._logs if log.position}
         return _cursor({one: taken.get(one, _after(self._last)) for one in LOGS})
 

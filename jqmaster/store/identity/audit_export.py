@@ -59,7 +59,7 @@ class AuditExportStore:
         return sorted(found, key=lambda one: position_parts(one.position))
 
     async def save(self, epoch: str, exported: Sequence[Numbered]) -> None:
-        """Note that these entries were exported."""
+        """Record that these entries were exported."""
         newest = {one.entry.log: f"{one.position} {one.number}" for one in exported}
         args: list[Arg] = [part for pair in newest.items() for part in pair]
         await self._client.run(

@@ -24,7 +24,7 @@ class StoredToken:
     """A stored token. `names`: globs of the job names that the token may push and run; empty: all. `digest`: SHA-256 of
     the token. `namespaces`: those to which it gives access; empty: all, or only the namespace in whose store it is.
 
-    `lineage`: ID of the first token in a chain of rotations; empty for that first one.
+    `lineage`: ID of the first token in a chain of rotations; empty for the first token itself.
     """
 
     id: str
@@ -175,7 +175,7 @@ class CredentialStore:
         return word
 
     async def note_uses(self, used_ms: Mapping[str, int]) -> None:
-        """Note when tokens were last used, by ID."""
+        """Record when tokens were last used, by ID."""
         if used_ms:
             k = self._keys
             args: list[Arg] = [part for use in used_ms.items() for part in use]

@@ -1,4 +1,4 @@
-"""Login attempts: counting them, and logging those that fail."""
+"""Login attempts: counting all of them, and logging failed ones."""
 
 from typing import Final
 
@@ -39,8 +39,8 @@ class LoginStore:
         return 0 if word == "ok" else max(1, int(data[0]))
 
     async def use_once(self, digest: str) -> bool:
-        """Mark a login by a provider as used; return whether this is its first use. `digest`: of the login's `state`
-        parameter."""
+        """Mark a login by a provider as used; return whether this is its first use. `digest`: the digest of the login's
+        `state` parameter."""
         word, _ = await self._client.run("use_login", (self._keys.login_used(digest),), (USED_LOGIN_LIFE_MS,))
         return word == "ok"
 

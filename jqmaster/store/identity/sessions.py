@@ -126,7 +126,8 @@ class SessionStore:
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
 
     async def id_token(self, digest: str) -> str:
-        """Return the ID token that opened a session, which the provider needs for a logout; empty: none."""
+        """Return the ID token with which a session was opened; empty: none. The provider needs the token for a
+        logout."""
         found = await self._client.command("HGET", self._keys.session(digest), "id_token")
         return found.decode("ascii", "replace") if found else ""
 

@@ -36,13 +36,13 @@ logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
-# Few, because callbacks may be as large as arguments.
+# A small number, because callbacks may be as large as arguments.
 CALLBACKS_PER_READ: Final = 16
 
 # The audience of a challenge, as the store keeps it.
 _AUDIENCES: Final = {str(audience): audience for audience in Audience}
 
-# The status of an attempt that reports waiting for a challenge that it has not opened.
+# The status of an attempt that reports that it waits for a challenge which it has not opened.
 NOT_OPENED: Final = 2
 
 
@@ -72,8 +72,8 @@ class AskedForm:
 
 @dataclass(frozen=True, slots=True)
 class DueChallenges:
-    """Jobs whose callbacks did not come in time (None: the record cannot be read). `next_ms`: the time until the next
-    one is due (-1: none)."""
+    """Jobs whose callbacks did not arrive in time (None: the record cannot be read). `next_ms`: the time until the next
+    job is due (-1: none)."""
 
     now_ms: int
     jobs: Sequence[tuple[str, Job | None]]
@@ -172,7 +172,7 @@ class ChallengeStore:
         digest: bytes | None = None,
     ) -> ReceivedCallback | CallbackSignature | AskedForm:
         """Store a callback. `identity`: equal for repeats of one callback. `digest`: differs if the content differs; by
-        default that of the callback. `answer`: the answer of a person.
+        default the digest of the callback. `answer`: the answer of a person.
 
         Unless `is_verified`, return the expected signature if the challenge has one, or AskedForm if it has a form.
         """
@@ -256,7 +256,7 @@ class ChallengeStore:
     # --- for the leader
 
     async def due(self) -> DueChallenges:
-        """Return jobs whose callbacks did not come in time."""
+        """Return jobs whose callbacks did not arrive in time."""
         k = self._keys
         _, (now_ms, flat, next_ms) = await self._client.run(
             "due_challenges", (k.awaiting_callback,), (self._shard.now_arg, MAX_PER_CALL, k.job_prefix)
@@ -270,7 +270,7 @@ class ChallengeStore:
     async def expire(
         self, epoch: str, settlements: Sequence[Settlement], unreadable: Sequence[str] = ()
     ) -> list[Settlement]:
-        """End attempts whose callbacks did not come in time; return those that ended in this call. Set `unreadable`
+        """End attempts whose callbacks did not arrive in time; return those that ended in this call. Set `unreadable`
         jobs aside."""
         k = self._keys
         ended: list[Settlement] = []

@@ -92,7 +92,7 @@ class Claim:
 class NotClaimed(Enum):
     """The reason why a claim was refused. `NO_POLL`: the worker pulls, and has no open poll. `DAMAGED`: a key of the
     worker has the wrong type. For a suspect, which has to run alone: `BUSY`: the worker holds a job; `OVER`: the job no
-    longer waits for this; `CLOSED`: a gate is closed."""
+    longer waits for such a claim; `CLOSED`: a gate is closed."""
 
     STALE_CONSTRAINTS = "stale_constraints"
     GONE = "gone"
@@ -232,7 +232,7 @@ class ClaimStore:
                     one.polls_here,
                 )
             )
-            # The jobs that the call passed over count once, for the first worker.
+            # The jobs that the call passed over count only for the first worker.
             begin, passed_over = end, 0
         return claims
 

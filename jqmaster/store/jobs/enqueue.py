@@ -47,8 +47,8 @@ _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms
 
 
 class EnqueueStore:
-    """New jobs of one shard. `tally` counts accepted jobs. `checks` looks for refusals before a write; `idempotency`
-    knows the jobs behind idempotency keys. All raise what `StoreClient.run` raises."""
+    """New jobs of one shard. `tally` counts accepted jobs. `checks` finds refusals before a write; `idempotency` finds
+    the jobs behind idempotency keys. All raise what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
         self._shard = shard
@@ -81,7 +81,7 @@ class EnqueueStore:
         """
         spans = [(0, 1)] if len(specs) == 1 else list(_spans(specs))
         calls = self._enqueue_calls(specs, spans, constraints, is_whole=is_whole, most_per_s=most_per_s)
-        # The first call of a whole push decides for all of it.
+        # The first call of a whole push decides for all its jobs.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
         claim = None if rest else self._claim_with(specs, replicas)

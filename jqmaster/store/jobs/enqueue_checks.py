@@ -44,7 +44,7 @@ class EnqueueChecks:
         the store nor in this push, or that ended in another way than required."""
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
-        # Jobs that were already accepted are not judged again.
+        # Jobs that were already accepted are not checked again.
         specs_to_judge = [(n, spec) for n, spec in enumerate(specs) if not known[n]]
         asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs if job_id not in own}
         states: dict[str, JobState | None] = {}
@@ -69,7 +69,7 @@ class EnqueueChecks:
         return found
 
     async def find_expired(self, specs: Sequence[JobSpec]) -> dict[int, PushExpired]:
-        """Return, by position, the jobs whose `expires_at_ms` is past. A job that was already accepted is not judged
+        """Return, by position, the jobs whose `expires_at_ms` is past. A job that was already accepted is not checked
         again."""
         timed = [(n, spec) for n, spec in enumerate(specs) if spec.expires_at_ms]
         if not timed:

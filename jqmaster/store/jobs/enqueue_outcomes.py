@@ -169,8 +169,8 @@ class PredecessorRefused(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class NotUnique(PushRefusal):
-    """No new job was created, because `holder` holds the uniqueness key. The push is not refused if it accepts the
-    existing job, or replaced the job's content."""
+    """No new job was created, because `holder` holds the uniqueness key. This is no refusal if the push accepts the
+    existing job, or has replaced its content."""
 
     field_path = ("unique",)
     holder: str
@@ -263,8 +263,8 @@ def outcome_of(
 
 
 def refused_jobs(outcomes: Sequence[Outcome], *, of_whole_push: bool = False) -> dict[int, PushRefusal]:
-    """Return, by index, the jobs that are refused for the first reason; none: no job is refused. `of_whole_push`: look
-    only at reasons that refuse a whole push."""
+    """Return, by index, the jobs that are refused for the first reason that applies; empty: no job is refused.
+    `of_whole_push`: consider only reasons that refuse a whole push."""
     if outcomes.count(Accepted.NEW) < len(outcomes):
         for reason in _OF_WHOLE_PUSHES if of_whole_push else (*_OF_SINGLE_JOBS, *_OF_WHOLE_PUSHES):
             found: dict[int, PushRefusal] = {

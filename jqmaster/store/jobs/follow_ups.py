@@ -12,7 +12,7 @@ PER_READ: Final = MAX_PER_CALL // 5
 
 
 class FollowUp(NamedTuple):
-    """One entry. Writing it again gives it another `number`."""
+    """One entry. If an entry is written again, it gets a new `number`."""
 
     kind: str
     subject: str

@@ -22,7 +22,7 @@ class Bound:
     conflict: Conflict | None = None
 
 
-# The marks of accepted pushes behind an idempotency key, by their conflict.
+# By conflict of an accepted push: its mark in the value of the idempotency key.
 _MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
 _MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
 
@@ -71,7 +71,7 @@ class IdempotencyStore:
     async def mark_accepted(
         self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
     ) -> None:
-        """Note that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
+        """Record that pushes with idempotency keys were accepted. `accepted`: by digest of the key, the conflict with
         another job, which holds the uniqueness key; None: no conflict."""
         for page in pages(list(accepted.items()), MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]

@@ -1,7 +1,8 @@
 """Lists of jobs by time, across names, lanes and states.
 
-The store has no index of all jobs by time, because every job would pay for it. Each state has its own index: one sorted
-set, or one for each lane of ready jobs. A page merges these, and reads from each no more than it may need.
+The store has no index of all jobs by time, because it would make every job more expensive. Each state has its own
+index: one sorted set, or one for each lane of ready jobs. A page merges these indexes, and reads no more from each than
+it may need.
 """
 
 import base64
@@ -82,8 +83,8 @@ class JobLists:
         is_late: Callable[[], bool] = lambda: False,
     ) -> Page:
         """Return up to `limit` jobs, the oldest first (`is_backward`: the newest first). The time of a job is the end
-        of its run, or else its start, or else, if it is ready, its creation. Jobs that wait for an instant have that
-        time, and come after all others. The time of a batch's member is its creation.
+        of its run, or else its start, or else, if it is ready, its creation. The time of a job that waits for an
+        instant is that instant; such jobs come after all others. The time of a batch's member is its creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page returned.
         """
@@ -324,8 +325,8 @@ def _position_of(job_id: str) -> ListPosition:
 
 
 def _id_before(after: ListPosition | None) -> str:
-    """Return the ID that separates ready jobs before a position from those after it. The position may belong to a job
-    of another state, whose ID does not contain this instant."""
+    """Return the ID that separates ready jobs before a position from ready jobs after it. The position may belong to a
+    job of another state, whose ID does not contain this instant."""
     if after is None:
         return ""
     digits = f"{max(after.ms, 0):012x}"

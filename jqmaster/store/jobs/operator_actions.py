@@ -71,8 +71,8 @@ NOBODY: Final = CountedBy()
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The reason why a bulk call did not change a job: `unknown`, `state` (with the state), `not_unique` (with the job
-    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), `erased` (a value is gone that
-    the job needs to run), or `stale_constraints` (the caller has to match again and repeat).
+    that holds its uniqueness key), `used_up` (the bulk action may change no more jobs), `erased` (a value that the job
+    needs was erased), or `stale_constraints` (the caller has to match again and repeat).
     """
 
     word: str

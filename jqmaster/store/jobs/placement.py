@@ -51,8 +51,8 @@ def lane_of_job(constraints: ConstraintSet, job: Job) -> Lane:
 
 
 async def new_extras(shard: Shard, jobs: Sequence[Job], constraints: ConstraintSet) -> dict[str, bytes]:
-    """Return, by job ID, the new extras of those stored jobs whose weights have changed since they were matched. They
-    must have been read with their arguments."""
+    """Return, by job ID, the new extras of those stored jobs whose weights have changed since they were matched. The
+    jobs must have been read with their arguments."""
     found = {}
     for job in jobs:
         weights = constraints.weights_of(fields_of(job))
@@ -206,7 +206,7 @@ class SoleLane(NamedTuple):
 
 
 def sole_lane(constraints: ConstraintSet, queue: str) -> SoleLane | None:
-    """Return the one lane of all jobs of that queue. None: other fields of a job decide."""
+    """Return the lane that all jobs of this queue share; None: the lane also depends on other fields of a job."""
     lane = constraints.lane_of_queue(queue)
     if lane is None:
         return None

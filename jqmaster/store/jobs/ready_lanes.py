@@ -15,7 +15,8 @@ async def ready_names(shard: Shard) -> list[str]:
 
 
 async def ready_lanes(shard: Shard, name: str | None) -> list[str]:
-    """Return the lanes of a name, or of all names that have ready jobs. The order of existing lanes does not change."""
+    """Return the lanes of a name, or of all names that have ready jobs. Existing lanes always come in the same
+    order."""
     names = [name] if name is not None else await ready_names(shard)
     found: list[str] = []
     for some in pages(names, MAX_PER_CALL):

@@ -48,7 +48,7 @@ class RecordStore:
             return None
 
     async def decode_head(self, job_id: str, record: bytes) -> Job:
-        """Return the job of a record's first HEAD_READ bytes, with another read if its extras are longer."""
+        """Return the job from the first HEAD_READ bytes of its record. If its extras are longer, read again."""
         if codec.head_length(job_id, record) > len(record):
             record = await self._client.command(
                 "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
@@ -72,7 +72,7 @@ class RecordStore:
         return found
 
     async def get_short(self, job_ids: Sequence[str], most_bytes: int) -> dict[str, Job]:
-        """Return whole jobs that exist and can be read, without those whose records are longer than `most_bytes`."""
+        """Return the whole jobs that exist and can be read, except jobs with records longer than `most_bytes`."""
         records = await self._client.pipeline(
             [("GETRANGE", self._keys.job(job_id), 0, most_bytes) for job_id in job_ids], skip_damaged=True
         )

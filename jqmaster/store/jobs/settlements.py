@@ -21,7 +21,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
 NO_REPORT: Final[Mapping[str, UsedUnits]] = {}
-# The answer of `settle` for an attempt that did not end by this call.
+# The answer of `settle` for an attempt that this call did not end.
 NOT_ENDED: Final = -1
 # The answer of `settle_success` for the stale attempts of a worker that is not registered.
 UNKNOWN: Final = -1
@@ -172,7 +172,7 @@ class SettlementStore:
         for _, (of_call, opened, runs_of_workers) in replies:
             codes += of_call
             has_opened = has_opened or bool(opened)
-            # A call has the reports of all workers, or it is one of several for the only worker.
+            # There is either one call for all workers, or there are several calls for a single worker.
             for one, runs in zip(reports, runs_of_workers, strict=True):
                 on_worker = self._tally.on(one.worker_id)
                 for name, run_ms, jobs in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
@@ -198,7 +198,7 @@ class SettlementStore:
         k, now = self._keys, self._shard.now
         keys = [k.running, self._succeeded, k.results]
         workers = b""
-        # By number of the attempt: a stale report may name a job that another worker runs.
+        # Keyed by number of the attempt, because a stale report may name a job that another worker runs.
         used: dict[int, UsedUnits] = {}
         ended: list[Arg] = []
         before = 1

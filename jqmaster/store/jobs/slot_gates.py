@@ -11,8 +11,8 @@ _PAGE: Final = 200
 
 
 async def slot_gate_pages(client: StoreClient, keys: Keys) -> AsyncIterator[list[str]]:
-    """Yield pages, which may be empty, of the names under which slots are stored, as in slots:{gates}: lists of shared
-    gates, and single gates with a key. Uses the indexes, in which each gate with a key stays until no job runs
+    """Yield pages of the names under which slots are stored, as in slots:{gates}: lists of shared gates, and single
+    gates with a key. A page may be empty. Reads the indexes, in which a gate with a key stays until no job runs
     there."""
     async for found in scanned(client, "SSCAN", keys.slot_lists, count=_PAGE):
         yield [raw.decode() for raw in found]

@@ -73,8 +73,8 @@ class LeadershipStore:
     async def demote(
         self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Demotion:
-        """Demote a leader, which may then not lead for `hold_ms`. It obeys at once, or when it renews its lock. Do
-        nothing unless another master was seen within `fresh_ms`."""
+        """Demote a leader, which must then not lead for `hold_ms`. The leader obeys at once, or when it renews its
+        lock. Do nothing unless another master has sent a heartbeat within `fresh_ms`."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
             "demote",
@@ -88,8 +88,8 @@ class LeadershipStore:
         self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int,
         audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
-        """Make `master_id` leader in place of a silent one, which was last seen at `seen_ms`, and return the new
-        leadership. None: another master leads, or the silent one has sent a heartbeat since."""
+        """Make `master_id` the leader in place of a silent leader, which sent its last heartbeat at `seen_ms`. Return
+        the new leadership; None: another master leads, or the silent leader has sent a heartbeat since."""
         k = self._shard.keys
         call = ScriptCall(
             load("depose"),

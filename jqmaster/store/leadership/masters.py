@@ -81,7 +81,8 @@ class MasterStore:
 
     @property
     def is_on_time(self) -> bool:
-        """Return whether the store's clock gives the time of heartbeats, so that a call can be sent again."""
+        """Return whether heartbeats get their time from the store's clock, so that the same call can be sent
+        repeatedly."""
         return self._shard.now is None
 
     def heartbeat(self, master_id: str, info: bytes) -> ScriptCall:
@@ -121,7 +122,7 @@ class MasterStore:
         return all(_listens_sharded(info) for info in infos)
 
     async def look(self) -> MasterRegistry:
-        """Return the masters without those whose entries cannot be read. Their next heartbeats write these entries
+        """Return all masters except those whose entries cannot be read. The next heartbeats write such entries
         again."""
         k = self._shard.keys
         flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(

@@ -116,8 +116,8 @@ def _connecting(
 
 
 def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
-    # Without `driver_info`, no connection sends CLIENT SETINFO. The store's user needs no right for it, and refusals of
-    # it would bury real ones in ACL LOG.
+    # Without `driver_info`, no connection sends CLIENT SETINFO. The store's user needs no right for it, and its
+    # refusals would bury real refusals in ACL LOG.
     return {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": connect_timeout_s,

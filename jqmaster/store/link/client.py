@@ -190,7 +190,7 @@ class StoreClient:
         known = {"packed": trip.commands} if trip.commands else {}
         of_pages = await self._replies(trip.together, None, **known)
         for page, reply in zip(trip.pages, of_pages, strict=True):
-            # The first of them is counted where it is sent.
+            # The first call of the page was counted when it was sent.
             self.script_calls[page[0].script.name] += len(page) - 1
             found = [reply] * len(page) if isinstance(reply, JqmasterError) else page_replies(page, reply)
             # A refusal may concern only one shard of the page, so repeat its calls separately.
@@ -259,7 +259,7 @@ class StoreClient:
         return replies[: len(calls)]
 
     async def _replies_or_error(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """Return raw replies as `_replies`, or the error of the round trip in place of each."""
+        """Return the result of `_replies`. If it raises an error, return that error for each call."""
         try:
             return await self._replies(calls, None)
         except JqmasterError as exc:
@@ -268,10 +268,10 @@ class StoreClient:
     async def _replies(
         self, calls: Sequence[ScriptCall], replicas: int | None, *, packed: PackedCommands | None = None
     ) -> list[Any]:
-        """Return raw replies, with ResponseErrors in place of those that failed; _Overtaken if calls ran before
-        earlier ones; _Partial if the scripts of some calls could not be loaded, or too few replicas confirmed the
-        writes. Raise the error of a round trip in which nothing is known to be done. `packed`: the commands of the
-        calls, if they are known."""
+        """Return raw replies, with a ResponseError for each call that failed; _Overtaken if calls ran before earlier
+        ones; _Partial if the scripts of some calls could not be loaded, or too few replicas confirmed the writes. Raise
+        the error of the round trip if no call is known to be done. `packed`: the commands of the calls, if they are
+        known."""
         if not calls:
             # Send nothing. Since Python 3.12, an empty write never leaves the buffer of asyncio's transport: the loop
             # spins, and the connection does not close.
@@ -323,7 +323,7 @@ class StoreClient:
 
         for call in calls:
             self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
-        # If a round trip has several scripts, the first stands for all.
+        # If a round trip has several scripts, it counts for the first.
         name, began_s = calls[0].script.name, perf_counter()
         try:
             if cluster or replicas_needed:

@@ -16,9 +16,9 @@ from jqmaster.store.link.wake import JobsReady, WakeMessage
 
 @dataclass(frozen=True, slots=True)
 class ReportedSlots:
-    """Slots that the report of a worker frees. `newest_fence`: the worker takes jobs that come with answers, and the
-    newest of these had this fence (0: none came yet); None: it takes none. `has_answer`: the answer to this report may
-    carry jobs to such a worker."""
+    """Slots that the report of a worker frees. `newest_fence`: the fence of the newest job that the worker got with an
+    answer (0: none yet); None: the worker takes no jobs with answers. `has_answer`: the answer to this report may carry
+    jobs."""
 
     worker_id: str
     count: int
@@ -79,10 +79,10 @@ class LeaderPort(Protocol):
 
     @property
     def claim_with(self) -> Callable[[Trigger, Collection[str]], TravellingClaim | None]:
-        """Returns the claims that a write makes possible, to be sent behind it. The leader then needs no message.
+        """Returns the claims that a write makes possible, which are sent with it. The leader then needs no message.
 
-        The names are those of the jobs that become ready; empty: unknown. None: the leader is another process, or
-        knows of nothing to claim.
+        The second argument has the names of the jobs that become ready; empty: unknown. Returns None if the leader is
+        another process, or knows of nothing to claim.
         """
         ...
 

@@ -17,7 +17,7 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection
 
 logger = logging.getLogger(__name__)
 
-# The time to wait for the first answer, and after that for all others.
+# The time to wait for the first answer, and then again for all other answers.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
 # A primary that hangs, or does not know that it was replaced, sends no error. So the other servers are asked this
@@ -138,7 +138,7 @@ class LocatedConnection(TcpConnection):
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def close_unless_at(self, primary: Endpoint) -> None:
-        """Close the connection at once unless it leads to this primary. Its user gets the error of a lost
+        """Close the connection at once unless it leads to this primary. Whoever uses it gets the error of a lost
         connection."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()

@@ -52,7 +52,7 @@ class StorePool:
         self._is_tls = "rediss" in url.partition("://")[0]
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
-        # Connections in use, with what was sent on them.
+        # Connections in use, with the commands that were sent on them.
         self._busy: dict[asyncio.WriteTransport, Sequence[tuple[Arg, ...]]] = {}
         # Idle connections that were taken from the pool, for quick reuse. If the primary may move, there are none,
         # because only the pool checks to which server a connection leads.
@@ -113,7 +113,7 @@ class StorePool:
                 await self._pool.release(connection)
 
     async def ask(self, commands: Sequence[tuple[Arg, ...]], *, writes: bool) -> list[Any]:
-        """Call `exchange` on any connection. Raise also what `connection` raises."""
+        """Call `exchange` on any connection. Also raise what `connection` raises."""
         if not (self._at_hand and _is_idle(self._at_hand[-1])):
             async with self.connection() as other:
                 return await self.exchange(other, commands, writes=writes)

@@ -29,7 +29,7 @@ _FUNCTION: Final = re.compile(
 )
 _ENTRY: Final = re.compile(r"(\w+) = (\w+)")
 _COMMENT: Final = re.compile(r"^ *--.*\n?", re.MULTILINE)
-# A name, with the member of it that is read.
+# A name, with the member that is read from it.
 _NAME: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?:\.(\w+))?")
 _ASKED: Final = re.compile(r"(?<![\w.])lazily\.is_made\((\w+)\)")
 
@@ -43,7 +43,7 @@ class ScriptHeaderError(JqmasterError):
 def with_modules(text: str) -> str:
     """Return the text with the included modules, each reduced to the functions that the script can reach. Raise
     ScriptHeaderError."""
-    # Each module comes after those that it includes itself, and `lazily` before all.
+    # Each module comes after the modules that it includes, and `lazily` comes before all.
     modules: dict[str, _Module] = {}
 
     def include(path: str) -> None:

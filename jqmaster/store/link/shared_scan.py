@@ -31,7 +31,7 @@ class SharedScan:
         self.shards = 1
         self._waiting: dict[str, _Answer] = {}
         self._scanning: asyncio.Task[None] | None = None
-        # Shards that use what the last scan found.
+        # Shards that still use the result of the last scan.
         self._in_use: set[_Answer] = set()
         self._is_used_up = asyncio.Event()
         self._is_used_up.set()

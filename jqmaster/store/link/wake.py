@@ -10,7 +10,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class JobsReady:
-    """Jobs became ready, or a gate opened for jobs that were."""
+    """Jobs became ready, or a gate opened for ready jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class QueueOpened:
 
 @dataclass(frozen=True, slots=True)
 class JobDelayed:
-    """A job waits for a time, which may be earlier than any that the leader knows."""
+    """A job waits for a time that may be earlier than any time that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class ConstraintsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionsChanged:
-    """A definition was created, changed or removed, and may be due sooner than any that the leader knows."""
+    """A definition was created, changed or removed, and may be due before any definition that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsWaiting:
-    """Events wait to become one job, which may be due sooner than any that the leader knows."""
+    """Events wait to become one job, which may be due before any other that the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class LeaderResigned:
 
 @dataclass(frozen=True, slots=True)
 class MasterDemoted:
-    """This master lost the lead, to another master or because an operator demoted it."""
+    """This master lost the lead, because another master took it or an operator demoted this master."""
 
     master_id: str
 

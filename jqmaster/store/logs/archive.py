@@ -22,7 +22,7 @@ from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 TIMEOUT_S: Final = 20.0
 RETRY_AFTER_S: Final = 10.0
 _MAX_REASON: Final = 400
-# The metadata service that gives machines of a cloud their credentials. It is asked if none are configured.
+# The metadata service of a cloud, from which machines get credentials if none are configured.
 _CREDENTIALS_OF_A_MACHINE: Final = "169.254.169.254"
 _SAID: Final = re.compile(
     r"<Code>(\w{1,60})</Code>|status(?: code)?:? (\d{3}(?: [A-Z][A-Za-z ]{1,40})?)|"
@@ -34,7 +34,7 @@ _SAID: Final = re.compile(
 class ArchiveAddress:
     """The address of the archive. `url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come
     from the environment, where AWS tools find them. `endpoint`: for storage outside AWS; `cafile`: CA certificates to
-    trust there, besides the system's."""
+    trust there, in addition to the system's."""
 
     url: str
     endpoint: str | None = None

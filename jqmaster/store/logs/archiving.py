@@ -12,7 +12,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
-# The archive is checked for the log of a deleted job again after this time.
+# After this time, the archive is checked again for the log of a deleted job.
 LATE_MS: Final = 3_600_000
 
 
@@ -59,7 +59,7 @@ class LogErasures(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
     """The log of a deleted job does not wait to be archived. `deleted_ms`: when a job with this ID was deleted, if its
-    log was removed recently; 0: there was none; None: its log waits to be removed, and nobody may see it."""
+    log was removed recently; 0: no such job; None: its log waits to be removed, and nobody may see it."""
 
     deleted_ms: int | None
 

@@ -12,7 +12,7 @@ from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# How many keys one round trip reads, and how much of each key.
+# How many keys one round trip reads, and how many elements of each key.
 _KEYS_PER_READ: Final = 100
 _ELEMENTS_PER_PART: Final = 500
 _ENTRIES_PER_PART: Final = 50

@@ -100,7 +100,7 @@ class FrozenData:
             await self.shard.client.command("HSET", self.shard.keys.rules, "moved_by", self._owner[0])
 
     async def reserve(self) -> None:
-        """Reserve the place for the data, and empty it of what earlier moves left there. Raise ConflictError if masters
+        """Reserve the place for the data, and remove what earlier moves left there. Raise ConflictError if masters
         serve other data there."""
         k = self.shard.keys
         word, _ = await self._run("receive_data", (k.frozen, k.generation, k.rules), self._owner)

@@ -36,7 +36,7 @@ class LostMoveError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MoveEnd:
-    """The end of a move: its last step, how far it came, and the audit entry."""
+    """The end of a move: its last step, its progress, and the audit entry."""
 
     step: MoveStep
     progress: MoveProgress
@@ -128,7 +128,8 @@ class MoveStore:
         return word == "ok"
 
     async def take(self, name: str, master_id: str) -> int | None:
-        """Become the mover, and return the number of this hold. None: another master is, or there is no move."""
+        """Become the mover, and return the number of this hold. None: another master is the mover, or there is no
+        move."""
         k = self._keys
         word, data = await self._shard.client.run(
             "take_move", (k.move(name), k.moves), (self._shard.now_arg, name, master_id, HOLD_MS)
@@ -150,8 +151,8 @@ class MoveStore:
         return str(data[0].decode("utf-8", "replace"))
 
     async def stop_service(self, present: Namespace, stopped: Namespace, number: int) -> int | None:
-        """Write the entry that stops the service of the namespace, and return its version; None if the entry has
-        changed. Raise LostMoveError."""
+        """Write the entry because of which masters stop serving the namespace, and return its version; None if the
+        entry has changed. Raise LostMoveError."""
         k = self._keys
         word, data = await self._shard.client.run(
             "stop_for_move",
@@ -230,7 +231,7 @@ class MoveStore:
         return [left for member in found if (left := _left_copy(member))]
 
     async def forget(self, left: LeftCopy) -> None:
-        """Forget a copy, which is gone."""
+        """Forget a copy that no longer exists."""
         await self._shard.client.run("forget_copy", (self._keys.left_copies,), (_member(left),))
 
 

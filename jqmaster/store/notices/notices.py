@@ -25,7 +25,7 @@ from jqmaster.store.notices.documents import (
 
 logger = logging.getLogger(__name__)
 
-# The colon marks a state that belongs to no notice of people.
+# The colon marks a state that belongs to no notice that people created.
 WATERMARKS: Final = ":marks"
 DEFAULT_STATE: Final = ":default"
 

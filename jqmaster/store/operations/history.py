@@ -26,7 +26,7 @@ from jqmaster.store.operations.failure_triage import decode_assignment, decode_r
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
-# Longer than the longest span of a request by two steps: the first and the last step of a span are incomplete.
+# Two steps longer than the longest span of a request, because the first and the last step of a span are incomplete.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
 # Maximum number of entries that one call adds.
 MAX_PER_CALL: Final = 100
@@ -71,7 +71,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class BacklogSample:
-    """The leader's sample at one store time. `names` are those with ready jobs, at most `MAX_NAMES`."""
+    """The leader's sample at one store time. `names`: the names that have ready jobs, at most `MAX_NAMES`."""
 
     at_ms: int
     whole: Waiting
@@ -267,7 +267,7 @@ class HistoryStore:
         return found
 
     async def failure_groups(self) -> list[GroupedFailures]:
-        """Return all kept groups as people merged them, latest first."""
+        """Return all kept groups, latest first. Groups that people merged are one group."""
         k = self._keys
         flat, flat_ignores, flat_triage = await self._client.pipeline(
             [("HGETALL", key) for key in (k.failure_groups, k.failure_ignores, k.failure_triage)],

@@ -1,4 +1,4 @@
-"""The timeline in the store. The leader writes it; requests read it, and add what people acknowledge."""
+"""The timeline in the store. The leader writes it. Requests read it, and add people's acknowledgements."""
 
 import logging
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ from jqmaster.store.link.shard import Shard
 
 # About how many records are measured each time. If fewer jobs wait, all of them are measured, and the sum is exact.
 DRAWS: Final = 256
-# This many names with the most ready jobs are measured separately. A sample of the other names stands for all of these.
+# This many names with the most ready jobs are measured separately. For the other names, a sample is measured.
 LARGEST_NAMES: Final = 24
 OTHER_NAMES: Final = 8
 _INDEXES: Final = tuple(STATES[state].index or "" for state in INDEXED if state in WAITING)

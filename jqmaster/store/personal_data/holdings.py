@@ -16,7 +16,7 @@ from jqmaster.store.logs.logs import LogStore
 
 # About how many keys one step of the walk examines.
 KEYS_PER_STEP: Final = 500
-# Few, because arguments and results may be large.
+# A small number, because arguments and results may be large.
 JOBS_PER_READ: Final = 25
 _MAX_PARTS: Final = 1_000
 

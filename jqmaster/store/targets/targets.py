@@ -16,7 +16,7 @@ from jqmaster.store.targets.documents import StoredTarget, decode_target, encode
 
 logger = logging.getLogger(__name__)
 
-# How long the figures of a master stay after it stopped delivering.
+# How long the figures of a master are kept after the master has stopped delivering.
 FIGURES_KEPT_MS: Final = 300_000
 
 

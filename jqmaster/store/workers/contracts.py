@@ -14,9 +14,9 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# Maximum number of names that are remembered: those that were served last.
+# Maximum number of names that are remembered. The most recently served names are kept.
 MAX_NAMES: Final = 10_000
-# Maximum number of contracts of one name that are kept: the latest.
+# Maximum number of contracts that are kept for one name. The latest are kept.
 MAX_CONTRACTS: Final = 10
 # How long a contract is kept if no worker reports it again.
 LIFE_MS: Final = 30 * 86_400_000

@@ -95,7 +95,7 @@ class PollStore:
         await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:
-        """Return those workers whose newest poll no longer waits for jobs."""
+        """Return the workers among these whose newest poll no longer waits for jobs."""
         k = self._keys
         replies = await self._client.pipeline(
             [("HGET", k.worker(worker_id), "poll_until_ms") for worker_id in worker_ids]

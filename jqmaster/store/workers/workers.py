@@ -39,7 +39,7 @@ class WorkerQuota(NamedTuple):
 class HeartbeatReply:
     """The store's answer to a heartbeat. Each claim is a pair (job ID, token). `epoch`: 0 before the first election.
     `fence`: the newest one; 0 before the first claim. `max_jobs`: how many jobs the worker may have. `outdated`: claims
-    for which the store has a later report than that of the heartbeat."""
+    for which the store has a later report than the heartbeat."""
 
     now_ms: int
     epoch: int
@@ -64,7 +64,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOwner:
-    """The owner of a worker (`name`: empty if it has none), and the data by which a change of owner is judged."""
+    """The owner of a worker (`name`: empty if it has none), and the data that decide about a change of owner."""
 
     name: str
     secret: str
@@ -119,7 +119,7 @@ class WorkerStore:
         (0: nobody has led yet). `former`: the answer of `serving` before the address was proven; None: read it now.
 
         Raise RateLimitedError if the `quota` is used up. Raise StoreUnavailableError also if the call reached the store
-        so late that nobody waits for it any more, or that another worker has registered at the URL."""
+        too late: nobody waits for it now, or another worker has registered at the URL."""
         k = self._keys
         if former is None:
             former = await self.serving(spec.url) if spec.url else ""
@@ -188,8 +188,8 @@ class WorkerStore:
             return None
 
     async def adopt(self, worker_id: str, *, expected: str, owner: str) -> bool:
-        """Make another token the owner of a worker. Return False if the worker is gone or has another owner than
-        expected."""
+        """Make another token the owner of a worker. Return False if the worker is gone or its owner is not the expected
+        one."""
         word, _ = await self._client.run("adopt_worker", (self._keys.worker(worker_id),), (expected, owner))
         return word == "ok"
 
@@ -245,7 +245,7 @@ class WorkerStore:
 
     async def reattach(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
         """Let a worker that was detached for its silence continue. Write the entry of each (job ID, token, history
-        entry) that it still holds. Return False if it was not detached, or was detached for good."""
+        entry) that it still holds. Return False if it was not detached, or was detached permanently."""
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -284,7 +284,7 @@ class WorkerStore:
         return await self._command("resume_worker", worker_id, audit_entry)
 
     async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """Detach the worker for good: it gets no more jobs, and its leases are not renewed."""
+        """Detach the worker permanently: it gets no more jobs, and its leases are not renewed."""
         return await self._command("detach_worker", worker_id, audit_entry)
 
     async def set_slots(
@@ -378,8 +378,8 @@ class WorkerStore:
         return word == "ok"
 
     async def forget(self, worker_id: str) -> bool:
-        """Remove a worker. Return False if it was unknown. Claims that it holds end with their leases. An announced
-        end stays recorded until then."""
+        """Remove a worker. Return False if it was unknown. Claims that it holds end with their leases. If it announced
+        its end, that stays recorded until then."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_worker",
