@@ -169,7 +169,7 @@ class PredecessorRefused(PushRefusal):
 
 @dataclass(frozen=True, slots=True)
 class NotUnique(PushRefusal):
-    """No new job was created, because `holder` holds the uniqueness key. This is no refusal if the push accepts the
+    """No new job was created, because `holder` holds the uniqueness key. The push counts as accepted if it accepts the
     existing job, or has replaced its content."""
 
     field_path = ("unique",)

@@ -138,8 +138,8 @@ class LocatedConnection(TcpConnection):
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def close_unless_at(self, primary: Endpoint) -> None:
-        """Close the connection at once unless it leads to this primary. Whoever uses it gets the error of a lost
-        connection."""
+        """Close the connection at once unless it leads to this primary. The caller that uses it gets the error of a
+        lost connection."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()
 

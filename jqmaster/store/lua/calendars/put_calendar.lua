@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Creates, changes or removes a calendar and writes the audit entry. Works in a full store, too. The definitions that
--- use it become due, so that the leader plans their instants anew.
+-- use it become due, so that the leader plans their instants again.
 -- KEYS calendars:hash definition_calendars:hash definition_clocks:hash due_on_days:zset audit:stream
 -- ARGV now_ms name expected_etag(empty: it must not exist) document(empty: remove it) audit_entry audit_max
 --   max_calendars max_named(maximum number of definitions that the reply names) wake_channel(empty: nobody to wake) [+

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Adopts whole lanes into this edition of the constraints without touching their jobs. None of these jobs is running.
--- Each lane takes the group and the shared gates that its queue has now. The caller names only lanes whose gates follow
--- from the queue alone.
+-- Each lane gets the present group and shared gates of its queue. The caller names only lanes whose gates depend on the
+-- queue alone.
 -- KEYS epoch:string rules:hash
 -- ARGV tag epoch edition [+ lane_id group shared(concatenated gate IDs)]
 -- REPLY ok:[lane_id](of each adopted lane),number of their jobs | stale_epoch | stale_constraints
@@ -41,7 +41,7 @@ local function join_group(lane, group, shared)
   lanes.save(lane)
 end
 
--- Ends the waits of the lane's jobs at gates that they no longer pass.
+-- Drops the notes of the lane's jobs at gates that they no longer have to pass.
 local left = {}
 local function end_waits(lane, shared)
   local passed, others = {}, {}

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- Reads the present figures of gates, all at one instant: jobs that wait and run, and whether the gates are open.
+-- Reads the present state of gates, all at one instant: the numbers of waiting and running jobs, and whether the gates
+-- are open.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),time at which it opens by

@@ -18,7 +18,7 @@ local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
 local found = scanned[2]
 for i = 1, #found, 2 do
   local gate_id = found[i]
-  -- Only gates with a key keep an entry here when no job waits.
+  -- Only gates with a key still have an entry here when no job waits.
   if string.sub(found[i + 1], 1, 2) == '0:' and
     redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id,
       tag .. 'charges:' .. gate_id) == 0 then

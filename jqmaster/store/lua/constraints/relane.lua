@@ -100,7 +100,7 @@ for i = 1, #keys do
     local old_own = byte(head, gates_at) > 0 and #old.keyed == 0 and own_gates(head) or nil
     local lane, own = home_by_number(definitions, number, edition)
     if old ~= lane then
-      -- A job that awaits its callback holds its slots like a running one.
+      -- A job that awaits its callback holds its slots as a running job does.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
       local kept = holds_slots and kept_charges(id, lane.shared, own or lane.keyed)
       local its_extras = kept and (extras[i] or record.extras_of(key, head))

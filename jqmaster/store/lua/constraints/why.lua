@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads why a job waits, all at one instant: the state of its gates as a claim would see it, and the number of jobs
--- that start before it.
+-- Reads, at one instant, the facts about why a job waits: the state of its gates as a claim would see it, and the
+-- number of jobs that start before it.
 -- KEYS rules:hash leader:string running:zset
 -- ARGV now_ms tag job_id head_bytes max_holders(maximum number of holders shown for each closed gate) max_lanes(to
 --   check) is_keyed(1: jobs of one lane may have different keyed gates) [+ name(its jobs may start before this job)]
@@ -26,7 +26,7 @@ local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], 
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
--- Maximum number of holders of slots that are read in one call, and at one gate.
+-- Maximum number of slot holders to read: in one call, and at one gate.
 local MAX_HEADS, MAX_HELD = 500, 100
 
 local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)

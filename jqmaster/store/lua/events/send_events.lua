@@ -78,7 +78,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
   if group then
     local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
     since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
-    -- A group whose data is lost in whole or in part takes no more events. Closes what is left of it.
+    -- A group that has lost some or all of its data takes no more events. Closes the rest of it.
     if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
       if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end

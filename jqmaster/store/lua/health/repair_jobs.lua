@@ -125,7 +125,7 @@ local function put_in_its_index(id, head, state)
   return count + 1
 end
 
--- Puts a running job among the claims of its worker, and removes it from the claims of other workers.
+-- Adds a running job to the claims of its worker, and removes it from the claims of other workers.
 local function put_under_its_worker(id, head, state)
   local count = 0
   local worker = record.worker_of(head) ~= layout.NO_ID and record.uuid_text(record.worker_of(head)) or nil
@@ -171,7 +171,8 @@ local function put_callbacks_right(id, head, state)
   return 1
 end
 
--- Makes a job wait for each predecessor that may still end as required, and lists the job as its dependent.
+-- Makes a job wait for each predecessor that may still end as required, and lists the job among the dependents of that
+-- predecessor.
 local function put_order_right(id, key, head, state)
   if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MAX_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0

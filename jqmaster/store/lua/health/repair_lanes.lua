@@ -70,8 +70,8 @@ for i = FIRST, #ARGV do
       if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
         redis.call('HSET', tag .. 'requirements', lane.queue, 1)
       end
-      -- A count that is too high only keeps the lane for longer. One that is too low would remove the lane while it has
-      -- jobs.
+      -- If the count is too high, the lane only exists for longer. If it were too low, the lane would be removed while
+      -- it has jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
       lanes.save(lane)

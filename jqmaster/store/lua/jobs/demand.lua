@@ -22,7 +22,7 @@ local PAGE = 100
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or 0)
 local ready, blocked, since_ms, is_exact = 0, 0, 0, true
--- By gate: the number of jobs counted as ready, which use up its room.
+-- By gate: how much of its room is used up by jobs that were counted as ready.
 local taken = {}
 
 local function room_at(ids)
@@ -116,7 +116,7 @@ for _, name in ipairs(names) do
     if count > 0 then found[#found + 1] = {lane, count} end
   end
   lanes_left = math.max(0, lanes_left - #ids)
-  -- These jobs have their callbacks and only wait for a worker.
+  -- The callbacks of these jobs have arrived, so they wait only for a worker.
   ready = ready + redis.call('ZCOUNT', tag .. 'callbacks:' .. name, '-inf', now_ms)
 end
 table.sort(found, function(a, b)

@@ -69,7 +69,7 @@ for lane = 1, #KEYS do
   if not read_lane(lane) then break end
 end
 
--- Sorts the runs so that the one with the first job is last.
+-- Sorts the runs so that the run with the first job is last.
 table.sort(runs, function(a, b) return comes_before(b.ids[1], a.ids[1]) end)
 
 local function put_back(run)

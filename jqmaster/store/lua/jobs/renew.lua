@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Accepts a worker's heartbeat: records that the worker is alive, and renews the claims that it names and still holds,
--- unless the worker is detached for good.
+-- Accepts a worker's heartbeat: records that the worker is alive, and renews the claims that the worker names and still
+-- holds, unless the worker is detached permanently.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(time at which the worker listed its claims, or earlier; 0:
 --   unknown; -1: more claims of this heartbeat follow) lease_ms offer_ms grace_ms job_prefix max_jobs(number of jobs
@@ -13,7 +13,7 @@
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- If the clock was set back, a worker may report a time in the future. It counts as now.
+-- If the clock was set back, a worker may report a time in the future. Such a time counts as now.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local offered = ARGV[10]
@@ -25,7 +25,7 @@ if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
 -- A worker that was detached for its silence and came back keeps its claims until it learns whether it may continue. A
 -- worker that an operator detached keeps only the rest of its leases. A worker that is known to have ended keeps
--- nothing, because its jobs are free already.
+-- nothing, because its jobs are already free.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do

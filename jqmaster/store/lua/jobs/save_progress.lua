@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Stores progress of running jobs, and checkpoints for their next attempts. After a checkpoint, earlier losses of the
--- job no longer count. A report that was delayed at a master does not replace a later one of the same claim.
+-- job no longer count. A report that was delayed at a master does not replace a later report of the same claim.
 -- KEYS
 -- ARGV now_ms tag worker_id_bytes [+ id token_bytes has_progress(0: keep the present one) fraction(empty: unknown)
 --   message checkpoint(empty: keep the present one) seq(number of the report; empty: unknown)]

@@ -16,12 +16,12 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- Reads the masters that have been silent longest. Usually these are all masters. If the clock jumped and a living
+-- Reads the masters that have been silent longest. Usually this reads all masters. If the clock jumped and a living
 -- master is removed, its next heartbeat adds it again.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local are_all = #oldest < 2 * MAX_REMOVED
 local surplus = (are_all and #oldest / 2 or redis.call('ZCARD', masters_key)) - max_masters
--- Most heartbeats have the same facts as the one before, so nothing is written to the append-only file for them.
+-- Most heartbeats repeat the facts of the last one. Skipping this write keeps them out of the append-only file.
 if redis.call('HGET', info_key, master_id) ~= info then redis.call('HSET', info_key, master_id, info) end
 redis.call('ZADD', masters_key, now_ms, master_id)
 local removed, all_seen_ms = 0, {}

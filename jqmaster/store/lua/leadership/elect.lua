@@ -14,7 +14,7 @@ local MAX_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
 if holder then
-  -- If the clock was set back, the lock would outlive its holder by as much, so its lifetime is shortened.
+  -- If the clock was set back, the lock would outlive its holder by that amount, so its lifetime is shortened.
   if redis.call('PTTL', leader_key) > MAX_LIVES * ttl_ms then
     redis.call('PEXPIRE', leader_key, MAX_LIVES * ttl_ms)
   end

@@ -1,4 +1,4 @@
--- The clock of all scripts: the store's, unless a test passes a time.
+-- The clock of all scripts. It is the store's clock, unless a test passes a time.
 local clock = (function()
   -- Called once per script, because TIME changes within a script on Redis 7.0.
   local function now_ms(given)

@@ -27,8 +27,9 @@ local lists = (function()
   end
 
   -- Runs a step for one entry, such as a gate or a lane, in a script that has begun to write. A damaged key ends the
-  -- step and not the script, because the other entries have to agree with the records that are written. The server's
-  -- log names the fault, and fsck finds what the step has left undone. Returns the step's result; nil if it was ended.
+  -- step but not the script, because the other entries must agree with the records that were already written. The
+  -- server's log names the fault, and fsck finds what the step has left undone. Returns the step's result; nil if it
+  -- was ended.
   local function alone(step, ...)
     local is_done, result = pcall(step, ...)
     if is_done then return result end

@@ -1,4 +1,4 @@
--- Reads that must not stop at a key of a wrong type.
+-- Reads for scripts that must not stop at a key of a wrong type.
 local reading = (function()
   -- Returns the reply to a command; nil if the store answered with an error.
   local function try(...)

@@ -110,7 +110,7 @@ elseif not is_known and known[1] then
   redis.call('HSET', log_key, 'late_token', known[1], 'late_worker', known[2] or '', 'late_attempt', known[3] or '0',
     'late_sent', known[5] or '0')
 end
--- The number of lines that the claim that wrote last has sent, without late lines of other claims.
+-- The number of lines sent by the claim that wrote last. Late lines of other claims do not count.
 local main_sent = prefix == '' and sent or job_logs.number(known[5])
 redis.call('HSET', log_key, prefix .. 'token', token_bytes, prefix .. 'worker', worker_id_bytes,
   prefix .. 'attempt', string.format('%d', attempt), prefix .. 'sent', string.format('%.0f', sent),

@@ -77,7 +77,7 @@ local function tell_ignore(id, hours, told)
   end
 end
 
--- Returns the ID of the group into which people merged this one, or its own ID.
+-- Returns the ID of the group into which people merged this group, or this group's own ID.
 local function counted_in(id)
   local packed = redis.call('HGET', triage_key, 'm:' .. id)
   local ok, merge = pcall(cmsgpack.unpack, packed or '')

@@ -15,7 +15,8 @@ local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 local first = least ~= '' and redis.call('ZCOUNT', index_key, '-inf', '(' .. least) or 0
 local last = most ~= '' and redis.call('ZCOUNT', index_key, '-inf', most) or redis.call('ZCARD', index_key)
 if after_score then
-  -- Binary search by rank: equal scores are common (priorities), so a score range alone would not find the place.
+  -- Binary search by rank. Equal scores, such as priorities, are common, so a score range alone would not find the
+  -- place.
   local low, high = first, math.max(first, last)
   while low < high do
     local middle = math.floor((low + high) / 2)

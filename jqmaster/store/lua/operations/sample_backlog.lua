@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Samples the backlog of names: the number of ready jobs, the time since which the oldest one has waited, and the job
--- that has waited longest without being held back by a limit. Reads only the first job of each priority in each lane.
+-- Samples the backlog of names: the number of ready jobs, the time since which the oldest has waited, and the longest
+-- waiting job that no limit holds back. Reads only the first job of each priority in each lane.
 -- KEYS ready_counts:hash
 -- ARGV now_ms tag [+ name queues(one a line)]
 -- REPLY ok:now_ms,[ready since_ms(0: unknown) startable_since_ms(0: no such job is known) startable_job_id]

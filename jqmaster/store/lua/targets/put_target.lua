@@ -21,8 +21,9 @@ if document == '' then
 else
   redis.call('HSET', targets_key, name, document)
 end
--- Masters read the version together with that of the settings, so that following targets costs no separate command. The
--- version is at least the clock's time, so that a store restored to an older state does not use a version twice.
+-- Masters read this version together with the version of the settings, so that following targets costs no separate
+-- command. The version is at least the clock's time, so that a store restored to an older state does not use a version
+-- twice.
 local version = tonumber(redis.call('HGET', settings_key, 'targets') or '0')
 redis.call('HSET', settings_key, 'targets', string.format('%.0f', math.max(version + 1, now_ms)))
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

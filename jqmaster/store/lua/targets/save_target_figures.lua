@@ -1,5 +1,5 @@
 #!lua
--- Saves one master's figures of targets for a while, so that every master can show the sum.
+-- Saves one master's figures about targets for a while, so that every master can show the sum.
 -- KEYS [+ target_figures:string]
 -- ARGV kept_ms [+ figures(MessagePack)]
 -- REPLY ok

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends a poll whose client is gone. No more jobs are claimed for it, and the next poll gets the jobs that were already
--- claimed for this one.
+-- claimed for this poll.
 -- KEYS worker:hash
 -- ARGV poll_id(empty: the newest poll)
 -- REPLY ok | over | unknown

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes a worker that unregisters. Claims that it still holds end with their leases. If it announced its shutdown
--- before, this stays recorded until then.
+-- Removes a worker that unregisters. Claims that it still holds end with their leases. If the worker had announced its
+-- shutdown, the announcement stays recorded until then.
 -- KEYS worker:hash workers:zset worker_urls:hash claims:set left:string
 -- ARGV worker_id note_ms(how long the announcement stays recorded)
 -- REPLY ok:number of claims that it still holds | unknown

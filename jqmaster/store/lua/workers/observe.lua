@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Records how much another system still admits at a gate, as a worker observed, and until when. Opens the lanes that
 -- are parked there, because the other system may admit more than before. An observation that was delayed at a master
--- does not replace a later one.
+-- does not replace a later observation.
 -- KEYS worker:hash observed:hash gates_due:zset
 -- ARGV now_ms tag gate remaining(thousandths) for_ms(from as_of_ms) as_of_ms(when it was observed, or earlier; 0: now)
 --   wake_channel(empty: nobody to wake)
@@ -18,7 +18,7 @@ if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 -- A worker's estimate of the store's clock may be ahead after the clock was set back.
 if as_of_ms == 0 or as_of_ms > now_ms then as_of_ms = now_ms end
 local stored = redis.call('HGET', observed_key, gate_id)
--- The last number is the stored `as_of_ms`, also in the text of a master of an older release.
+-- The last number counts as `as_of_ms`, even if a master of an older release wrote the text.
 local stored_at_ms = tonumber(string.match(stored or '', ' (%d+)$') or 0)
 if stored_at_ms > as_of_ms and stored_at_ms <= now_ms then return {'outdated'} end
 local until_ms = as_of_ms + for_ms

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Opens a poll of a worker that pulls, so that jobs may be claimed for it. A repeat of a poll gets the jobs that were
--- claimed for it before, so a lost answer loses no job.
+-- already claimed for the poll, so a lost answer loses no job.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed

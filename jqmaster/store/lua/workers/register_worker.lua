@@ -50,8 +50,8 @@ if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. 
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
-  -- Its process has ended, so its leases end now, and the leader reclaims the jobs. There are at most as many jobs as
-  -- slots (1,000). They are written in pieces, because one command cannot take them all.
+  -- The process of the former worker has ended, so its leases end now, and the leader reclaims its jobs. There are at
+  -- most as many jobs as slots (1,000). They are written in pieces, because one command cannot take them all.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

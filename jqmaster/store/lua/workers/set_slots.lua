@@ -15,7 +15,7 @@ local audit_max, wake_channel = ARGV[6], ARGV[7]
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
 if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
--- A master of release 0.2 stores only one number. For a worker that registered there, it is the registered number.
+-- A master of release 0.2 stores only one number. For a worker that registered there, this is the registered number.
 local own = worker[3] or worker[1]
 local is_ordered = max_jobs ~= '0'
 if not is_ordered then max_jobs = own end

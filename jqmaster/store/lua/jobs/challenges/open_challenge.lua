@@ -1,6 +1,6 @@
 #!lua
 -- Opens a challenge for a running attempt. An earlier challenge of the attempt becomes void. A repeat of the call
--- changes nothing, however late it comes.
+-- changes nothing, even if it comes late.
 -- KEYS job:string challenged:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes job_id token_bytes shown(start of the request ID) digest(of the request ID) wait_ms
 --   expect(number of callbacks) meta(empty: none) sign_header(empty: callbacks are not signed) sign_secret sign_lead

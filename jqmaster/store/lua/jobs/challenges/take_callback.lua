@@ -1,6 +1,6 @@
 #!lua
 -- Stores a callback of an open challenge, even before the attempt has reported that it waits. After the last expected
--- callback, a worker may run the job with all of them.
+-- callback, a worker may run the job with all its callbacks.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) identity(equal for repeats of one callback) body_digest content_type
 --   body wake_channel(empty: nobody to wake) is_verified(1: the signature is valid, or this answers the form) answer(of

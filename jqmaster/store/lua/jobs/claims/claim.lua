@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Claims jobs for workers that serve the same names: first jobs whose callbacks have arrived, then ready jobs that no
--- gate holds back, in the order of priority (the smallest first), then of age. Each worker gets its share in turn.
+-- gate holds back, ordered by priority (the smallest first), then by age. Each worker gets its share in turn.
 -- KEYS epoch:string running:zset fence:string skipped:zset damaged:set rules:hash worker:hash claims:set mail:string
 --   [+ worker:hash claims:set mail:string]
 -- ARGV now_ms epoch edition workers(in the order of their keys, 21 bytes each: ID, 4 bytes of the limit, and 1 if the
@@ -60,8 +60,8 @@ local function may_go_on()
   return has_room and read_ahead.count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
--- Takes jobs of a lane as long as they come before the first job of the next lane. Returns how many were claimed, and
--- the score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
+-- Takes jobs of a lane while they come before the first job of the next lane. Returns how many were claimed, and the
+-- score and ID of the job that is now first in this lane. `weighted`: the gates that count units; nil: none.
 local function take_many(lane, group, score, id, order, room, weighted)
   local next_item = lane_queue.first()
   -- Lanes that are parked behind this one may come before its next job. Stop after each job, so that they can return to

@@ -37,7 +37,7 @@ if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', sus
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
--- The lane has an older edition: the leader is matching its jobs again.
+-- The lane has an older edition, so the leader is still matching its jobs again.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 local closed_by = gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms)

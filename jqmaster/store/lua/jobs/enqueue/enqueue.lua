@@ -97,7 +97,7 @@ end
 -- the part of the record before the digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
+  -- Offsets within the terms, which begin with the priority. The creation time in them is not set yet.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
@@ -284,8 +284,8 @@ for i = 1, count do
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif outcomes[i] == 'known' then
-    -- A repeat writes the same value again. Otherwise WAIT on its connection would confirm a write that never reached
-    -- the replicas.
+    -- A repeat writes the same value again, because WAIT covers only writes of its own connection. Otherwise WAIT could
+    -- confirm a job that never reached the replicas.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Finds jobs of a push whose ID belongs to another request already. Called before a push that is accepted as a whole or
+-- Finds jobs of a push whose ID already belongs to another request. Called before a push that is accepted as a whole or
 -- not at all.
 -- KEYS
 -- ARGV job_prefix [+ id digest]

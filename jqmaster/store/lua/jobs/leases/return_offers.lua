@@ -52,7 +52,7 @@ for i = FIRST, #ARGV, WIDTH do
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     local challenge = challenges.open_one(id, head)
-    -- A job that was offered because of its callbacks waits for another worker.
+    -- A job that was offered because of its callbacks waits again for a worker.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
     if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then

@@ -54,7 +54,7 @@ if state == layout.STATE.succeeded and entry ~= '' then
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
--- Overwrites the fields from the state to the end. The number of attempts is kept.
+-- Overwrites the fields from the state to the end. The number of attempts stays.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
@@ -65,7 +65,7 @@ if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
--- A job that succeeded starts without its checkpoint. Any other job continues from it.
+-- A job that succeeded starts without its checkpoint. Any other job continues from its checkpoint.
 if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
   redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
 end

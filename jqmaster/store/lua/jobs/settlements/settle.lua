@@ -55,6 +55,6 @@ for i = FIRST, #ARGV, WIDTH do
     if is_repeat then record.write_again(tag .. 'job:' .. id, head) end
   end
 end
--- A worker with a valid token is known. If all results are stale, the worker may be unknown.
+-- A worker with a valid token is certainly registered. If all results are stale, the worker may be unregistered.
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 return {'ok', accepted, attempts.write(batch, running_key, wake_channel, finished_channel), runs}

@@ -130,7 +130,7 @@ for at = 1, #workers, WORKER_LENGTH do
       if is_repeat then record.write_again(key, head) end
     end
   end
-  -- A worker with a valid token is known. If all results are stale, the worker may be unknown.
+  -- A worker with a valid token is certainly registered. If all results are stale, the worker may be unregistered.
   if known == 0 and redis.call('EXISTS', worker_key) == 0 then
     for number = first, last do accepted[number] = -1 end
   end

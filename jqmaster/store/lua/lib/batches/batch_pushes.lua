@@ -1,6 +1,6 @@
 -- include lib/lazily.lua
 -- include lib/batches/batches.lua
--- Checks the batches that the jobs of one push belong to.
+-- Checks the batches to which the jobs of one push belong.
 local batch_pushes = lazily.made_by(function()
   local WORDS = {unknown = 'no_batch', over = 'batch_over'}
   local refused = {}

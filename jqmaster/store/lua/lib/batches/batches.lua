@@ -6,7 +6,7 @@
 local batches = lazily.made_by(function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
-  -- Set on first use, because most calls have no job of a batch.
+  -- Set on first use, because most calls have no jobs that belong to a batch.
   local is_final, index
 
   -- `changes_of`: by batch, the numbers to add to its counts. `touched`: IDs of these batches in order; a batch may
@@ -71,7 +71,7 @@ local batches = lazily.made_by(function()
   end
 
   -- Updates the parent's counts to the present outcome of a nested batch. `told`: the outcome that the parent counts so
-  -- far; `now`: the new one; '' if the batch is not over.
+  -- far; `now`: the new one; either is '' if the batch is not over.
   local function tell_parent(parent, told, now)
     if told ~= '' then add(parent, 'batches_' .. told, -1) end
     if now ~= '' then add(parent, 'batches_' .. now, 1) end
@@ -151,8 +151,8 @@ local batches = lazily.made_by(function()
     follow_ups.write()
   end
 
-  -- Closes the batch for new members, and asks the leader to cancel the unfinished ones. `canceled_at_ms`: the present
-  -- value of this field; empty if the batch was not canceled before. The caller calls `write` afterwards.
+  -- Closes the batch for new members, and asks the leader to cancel the unfinished members. `canceled_at_ms`: the
+  -- present value of this field; empty if the batch was not canceled before. The caller calls `write` afterwards.
   local function cancel(id, now_ms, canceled_at_ms)
     local key = tag .. 'batch:' .. id
     if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end
@@ -161,14 +161,14 @@ local batches = lazily.made_by(function()
     follow_ups.add('batch_cancel', id)
   end
 
-  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it takes them.
+  -- Returns why a batch takes no new members: 'unknown', or 'over' if it is complete or canceled; nil if it does.
   local function refusal(id)
     local values = redis.pcall('HMGET', tag .. 'batch:' .. id, 'state', 'canceled_at_ms')
     if values.err or not values[1] then return 'unknown' end
     return (values[1] == 'complete' or (values[2] or '') ~= '') and 'over' or nil
   end
 
-  -- Returns whether a batch was created by a call that was to fill it, and has never had a member.
+  -- Returns whether a batch was created by a call that should have filled it, but has never had a member.
   local function is_unfilled(id)
     local values = redis.call('HMGET', tag .. 'batch:' .. id, 'filled_by', 'state', 'changes', 'canceled_at_ms')
     return values[1] and values[2] == 'open' and values[3] == '0' and not values[4]

@@ -18,7 +18,8 @@
 local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
-  -- Ends the list's name if a delivery to a target opened the job's challenge. Only such deliveries take the callback.
+  -- The end of the list's name for a job whose challenge a delivery to a target opened. Only such deliveries take its
+  -- callback.
   local OF_TARGETS = '\t'
   -- The score of a job that waits for a worker and no longer has a deadline: the year 2100.
   local NO_DEADLINE = 4102444800000
@@ -67,7 +68,7 @@ local challenges = lazily.made_by(function()
     return queue_of(head) .. (challenge.meta == layout.TARGET_META and OF_TARGETS or '')
   end
 
-  -- Makes the job available, from `at_ms` on, to a worker that runs its callbacks.
+  -- From `at_ms` on, makes the job available to a worker that runs its callbacks.
   local function offer(id, head, challenge, at_ms)
     local name = list_of(head, challenge)
     -- The names are in the hash `rules`, which each claim reads anyway, so a claim costs no more if no callback waits.
@@ -115,7 +116,7 @@ local challenges = lazily.made_by(function()
     return ''
   end
 
-  -- Ends a challenge. Removes the bodies of its callbacks, and keeps the identities by which repeats are recognized.
+  -- Ends a challenge. Removes the bodies of its callbacks, but keeps their identities, so that repeats are recognized.
   local function finish(id, challenge, list, state, head, now_ms)
     challenge.state, challenge.ended, challenge.sign, challenge.link = state, now_ms, nil, nil
     if is_answered(challenge) and record.state_of(head) == layout.STATE.running then

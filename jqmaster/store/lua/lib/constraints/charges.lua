@@ -22,7 +22,7 @@ local charges = lazily.made_by(function()
   -- changes of this call. `units`: by constraint, its unit.
   local lowered, started, units = {}, {}, {}
   local has_observed = nil
-  -- By gate: the change of its sum that is not written yet. Then the list of the gates with such changes.
+  -- By gate: the change of its sum that is not written yet. `summed`: the list of the gates with such changes.
   local sum_more, summed = {}, {}
 
   local function text_of(number) return string.format('%.0f', number) end
@@ -111,7 +111,7 @@ local charges = lazily.made_by(function()
     return gate.unexpired_sum, sums[2]
   end
 
-  -- Removes the expired starts that this call has read at one gate, so that none is read again.
+  -- Removes the expired starts that this call has read at one gate, so that no start is read twice.
   local function forget_expired_at(gate)
     if gate.expired == 0 then return end
     redis.call('ZREMRANGEBYRANK', tag .. 'starts:' .. gate.id, 0, gate.expired - 1)
@@ -130,7 +130,7 @@ local charges = lazily.made_by(function()
     with_expired = {}
   end
 
-  -- Changes the sum of the starts that a gate remembers. The sum expires when they do.
+  -- Changes the sum of the starts that a gate remembers. The sum expires together with the starts.
   local function add_to_started(gate_id, more)
     if more == 0 then return end
     local key = tag .. 'started:' .. gate_id
@@ -194,7 +194,7 @@ local charges = lazily.made_by(function()
 
   -- Gives back the charges of jobs whose claims ended. The caller calls `write_sums` afterwards. `unstarted`: the
   -- tokens of claims that never started, as a set (nil: none). Returns whether the gate may have more room than before.
-  -- Call it before the slots are given back.
+  -- Call this function before the slots are given back.
   local function give_back(gate_id, ids, unstarted)
     local key, sum, count, never_began = tag .. 'charges:' .. gate_id, 0, 0, nil
     for from = 1, #ids, MAX_NAMED do
@@ -254,7 +254,7 @@ local charges = lazily.made_by(function()
     end
   end
 
-  -- Keeps the starts of a gate until a start at this instant has left the window. Returns how long they are kept.
+  -- Keeps the starts of a gate until a start at this instant has left the window. Returns for how many milliseconds.
   local function keep_until(gate_id, at_ms, period_ms, now_ms)
     local key, left_ms = tag .. 'starts:' .. gate_id, at_ms - now_ms + period_ms + 1000
     local kept_ms = redis.call('PTTL', key)
@@ -294,7 +294,7 @@ local charges = lazily.made_by(function()
     local begun_ms, at_ms, period_ms = instants_of(gate_id, entry, called_ms, now_ms)
     if not at_ms or charge == before and at_ms == begun_ms then return end
     local key, after = tag .. 'starts:' .. gate_id, entry_of(sub(entry, 1, TOKEN_LENGTH), charge)
-    -- A start that comes back was claimed before the window began.
+    -- If the start had left the window and comes back, its claim was before the window began.
     local claimed_ms = begun_ms or now_ms - period_ms
     if at_ms ~= begun_ms then after = moved(after, claimed_ms) end
     -- Adds before it removes, because an empty key would lose its time to live.

@@ -1,15 +1,15 @@
 -- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
--- Records which conditional override the jobs of a key value meet. The job that was placed last decides.
--- `conditions:{cid}` has the ID of the override by gate, and no entry for a gate whose jobs meet none.
+-- Records which conditional override applies to the jobs of a key value. The most recently placed job decides.
+-- `conditions:{cid}` has the ID of the override by gate, and no entry for a gate without one.
 local gate_conditions = lazily.made_by(function()
   local tag = ARGV.tag
   local noted = {}
 
   local function note(gate_id, condition) noted[gate_id] = condition end
 
-  -- Writes the records that have changed. Returns the gates whose limits change with them.
+  -- Writes the records that have changed. Returns the gates whose limits change as a result.
   local function write()
     local of_cid, changed = {}, {}
     for gate_id in pairs(noted) do

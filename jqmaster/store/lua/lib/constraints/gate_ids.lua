@@ -19,8 +19,8 @@ local gate_ids = (function()
   end
 
   -- Returns whether jobs may have charges at this gate. The ID of a constraint with a weight begins with these digits,
-  -- so that scripts read nothing to find out. IDs of other constraints may begin with them, too, if a master of an
-  -- older release created them.
+  -- so that scripts need not read anything to find out. IDs of other constraints may begin with them, too, if a master
+  -- of an older release created them.
   local function may_have_charges(id)
     return sub(id, 1, #layout.WEIGHTED) == layout.WEIGHTED
   end

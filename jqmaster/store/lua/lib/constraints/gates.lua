@@ -25,8 +25,8 @@ local gates = lazily.made_by(function()
   end
 
   -- Returns a gate with its figures. `room`: the number of jobs that may start. `due_ms`: when the gate may open by
-  -- itself. A gate of a deleted constraint is open. One whose keys are damaged is closed, and holds back only its own
-  -- jobs.
+  -- itself. A gate of a deleted constraint is open. A gate whose keys are damaged is closed, so that only its own jobs
+  -- are held back.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -65,7 +65,8 @@ local gates = lazily.made_by(function()
 
   -- Marks this gate as awaited by jobs, and schedules the leader's check for the time at which it may open.
   local function await(gate)
-    -- Starts in this call have used up room, or the next job needs more than there is, so the time is computed again.
+    -- Starts in this call have used up room, or the next job needs more room than there is. So the time is computed
+    -- again.
     if gate.taken > 0 or gate.needed or gate.kept then gate.due_ms = limit_kinds.opening_of(gate) end
     local due_ms = gate.due_ms
     if gate.has_more_expired then
@@ -82,7 +83,7 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Returns the time in ms until the first awaited gate opens; -1 if none opens by time.
+  -- Returns the time in ms until the first awaited gate opens; -1 if none opens by itself.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end

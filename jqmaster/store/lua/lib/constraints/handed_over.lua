@@ -3,7 +3,7 @@
 -- include lib/constraints/gate_ids.lua
 -- Jobs that have handed their work over to another system and await its callback. `handed_over:{gate}` has the IDs of
 -- those that hold a slot at a gate, and `handed_over_gates` lists the gates with such jobs. The jobs keep their slots.
--- A constraint with `counts_awaiting: false` subtracts them, so changing this option takes effect at once.
+-- A constraint with `counts_awaiting: false` subtracts these jobs, so a change of this option takes effect at once.
 local handed_over = lazily.made_by(function()
   local tag = ARGV.tag
   local has_any = nil

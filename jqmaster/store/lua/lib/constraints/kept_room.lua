@@ -10,8 +10,8 @@
 -- its workers are gone or busy.
 local kept_room = lazily.made_by(function()
   local tag = ARGV.tag
-  -- NOTE_MS: how long a note is valid if no claim asks for the job. ASK_MS: when to check the gate, so that a claim
-  -- asks for the job before that.
+  -- NOTE_MS: how long a note is valid if no claim asks for the job. ASK_MS: after which time to check the gate, so that
+  -- a claim asks for the job before the note ends.
   local NOTE_MS, ASK_MS = 60000, 30000
   -- TAKE_MS: how long a note is valid once there is enough room. WRITE_MS: the shortest time between two writes of a
   -- note.
@@ -85,8 +85,8 @@ local kept_room = lazily.made_by(function()
 
   local function drop(gate_id) redis.call('DEL', key_of(gate_id)) end
 
-  -- Returns when the gate should be checked again because of its note: so that a claim asks for the job in time, or
-  -- because the note ends.
+  -- Returns when to check the gate again because of its note: in time for a claim to ask for the job, or when the note
+  -- ends.
   local function check_at(note, now_ms)
     local ask_ms, end_ms = note.asked_at_ms + ASK_MS, end_of(note)
     return ask_ms > now_ms and math.min(ask_ms, end_ms) or end_ms

@@ -27,7 +27,7 @@ local limit_kinds = lazily.made_by(function()
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
 
   -- Returns how long a gate remembers its starts: one period, or several whole periods of at most `REMEMBERED_MS` and
-  -- `MAX_REMEMBERED` starts. So if the period is lengthened, earlier starts still count.
+  -- `MAX_REMEMBERED` starts. So earlier starts still count if somebody makes the period longer.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
@@ -66,7 +66,7 @@ local limit_kinds = lazily.made_by(function()
       redis.call('ZADD', key, unpack(begun))
       -- If this key value has no rate limit but others do, only this command bounds its list of starts.
       if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
-      -- Older starts no longer matter, even if a clock was changed.
+      -- Starts that are older than this no longer matter, even if a clock was changed.
       redis.call('PEXPIRE', key, kept_ms + 1000)
     end,
   }
@@ -102,8 +102,8 @@ local limit_kinds = lazily.made_by(function()
     opens_at = function(gate) return gate.held_until_ms end,
   }
 
-  -- An observation: how much another system still admits until an instant, as it said, in thousandths of the gate's
-  -- unit. A gate without a weight counts jobs. An observation is not part of a constraint.
+  -- An observation: how much another system still admits until an instant, according to that system, in thousandths of
+  -- the gate's unit. A gate without a weight counts jobs. An observation is not part of a constraint.
   local observation = {
     room = function(gate, _, now_ms)
       if has_observed == nil then look_for_wishes() end
@@ -121,7 +121,7 @@ local limit_kinds = lazily.made_by(function()
       return math.floor(gate.observed_left / 1000) <= gate.taken and gate.observed_until_ms or nil
     end,
     on_start = function(gate, begun, now_ms)
-      -- A job that is only matched again did not start now.
+      -- A job that is only matched to the constraints again did not start now.
       if not gate.observed_left or begun[1] ~= now_ms then return end
       -- `weighing.use` has counted the units. Jobs of several groups may start at one gate in one call.
       gate.observed_starts = (gate.observed_starts or 0) + #begun / 2

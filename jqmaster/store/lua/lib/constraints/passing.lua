@@ -21,7 +21,7 @@ local passing = lazily.made_by(function()
   -- By gate with a weight: the charges of these claims.
   local charged = {}
 
-  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does this.
+  -- Uses up room at these gates for `taken` more jobs. At gates with a weight, `charge` does this instead.
   local function use_room(ids, taken, now_ms)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)
@@ -91,7 +91,7 @@ local passing = lazily.made_by(function()
     end
   end
 
-  -- Lets a claim pass the own gates of its job. `job`: its record.
+  -- Lets a claim pass the gates that only its job has. `job`: its record.
   local function add_own(ids, id, token_bytes, now_ms, job)
     for _, gate_id in ipairs(ids) do
       local gate = gates.of(gate_id, now_ms)

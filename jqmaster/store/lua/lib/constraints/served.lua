@@ -9,7 +9,7 @@ local served = lazily.made_by(function()
   local newest, of_cid = nil, {}
 
   -- Returns a stamp: the present instant in the form of a job ID, because stamps are compared with job IDs. Each stamp
-  -- is later than all before it.
+  -- is later than all earlier stamps.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)

@@ -39,7 +39,7 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- Returns the gate lists under whose slot keys this gate has slots: its own ID if it has a key; otherwise each list
+  -- Returns the gate lists under which slots of this gate are stored: its own ID if it has a key; otherwise each list
   -- that contains it.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
@@ -76,7 +76,7 @@ local slots = lazily.made_by(function()
     end
   end
 
-  -- Gives back the slots of these jobs. Returns how many jobs had one.
+  -- Gives back the slots of these jobs. Returns how many of the jobs had a slot.
   local function give_back(gate_list, ids)
     local fewer = lists.call('HDEL', tag .. 'slots:' .. gate_list, ids)
     if fewer > 0 then handed_over.remove(gate_list, ids) end

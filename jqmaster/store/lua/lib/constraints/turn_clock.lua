@@ -4,14 +4,14 @@
 -- Turns in proportion to shares, by a virtual clock for each constraint (start-time fair queueing). After a value is
 -- served, its next turn is later by STEP divided by its share. If the constraint counts units, a job that is twice as
 -- heavy as the average takes two turns. The clock shows the turn that was served last. A value that was idle has its
--- next turn at the present time of the clock: it neither makes up for its idle time nor waits longer because of it.
--- A turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time
--- on the virtual clock. A round is the time in which the value with the least share has one turn. Each round begins
+-- next turn at the present time of the clock: it neither makes up for its idle time nor waits longer because of it. A
+-- turn is a text that sorts like the IDs of jobs: an anchor, which is an instant in the form of an ID, then the time on
+-- the virtual clock. A round is the time in which the value with the smallest share has one turn. Each round begins
 -- with a new anchor. At that moment, lanes that take no turns go first if their jobs are older than the anchor.
 local turn_clock = lazily.made_by(function()
   local tag = ARGV.tag
   local STEP, ANCHOR_LENGTH, CLOCK = 1000, 17, 'clock'
-  -- The least part of a turn that a job takes, and the number of jobs over which the average weight is taken.
+  -- The smallest part of a turn that a job takes, and the number of jobs in the average weight.
   local MIN_TURN, AVERAGED = 0.01, 256
   local of_cid, share_of = {}, {}
 
@@ -44,7 +44,7 @@ local turn_clock = lazily.made_by(function()
   end
 
   -- Returns the place of a gate in the order. `first_id`: the first job of the lane. `turn`: the gate's next turn; nil:
-  -- it was never served, or not since the constraint has had shares.
+  -- the gate was not served since the constraint got shares.
   local function order_of(gate_id, first_id, turn)
     local virtual = clock_of(gate_ids.constraint_of(gate_id))
     local earliest = first_id
@@ -56,7 +56,7 @@ local turn_clock = lazily.made_by(function()
   end
 
   -- Returns how many turns the job that has just passed a gate takes. A job that weighs nothing takes a small part of a
-  -- turn, so that its value does not keep other values from their turns.
+  -- turn, so that other values still get their turns.
   local function turns_of(gate, virtual)
     local job_weight, average = gate.weight_default and gate.last_weight, virtual.average
     if not job_weight then return 1 end

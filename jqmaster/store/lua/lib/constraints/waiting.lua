@@ -7,7 +7,7 @@
 local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
-  -- By gate: by how much this call changes its number of waiting jobs, and the text of its key value.
+  -- By gate: the change of its number of waiting jobs in this call, and the text of its key value.
   local more_at, text_of = {}, {}
 
   local function split_note(note)
@@ -30,7 +30,7 @@ local waiting = lazily.made_by(function()
   end
 
   -- Lists a gate, with the text of its key value, even if no job waits there, because running jobs may have passed it.
-  -- The entry is removed with the last of these jobs.
+  -- The entry is removed when the last such job has ended.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0

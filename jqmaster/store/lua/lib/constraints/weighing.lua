@@ -80,7 +80,7 @@ local weighing = lazily.made_by(function()
     return 0, opens_at(gate)
   end
 
-  -- Returns whether the gate is closed to every job that comes after the one for which it keeps room.
+  -- Returns whether the gate is closed to every job that comes after the job for which it keeps room.
   local LAST = {id = '', score = math.huge, order = ''}
   local function is_kept_closed(gate)
     return not gate.is_shadow and holds_back(gate, 1, LAST)

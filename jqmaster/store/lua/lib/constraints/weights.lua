@@ -59,8 +59,8 @@ local weights = lazily.made_by(function()
     return true
   end
 
-  -- Returns the first of these gates at which a job cannot start, and closes it for the rest of this call; nil if it
-  -- can start at all of them. `place`: its place in the order of claims.
+  -- Returns the first of these gates at which a job cannot start, and closes that gate for the rest of this call; nil
+  -- if the job can start at all of them. `place`: the job's place in the order of claims.
   local function first_too_small(weighted, found, place)
     local first
     for _, gate in ipairs(weighted) do
@@ -70,15 +70,15 @@ local weights = lazily.made_by(function()
         first = first or gate
       end
     end
-    -- The gates that keep room for the job continue to do so. Otherwise other jobs would use up one gate while it waits
-    -- at another.
+    -- The gates that keep room for the job continue to do so. Otherwise other jobs would use up the room at one gate
+    -- while the job waits at another.
     for _, gate in ipairs(first and weighted or {}) do
       if gate.kept and gate.kept.id == place.id then weighing.keep_for(gate, at(gate, found), place) end
     end
     return first
   end
 
-  -- Keeps room for this job at a gate that is closed to all jobs.
+  -- Keeps room for this job even though the gate is closed to all jobs.
   local function keep_at_closed(gate, found, place)
     if gate.weight_default and not (gate.is_paused or gate.is_damaged or gate.held_until_ms) then
       weighing.keep_for(gate, at(gate, found), place)

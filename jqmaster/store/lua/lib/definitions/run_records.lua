@@ -68,8 +68,8 @@ local run_records = (function()
   end
 
   local PAGE, MAX_PAGES = 100, 10
-  -- Removes records that are too many or too old. Updates `memory` and writes it to `memory_key`. `memory` is nil for
-  -- records that no backfill needs.
+  -- Removes records that exceed the limit of number or age. Updates `memory` and writes it to `memory_key`. `memory` is
+  -- nil for records that no backfill needs.
   local function trim(name, now_ms, memory, memory_key)
     local key = key_of(name)
     local function remove(count)
@@ -81,8 +81,8 @@ local run_records = (function()
     end
     local excess = redis.call('ZCARD', key) - max_runs
     if excess > 0 then remove(excess) end
-    -- The age of a record counts from its writing, not from its instant. A young record also keeps the records after
-    -- it.
+    -- The age of a record counts from the time when it was written, not from its instant. A young record also protects
+    -- the records after it.
     for _ = 1, MAX_PAGES do
       local old = 0
       for n, run in ipairs(redis.call('ZRANGE', key, 0, PAGE - 1)) do

@@ -1,7 +1,7 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/new_jobs.lua
 -- include lib/jobs/cancellation.lua
--- The jobs that definitions start for events, as far as the definitions' `overlap` allows.
+-- Starts the jobs of definitions for events, where the definitions' `overlap` permits it.
 local event_jobs = (function()
   local tag = ARGV.tag
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting

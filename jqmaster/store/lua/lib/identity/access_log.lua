@@ -18,7 +18,7 @@ local access_log = (function()
     write_repeated(access_key, now_ms, entry, 1, now_ms)
   end
 
-  -- Writes one entry, the newest, for all repeats that a fold has counted.
+  -- Writes the newest entry of a fold, which stands for all repeats that the fold has counted.
   local function close_fold(access_key, folds_key, field, fold)
     local since_ms, last_ms, times = struct.unpack(FOLD_HEAD, fold)
     if times > 0 then write_repeated(access_key, last_ms, string.sub(fold, ENTRY_AT), times, since_ms) end
@@ -30,9 +30,9 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of a kind, and counts those that follow within the hour. Callers choose the kind: the user
-  -- name of a failed login, or their address. So the number of kinds in a group is bounded, and all others are counted
-  -- as one kind.
+  -- Writes the first event of a kind, and counts those that follow within the hour. The kind is chosen by callers: it
+  -- is the user name of a failed login, or their address. So the number of kinds in a group is bounded. Beyond that,
+  -- all other kinds count as one.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)

@@ -1,4 +1,4 @@
--- Steps that all changes of users and tokens share.
+-- Code that all changes of users and tokens share.
 local identity = (function()
   -- Raises the version of users and tokens, so that caches notice the change. The version is at least the clock's time:
   -- see put_constraint.lua.

@@ -13,8 +13,8 @@ local actions = (function()
     end
   end
 
-  -- Returns whether the action has changed as many jobs as it may. A script that changes a job for an action asks
-  -- before it writes, so that no repeated page and no second leader exceeds the limit.
+  -- Returns whether the action has reached its limit of changed jobs. A script that changes a job for an action checks
+  -- this before it writes, so that neither a repeated page nor a second leader exceeds the limit.
   local function is_used_up(action_id)
     if action_id == '' then return false end
     local found = redis.call('HMGET', tag .. 'action:' .. action_id, 'at_most', 'done')

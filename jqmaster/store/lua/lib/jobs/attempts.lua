@@ -5,7 +5,7 @@
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
 -- include lib/challenges/challenges.lua
--- Ends many attempts together, so that the cost is a few commands for all, not for each job.
+-- Ends many attempts together, with a few commands for all jobs instead of a few for each.
 local attempts = (function()
   local tag = ARGV.tag
   local IS_FINAL = layout.is_final

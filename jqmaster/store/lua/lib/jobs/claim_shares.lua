@@ -1,6 +1,7 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/mail.lua
--- The shares of the workers for which one call claims, in the order of their keys. Each is filled before the next.
+-- The shares of the workers for which one call claims, in the order of their keys. Each share is filled before the
+-- next.
 local claim_shares = (function()
   local workers, max_bytes = ARGV.workers, tonumber(ARGV.max_bytes)
   local ID_LENGTH, WORKER_LENGTH, KEYS_EACH = 16, 21, 3
@@ -74,7 +75,7 @@ local claim_shares = (function()
     return open
   end
 
-  -- Gives the jobs of workers that pull to their polls. `offers` of a share alternates IDs and tokens.
+  -- For workers that pull, gives the jobs of each share to the worker's poll. `share.offers` alternates IDs and tokens.
   local function give(life_ms, mail_channel)
     for _, share in ipairs(open) do
       if share.is_pulling and share.count > 0 then
@@ -84,7 +85,8 @@ local claim_shares = (function()
     end
   end
 
-  -- Returns a list of the word, the busy slots and the number of claimed jobs of each worker.
+  -- Returns a flat list with three elements for each worker: its word, its number of busy slots, and its number of
+  -- claimed jobs.
   local function answers()
     local flat = {}
     for n, share in ipairs(all) do

@@ -32,8 +32,7 @@ local dependents = lazily.made_by(function()
     return state == layout.STATE.succeeded or when == WHEN_FINISHED and is_over(state)
   end
 
-  -- Returns the predecessors of a job, and its condition for them, from the extras of its record; nil if these have
-  -- none.
+  -- Returns, from the extras of a job's record, its predecessors and the condition for them; nil if there are none.
   local function after_of(key, head)
     local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local after = ok and type(fields) == 'table' and fields.after
@@ -54,7 +53,7 @@ local dependents = lazily.made_by(function()
     redis.call('UNLINK', tag .. 'awaits:' .. id)
   end
 
-  -- Passes the gathered follow-ups on. The caller calls `follow_ups.write` afterwards.
+  -- Passes the gathered follow-ups to `follow_ups`. The caller calls `follow_ups.write` afterwards.
   local function write()
     if #noted == 0 then return end
     for n, has_dependents in ipairs(redis.call('SMISMEMBER', tag .. 'awaited', unpack(noted))) do
@@ -126,12 +125,12 @@ local dependents = lazily.made_by(function()
   local function need_of(id, ended)
     local key = tag .. 'dependents:' .. id
     local need, count = look(key, UNFINISHED, ended)
-    -- The next call checks further dependents.
+    -- If this call has reached its limit, the next call checks further dependents.
     if need == 'must' or count == MAX_LOOKED_AT then return 'must' end
     return (look(key, MAY_RUN_AGAIN, ended)) or need
   end
 
-  -- Updates the job's score at its predecessors, because it is unfinished again.
+  -- Updates the score of the job in the lists of its predecessors, because the job is unfinished again.
   local function come_back(id, key, head)
     for _, predecessor in ipairs(after_of(key, head) or {}) do
       redis.call('ZADD', tag .. 'dependents:' .. predecessor, 'XX', UNFINISHED, id)

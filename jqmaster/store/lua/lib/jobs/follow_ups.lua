@@ -2,12 +2,12 @@
 -- include lib/lists.lua
 -- Follow-ups: work that a change causes later. They are written in the same step as the change, to the sorted set
 -- `follow_ups`, and the leader carries out each at least once. An entry has the form `kind:subject`; its score is its
--- number. Writing an entry again gives it a new number, so that a leader that has just carried out the old one does not
--- remove it.
+-- number. Writing an entry again gives it a new number, so that a leader that has just carried out the old entry does
+-- not remove the new one.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Scripts that end jobs do not return follow-ups to their caller, so they announce them on this channel, on which
-  -- every master listens, the leader included.
+  -- Scripts that end jobs do not return follow-ups to their caller. They announce them on this channel, to which every
+  -- master listens.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

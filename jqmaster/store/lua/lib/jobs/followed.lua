@@ -8,7 +8,7 @@
 local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
-  -- By extras, because many jobs of one batch have equal extras.
+  -- A cache with the extras as key, because many jobs of one batch have equal extras.
   local facts_of_extras = {}
 
   local function is_followed(head)
@@ -16,7 +16,7 @@ local followed = lazily.made_by(function()
   end
 
   -- Returns facts from the record of a job with the flag. `batch`: its batch. `told`: by state code, whether an end in
-  -- that state is reported. Each is nil if the record does not have it.
+  -- that state is reported. Each of these is nil if the record has no such fact.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]

@@ -6,7 +6,7 @@ local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
   -- Stores the jobs of a claim as the answer to the worker's poll, and notifies the master that holds the poll.
-  -- `channel`: empty if that is the claiming master itself.
+  -- `channel`: empty if the claiming master itself holds the poll.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
     redis.call('HSET', worker_key, 'poll_until_ms', 0, 'poll_is_told', channel == '' and 1 or 0)

@@ -3,7 +3,7 @@
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/homes.lua
--- Creates the jobs of definitions: checks the backlogs of their constraints, and writes their records and indexes. For
+-- Creates jobs for definitions: checks the backlogs of their constraints, and writes their records and indexes. For
 -- pushes, jobs/enqueue/enqueue.lua does this without these functions, because each function call would cost too much
 -- there.
 local new_jobs = (function()
@@ -68,7 +68,7 @@ local new_jobs = (function()
   -- Jobs of one definition have the same terms. Values that follow from the terms are computed once and cached. `head`:
   -- the part of the record before the digest.
   local kinds, kinds_seen = {}, {}
-  -- Offsets within the terms, which begin with the priority. Their creation time is not set yet.
+  -- Offsets within the terms, which begin with the priority. The creation time in them is not set yet.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset

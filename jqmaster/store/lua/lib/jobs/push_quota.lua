@@ -16,7 +16,7 @@ local push_quota = lazily.made_by(function()
     room = most_here
   end
 
-  -- Takes a place for a job. Returns nil, or the outcome of the job if there is no place.
+  -- Takes a place in the quota for a job. Returns the outcome of the job if there is no place, otherwise nil.
   local function refusal()
     if room > 0 then
       room = room - 1
@@ -29,7 +29,7 @@ local push_quota = lazily.made_by(function()
   -- Returns whether the quota refused a job of this call.
   local function has_refused() return refused > 0 end
 
-  -- Gives back the place of a job that was refused for another reason.
+  -- Gives back the place in the quota of a job that was refused for another reason.
   local function give_back() room = room + 1 end
 
   local function write()

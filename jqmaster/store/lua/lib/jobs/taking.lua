@@ -81,8 +81,8 @@ local taking = (function()
     return weights.first_too_small(weighted, weights.of_record(job), {id = id, score = score, order = id .. lane.id})
   end
 
-  -- Returns whether a job may start at these gates, which have a weight. `order`: its place in the order of claims; nil
-  -- if that is not known.
+  -- Returns whether a job may start at these gates, which have a weight. `order`: the job's place in the order of
+  -- claims; nil if that is not known.
   local function is_admitted(lane, weighted, job, id, score, order)
     local found = weights.of_record(job)
     if weights.all_have_room(weighted, found) then return true end
@@ -92,7 +92,7 @@ local taking = (function()
 
   -- Takes the first job from its lane. `most`: how many jobs the call may claim in all. `weighted`: the gates of its
   -- lane that count units (nil: none); `order`: see `is_admitted`. Returns whether the job is claimed, and whether it
-  -- stays first in its lane, because it does not fit at these gates. A job that has expired, is damaged or was moved to
+  -- stays first in its lane because it does not fit at these gates. A job that has expired, is damaged or was moved to
   -- a closed gate is not claimed.
   local function take(lane, group, score, id, most, now_ms, weighted, order)
     local job, key = take_first(lane, most - count)

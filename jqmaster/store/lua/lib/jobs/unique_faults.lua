@@ -1,6 +1,6 @@
 -- include lib/jobs/record.lua
 -- include lib/jobs/uniqueness.lua
--- Finds uniqueness keys in states that no script causes.
+-- Finds uniqueness keys whose state no script can have caused.
 local unique_faults = (function()
   local tag = ARGV.tag
 

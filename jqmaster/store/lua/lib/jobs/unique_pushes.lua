@@ -8,7 +8,7 @@ local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
   -- By number of a job with a uniqueness key: that key, the job's uniqueness rule, and the job's ID.
   local keys_of, rules_of, ids_of = {}, {}, {}
-  -- By key: its holder in the store; the number of the job of this push that takes it.
+  -- `holders`: by key, its holder in the store. `takers`: by key, the number of the job of this push that takes it.
   local holders, takers = {}, {}
   -- Jobs of the store whose content this push replaces, in order. `from`: the number of the job that replaces it.
   local replaced = {}
@@ -56,7 +56,7 @@ local unique_pushes = lazily.made_by(function()
     holder.from = n
   end
 
-  -- Returns the number of the job whose content the new job number `n` gets.
+  -- Returns the number of the job of this push whose content the new job number `n` gets.
   local function content_of(n)
     local holder = holders[keys_of[n]]
     return holder and holder.from or n

@@ -1,5 +1,5 @@
 -- include lib/lazily.lua
--- Uniqueness keys that the jobs of one push ask for. Usually each key is free and only one job asks for it. Otherwise
+-- Uniqueness keys that the jobs of one push request. Usually each key is free and only one job requests it. Otherwise
 -- lib/jobs/unique_pushes.lua decides.
 local unique_requests = lazily.made_by(function()
   local tag = ARGV.tag

@@ -32,8 +32,8 @@ local uniqueness = lazily.made_by(function()
     return string.sub(value, 1, ID_LENGTH)
   end
 
-  -- Returns whether the job is offered to a worker for the first time. Then it may start at any moment, or wait again
-  -- without a counted attempt.
+  -- Returns whether the job is offered to a worker for the first time. Such a job may start at any moment, or wait
+  -- again without a counted attempt.
   local function is_offered(head)
     local flags = record.flags_of(head)
     return record.state_of(head) == layout.STATE.running and (record.attempts_of(head)) == 1
@@ -41,7 +41,7 @@ local uniqueness = lazily.made_by(function()
   end
 
   -- Returns the job that holds the key with this value now; nil if none does. `head`: empty if its record is gone.
-  -- `has_not_started`: it may still be replaced. `is_offered`: unknown whether it may be replaced.
+  -- `has_not_started`: the job may still be replaced. `is_offered`: it is unknown whether the job may be replaced.
   local function holder_in(value, now_ms)
     local id = named_in(value)
     if not id then return nil end

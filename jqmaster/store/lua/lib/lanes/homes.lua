@@ -75,8 +75,9 @@ local homes = (function()
     return ids
   end
 
-  -- Records which conditional overrides another job of definition `n` meets. The job that is placed last decides, and
-  -- jobs of other definitions may have been placed since the first one. Called only if `definitions.conditions` exists.
+  -- Records which conditional overrides apply to another job of definition `n`. The most recently placed job decides,
+  -- and jobs of other definitions may have been placed since the first job of this one. Called only if
+  -- `definitions.conditions` exists.
   local function note_again(definitions, n)
     for gate_id, condition in pairs(definitions.conditions[n] or NONE) do gate_conditions.note(gate_id, condition) end
   end

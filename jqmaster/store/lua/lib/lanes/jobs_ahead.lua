@@ -6,7 +6,7 @@
 -- Counts the jobs that start before a ready job. Limits how much it reads.
 local jobs_ahead = (function()
   local tag = ARGV.tag
-  -- Limits: groups of lanes for one gate or name, and waiting jobs.
+  -- Maximum number of groups of lanes to read for one gate or name, and of waiting jobs to read.
   local MAX_GROUPS, MAX_JOBS = 200, 500
   -- Sorts after every job ID and every stamp of `served`.
   local LAST = '~'
@@ -41,8 +41,8 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- Returns the room at those gates of a lane or job that this job does not have to pass. At a gate that both have to
-  -- pass, the room does not matter, because the one that comes first starts first. Also returns the gates that were
+  -- Returns the room at the gates of another lane or job that this job does not have to pass. At a gate that both have
+  -- to pass, the room does not matter, because the one that comes first starts first. Also returns the gates that were
   -- counted.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
@@ -115,7 +115,7 @@ local jobs_ahead = (function()
     return count
   end
 
-  -- Counts the jobs of the lanes in an order (`open` or `parked`) that come before this job.
+  -- In an order of lanes (`open` or `parked`), counts the jobs that come before this job.
   local function walk(order_key, name)
     local start, is_first = 0, true
     while true do
@@ -177,10 +177,10 @@ local jobs_ahead = (function()
     return total
   end
 
-  -- Counts the jobs before a ready one. `job`: its ID, head and lane, the gates that it passes (as a list, and by ID),
-  -- the edition of the constraints, whether jobs of one lane may have different gates, and the limit of lanes to read.
-  -- `names`: the names whose jobs may start before it, its own first. Returns a list that alternates names and counts,
-  -- and the accuracy; nil if the job is not ready.
+  -- Counts the jobs that start before a ready job. `job`: its ID, head and lane, the gates that it passes (as a list,
+  -- and by ID), the edition of the constraints, whether jobs of one lane may have different gates, and the limit of
+  -- lanes to read. `names`: the names whose jobs may start before it, its own first. Returns a list that alternates
+  -- names and counts, and the accuracy; nil if the job is not ready.
   local function count(job, names, at_ms)
     local lane, own_name = job.lane, job.lane.queue
     lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed

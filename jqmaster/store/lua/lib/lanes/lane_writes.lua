@@ -21,7 +21,7 @@ local lane_writes = (function()
   local function first_job(lane)
     if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
     if lane.member == '' and #lane.removed == 0 and lane.taken == 0 then
-      -- The lane was empty, so its jobs are those that were added.
+      -- The lane was empty, so it has only the jobs that were added now.
       return lane.first_added
     end
     local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
@@ -103,7 +103,8 @@ local lane_writes = (function()
     end
   end
 
-  -- Removes empty lanes with keyed gates, which may be many. The leader removes other empty lanes, which are few.
+  -- Removes empty lanes with keyed gates, because there may be many. The leader removes other empty lanes, of which
+  -- there are few.
   local function drop(dropped)
     local keys, names = {}, {}
     for _, lane in ipairs(dropped) do
@@ -141,7 +142,7 @@ local lane_writes = (function()
     local function never_started(gate_id)
       return lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens)
     end
-    -- Gives back the charges at those gates that may have some, before the slots are given back.
+    -- Gives back the charges, at gates that may have charges, before the slots are given back.
     local function give_back_charges(gate_id, jobs)
       if not gate_ids.may_have_charges(gate_id) then return end
       if unstarted_tokens and not unstarted then

@@ -5,8 +5,8 @@
 -- Lanes, in which ready jobs wait. docs/redis_keys.md describes the whole structure.
 --
 -- A group has the jobs of one queue that have the same shared gates (gates without a key). Its jobs wait in the base
--- lane, and their records hold their keyed gates. As long as these gates are open, there is no other lane, however many
--- key values exist. If a claim finds a job behind a closed keyed gate, it moves the job to a lane for exactly these
+-- lane, and their records hold their keyed gates. While these gates are open, there is no other lane, even if there are
+-- many key values. If a claim finds a job behind a closed keyed gate, it moves the job to a lane for exactly these
 -- keyed gates. Later jobs with the same gates go to that lane at once.
 --
 -- This module gathers changes of lanes. lib/lanes/lane_writes.lua writes them once at the end.
@@ -96,7 +96,7 @@ local lanes = (function()
     return lane.bytes
   end
 
-  -- Returns the lane of a job, and the keyed gates in its record (nil: its keyed gates are those of the lane).
+  -- Returns the lane of a job, and the keyed gates in its record (nil: the lane has its keyed gates).
   local function home_of(head)
     local lane = of(head)
     return lane, #lane.keyed == 0 and own_gates(head) or nil
@@ -114,14 +114,14 @@ local lanes = (function()
     return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
   end
 
-  -- Returns the key of the lane's order: that of the open lanes of its group, or that of the lanes parked at its gate.
+  -- Returns the key of the lane's order, which has either the open lanes of its group or the lanes parked at its gate.
   local function order_key(lane)
     if lane.at == '' then return tag .. 'open:' .. lane.group end
     return tag .. 'parked:' .. lane.at .. ':' .. lane.group
   end
 
   -- Changes the counts of a lane. `jobs`: change of the number of unfinished jobs; `waiting_jobs`: change of the number
-  -- of those that do not run.
+  -- of unfinished jobs that are not running.
   local function count(lane, own, jobs, waiting_jobs)
     if not lane.is_changed then touch(lane) end
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs

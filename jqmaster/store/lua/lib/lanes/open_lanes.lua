@@ -63,14 +63,14 @@ local open_lanes = (function()
     end
   end
 
-  -- Inserts lanes that were opened meanwhile into the queue.
+  -- Inserts into the queue lanes that were opened meanwhile.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]
       if group then
         lane_queue.put({score = lane.score, order = lane.member, lane_id = lane.id, group = group})
       elseif is_asked_for[lane.queue] and lane.edition == edition and not closed_groups[lane.group] then
-        -- No lane of its group was open when the groups were read. The next call finds it.
+        -- No lane of its group was open when the groups were read. The next call finds this lane.
         is_cut_short = true
       end
     end

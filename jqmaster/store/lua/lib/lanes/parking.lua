@@ -5,7 +5,7 @@
 -- Parks lanes and groups at closed gates until the gates open, so that claims do not read them.
 --
 -- A lane is parked at the gate that was closed. When the gate opens, only the first lane of each group is opened. The
--- next one is opened after that lane has been served. So parked lanes cost nothing, however many there are. A closed
+-- next lane is opened after the first has been served. So parked lanes cost nothing, however many there are. A closed
 -- shared gate parks its groups as a whole.
 local parking = lazily.made_by(function()
   local tag = ARGV.tag

@@ -6,13 +6,13 @@ local read_ahead = (function()
   -- Reads a few records first, and more at a time once they turn out to be small, so that little memory is wasted on
   -- large ones.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- Maximum number of jobs that are read ahead of one lane if jobs of other lanes may come in between.
+  -- Maximum number of jobs that are read ahead of one lane if jobs of other lanes may come between them.
   local MAX_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
 
-  -- Returns priority and ID of the lane's first job that is not taken yet. `most`: how many more jobs the claim may
-  -- take; `room`: how many of these the lane's gates have room for.
+  -- Returns the priority and ID of the lane's first job that was not taken yet. `most`: how many more jobs the claim
+  -- may take; `room`: how many of these the lane's gates have room for.
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
@@ -55,7 +55,7 @@ local read_ahead = (function()
     return read_from(lane, at, most)
   end
 
-  -- Makes the job that was removed last the first job again.
+  -- Undoes the last `take_first`.
   local function put_back(lane)
     lane.at_job, lane.taken = lane.at_job - 2, lane.taken - 1
   end

@@ -8,8 +8,8 @@ local turns = (function()
 
   -- Returns the text that orders the lane within its priority. Usually it is the ID of the lane's first job, which
   -- orders lanes by age. Under a fair constraint, it begins with the stamp of the key value's last turn if that stamp
-  -- is later. For turns by share, see turn_clock.lua. Lanes of one key value, for example those of two names, follow by
-  -- age.
+  -- is later. For turns by share, see turn_clock.lua. Lanes of one key value, such as the lanes of two names, are
+  -- ordered by age.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do

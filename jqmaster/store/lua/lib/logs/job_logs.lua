@@ -63,8 +63,8 @@ local job_logs = (function()
     forget(id)
   end
 
-  -- Keeps the log of a job that is about to be removed until the log is archived. Keeps the job's record with it, for
-  -- its name and its redacted values.
+  -- The job is about to be removed: keeps its log until the log is archived. Also keeps the job's record, for its name
+  -- and its redacted values.
   local function keep_for_archive(id, job_key, now_ms)
     if not redis.call('ZSCORE', tag .. 'log_times', id) then return forget(id) end
     local job = redis.pcall('GET', job_key)

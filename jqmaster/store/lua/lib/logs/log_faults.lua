@@ -51,8 +51,8 @@ local log_faults = (function()
     return fault_in(look(id))
   end
 
-  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. The second value is the
-  -- right sum.
+  -- Returns the fault of the sum of all sizes; empty also if there are too many logs to add up. Also returns the
+  -- correct sum.
   local function of_total()
     if redis.call('SCARD', tag .. 'logged') > MAX_LOGS then return '', 0 end
     local sum = 0

@@ -1,4 +1,4 @@
--- The record of a move, as the scripts of moves read it.
+-- Reads the record of a move for the scripts of moves.
 local moves = (function()
   -- Returns whether the caller is the newest mover. `number`: the mover's number, which the caller got when it took the
   -- move.

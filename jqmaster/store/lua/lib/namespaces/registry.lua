@@ -13,7 +13,7 @@ local registry = (function()
     return version
   end
 
-  -- Returns whether the entry is the one that the caller read. `version`: 16 digits; empty: there must be none.
+  -- Returns whether the entry still has this version. `version`: 16 digits; empty: there must be no entry.
   local function is_version(namespaces_key, name, version)
     return string.sub(redis.call('HGET', namespaces_key, name) or '', 1, 16) == version
   end

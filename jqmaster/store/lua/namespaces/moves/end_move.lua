@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends a move: writes the registry's entry, which names the store that has the data from now on, and records where a
--- copy is left to be removed.
+-- copy remains that has to be removed.
 -- KEYS namespaces:hash settings:hash audit:stream move:hash moves:zset left_copies:zset
 -- ARGV now_ms name number version(16 digits of the entry that the caller read) tag document(the new entry) step(the
 --   last one) progress left(the copy; empty: none) left_for_ms(how long it is kept) audit_entry audit_max wake_channel

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Freezes the data of a namespace in the source store. Removes their mark, so that no job is enqueued there and no
--- master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them anew. If the
--- key that says who froze the data is lost or damaged, the holder of the lead identifies the move, and the data get a
--- new mark.
+-- master opens them. Takes the lead, so that no leader claims or settles there. A later mover freezes them again. If
+-- the key that says who froze the data is lost or damaged, the holder of the lead identifies the move, and the data get
+-- a new mark.
 -- KEYS frozen:string generation:string rules:hash epoch:string leader:string
 -- ARGV now_ms id(of the move) number(of the mover) fresh(the mark to set if it was lost)
 -- REPLY ok:mark of the data | no_data | other
@@ -24,7 +24,7 @@ else
   local is_lost = freezes.leads(leader_key) == id
   mark = redis.call('GET', generation_key) or (is_lost and fresh)
   if not mark then return {'no_data'} end
-  -- A mover that was suspended does not know that a later one has ended the move.
+  -- A mover that was suspended does not know that a later mover has ended the move.
   if not is_lost and redis.call('HGET', rules_key, 'moved_by') == id then return {'other'} end
 end
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Reserves a tag of a store for the data of a namespace that is moved there. Data that an earlier move, or an earlier
--- attempt of this one, left there do not matter: no master serves them. Works in a full store, because a mover reserves
--- the place of a copy before it removes the copy.
+-- attempt of this move, left there do not matter, because no master serves them. Works in a full store, because a mover
+-- reserves the place of a copy before it removes the copy.
 -- KEYS frozen:string generation:string rules:hash
 -- ARGV id(of the move) number(of the mover)
 -- REPLY ok | has_data | other

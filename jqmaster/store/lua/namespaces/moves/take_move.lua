@@ -14,7 +14,7 @@ if due_ms < 0 then return {'none'} end
 -- If a mover's hold ends later than a new one would, that hold began before the clock was set back.
 if due_ms > now_ms and due_ms <= now_ms + hold_ms then return {'held'} end
 
--- A reader of the record reports a damaged number.
+-- A damaged number counts as 0 here. Readers of the record report it.
 local number = (tonumber(redis.call('HGET', move_key, 'number') or '0') or 0) + 1
 redis.call('HSET', move_key, 'number', number, 'mover', master_id, 'until', now_ms + hold_ms)
 redis.call('ZADD', moves_key, now_ms + hold_ms, name)
