@@ -276,7 +276,7 @@ async def test_a_claim_that_the_store_cannot_do_takes_nothing_from_the_push_with
     job_id = await world.enqueue()
     assert trips[0] == ["enqueue", "claim"]
     assert await world.state(job_id) == JobState.READY
-    assert "not of its type" in caplog.text
+    assert "has the wrong type" in caplog.text
     await world.redis.rename(aside, key)
 
 

@@ -256,5 +256,5 @@ async def test_a_cursor_of_the_members_of_a_batch_is_of_that_batch_alone(world: 
     await world.enqueue_many(3, batch=batch)
     cursor = (await world.inspector.scan(JobFilter(batch=batch), limit=1, cursor=None)).cursor
     for wanted in (JobFilter(), JobFilter(batch=other)):
-        with pytest.raises(InvalidError, match="cursor is not one"):
+        with pytest.raises(InvalidError, match="cursor was not returned"):
             await world.inspector.scan(wanted, limit=1, cursor=cursor)

@@ -216,7 +216,7 @@ async def _replicas(client: Any, wanted: int) -> bool:
 async def test_a_store_that_reads_its_data_is_unavailable_not_unfit(server: StoreServer) -> None:
     async with connected(server) as client:
         report = await probe(client, FSYNC)
-    with pytest.raises(StoreUnavailableError, match="reading"):
+    with pytest.raises(StoreUnavailableError, match="loading"):
         require(replace(report, is_loading=True), FSYNC)
 
 

@@ -164,7 +164,7 @@ async def test_a_queue_that_no_claim_would_look_for_is_found_and_put_right(world
     await world.redis.delete(world.shard.keys.requirements)
     found = await world.findings()
     assert {finding.rule for finding in found} == {"lane"}
-    assert any("no claim would look for it" in finding.detail for finding in found)
+    assert any("no claim would find it" in finding.detail for finding in found)
     repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
     assert [one async for step in repair.steps() for one in step.repaired]
     assert await world.findings() == []
