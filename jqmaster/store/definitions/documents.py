@@ -53,8 +53,7 @@ class CalendarMemory:
 
     @property
     def text(self) -> str:
-        """Return the text of this memory in the clock, which begins with a blank; empty if there is nothing to
-        remember."""
+        """Return this memory as text for the clock: a blank and three fields; empty if there is nothing to remember."""
         if not (self.etag or self.done or self.overdue):
             return ""
         done = ",".join(f"{first}:{last}" for first, last in self.done)

@@ -196,8 +196,8 @@ class _NewestFirst:
         return [log for log in self._logs if log.entries]
 
     def are_searched(self, most: int) -> bool:
-        """Return whether the search has to stop after `most` entries, or many bytes, although there are more
-        entries."""
+        """Return whether there are more entries, but the search has reached its limit of `most` entries, or of
+        bytes."""
         is_large = sum(log.bytes_read for log in self._logs) >= MAX_BYTES_SEARCHED
         return bool((self._taken >= most and (self._unread or self._left)) or (is_large and self._unread))
 
@@ -230,7 +230,7 @@ class _NewestFirst:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The entries of a page. `author`: a part of the author, folded for comparison."""
+    """The filter of a page. `author`: text that the author's name must contain, in the form of `str.casefold`."""
 
     target: str | None
     author: str

@@ -223,8 +223,8 @@ class SettlementStore:
     async def settle(
         self, worker_id: str, settlements: Sequence[Settlement], newest_fence: int | None = None
     ) -> list[bool]:
-        """End attempts that did not succeed as decided; False: the token is stale. `newest_fence`: see
-        `ReportedSlots`; the answer carries no jobs."""
+        """End attempts that did not succeed, each as its caller has decided; False: the token is stale. `newest_fence`:
+        see `ReportedSlots`; the answer carries no jobs."""
         k = self._keys
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):

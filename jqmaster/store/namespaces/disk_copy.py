@@ -24,7 +24,7 @@ class RegistryCopy:
     """
 
     def __init__(self, data_dir: Path, url: str, shard: str) -> None:
-        # Without the credentials, which may change.
+        # The name of the file must not follow from the credentials, because they may change.
         scheme, _, rest = url.partition("://")
         origin = f"{scheme}://{rest.rpartition('@')[2]} {shard}"
         self.path = data_dir / f"{FILE_PREFIX}{hashlib.sha256(origin.encode()).hexdigest()[:12]}"

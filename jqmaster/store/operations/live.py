@@ -35,8 +35,8 @@ class LiveFingerprint:
 
 
 class LiveStore:
-    """Watches one shard for one caller, and remembers the last look. `stale_ms`: the silence after which a worker is
-    no longer fresh; `pace` has that of a master. Raises what `StoreClient.run` raises."""
+    """Watches one shard for one caller, and remembers the last look. `stale_ms`: the silence after which a worker is no
+    longer fresh. `pace` has the same limit for masters. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client

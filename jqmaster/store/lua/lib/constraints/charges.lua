@@ -33,7 +33,7 @@ local charges = lazily.made_by(function()
     return tonumber(text) or tonumber(string.match(text, '^%d+')) or 0
   end
 
-  -- Returns the entry of a start that counts from its call on. `entry`: the entry before the move.
+  -- Returns the entry of a moved start, which keeps the time of the claim. `entry`: the entry before the move.
   local function moved(entry, claimed_ms) return entry .. ' ' .. text_of(claimed_ms) end
 
   -- Returns the time of the claim of a moved start; nil if the start was not moved.

@@ -190,7 +190,7 @@ local lane_writes = (function()
     end
     kept_room.leave(lane.shared, is_gone, left)
     kept_room.leave(lane.keyed, is_gone, left)
-    -- Drops the room at gates that are only in the records of these jobs.
+    -- The lane does not have these gates; only the records of the jobs name them.
     kept_room.leave(lane.left_own or {}, is_gone, left)
   end
 
