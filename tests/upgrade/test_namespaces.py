@@ -1,8 +1,6 @@
 """Release 0.3, which knows no namespaces, before and after an installation has some."""
 
 import asyncio
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,28 +13,21 @@ from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from tests.upgrade.former import FormerMaster, extracted
+from tests.upgrade.former import FormerMaster
 
 pytestmark = [
     pytest.mark.req("M12", "D29"), pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def without_namespaces() -> Iterator[Path]:
-    directory = extracted("0.3.0")
-    yield directory
-    shutil.rmtree(directory)
-
-
 async def test_an_installation_with_namespaces_goes_back_to_0_3_and_up_again(
-    store_server: StoreServer, tmp_path: Path, without_namespaces: Path
+    store_server: StoreServer, tmp_path: Path, last_release: Path
 ) -> None:
     shard = f"u{uuid4().hex[:10]}"
     tag = f"{shard}-shop"
     for name in ("former", "this"):
         (tmp_path / name).mkdir()
-    former = FormerMaster(without_namespaces, tmp_path / "former", store_server.url, shard=shard, node_id="a")
+    former = FormerMaster(last_release, tmp_path / "former", store_server.url, shard=shard, node_id="a")
     this = MasterProcess(tmp_path / "this", store_server.url, shard=shard, node_id="b")
     own, old = Api(this.url), Api(former.url)
     shop = Api(f"{this.url}/ns/shop")

@@ -1,7 +1,5 @@
 """Progress and checkpoints between this release and 0.3.0, whose masters refuse the numbers of reports."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,7 +10,7 @@ from tests.support import real_time
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from tests.upgrade.former import FormerMaster, FormerWorker, extracted
+from tests.upgrade.former import FormerMaster, FormerWorker
 from worker_sdk import Pusher
 
 pytestmark = [
@@ -23,24 +21,17 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def release() -> Iterator[Path]:
-    directory = extracted("0.3.0")
-    yield directory
-    shutil.rmtree(directory)
-
-
 @pytest.mark.parametrize("is_worker_old", [True, False], ids=["old_worker", "new_worker"])
 async def test_reports_of_either_release_reach_masters_of_the_other(
-    store_server: StoreServer, tmp_path: Path, release: Path, is_worker_old: bool
+    store_server: StoreServer, tmp_path: Path, last_release: Path, is_worker_old: bool
 ) -> None:
     shard = f"u{uuid4().hex[:10]}"
     reported, may_end = tmp_path / "reported", tmp_path / "may_end"
     if is_worker_old:
         master = MasterProcess(tmp_path, store_server.url, shard=shard)
-        worker: WorkerProcess = FormerWorker(release, tmp_path, master.url)
+        worker: WorkerProcess = FormerWorker(last_release, tmp_path, master.url)
     else:
-        master = FormerMaster(release, tmp_path, store_server.url, shard=shard)
+        master = FormerMaster(last_release, tmp_path, store_server.url, shard=shard)
         worker = WorkerProcess(tmp_path, master.url)
     worker.run_handlers("tests.upgrade.reporting:worker", REPORTED=str(reported), MAY_END=str(may_end))
     with running(master, worker):

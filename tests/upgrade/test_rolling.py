@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.support import real_time
+from tests.support.long import left_out
 from tests.support.master import assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
@@ -39,6 +40,13 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.fixture(params=["last_release", *left_out("release")])
+def former_release(request: pytest.FixtureRequest) -> Path:
+    """The release before the next one. `make test-long` also takes the one before that."""
+    directory: Path = request.getfixturevalue(request.param)
+    return directory
 
 
 class Load:
@@ -100,15 +108,15 @@ async def _load(*urls: str) -> AsyncIterator[Load]:
 
 
 async def test_masters_roll_up_and_back_down_under_load_and_nothing_is_lost(
-    store_server: StoreServer, tmp_path: Path, release: Path
+    store_server: StoreServer, tmp_path: Path, former_release: Path
 ) -> None:
     shard = f"u{uuid4().hex[:10]}"
     for name in ("former", "this"):
         (tmp_path / name).mkdir()
-    former = FormerMaster(release, tmp_path / "former", store_server.url, shard=shard, node_id="a")
+    former = FormerMaster(former_release, tmp_path / "former", store_server.url, shard=shard, node_id="a")
     this = MasterProcess(tmp_path / "this", store_server.url, shard=shard, node_id="b")
     workers = [
-        FormerWorker(release, tmp_path / "former", [former.url, this.url]),
+        FormerWorker(former_release, tmp_path / "former", [former.url, this.url]),
         WorkerProcess(tmp_path / "this", [this.url, former.url], number=1),
     ]
     with running(former, *workers):
@@ -229,20 +237,20 @@ async def _all_have_ended(url: str, load: Load) -> None:
 
 
 async def test_pushers_of_either_release_work_with_masters_of_the_other(
-    store_server: StoreServer, tmp_path: Path, release: Path
+    store_server: StoreServer, tmp_path: Path, former_release: Path
 ) -> None:
     expected = [{"n": n} for n in range(10)]
     for name in ("former", "this"):
         (tmp_path / name).mkdir()
-    former = FormerMaster(release, tmp_path / "former", store_server.url, shard=f"u{uuid4().hex[:10]}")
+    former = FormerMaster(former_release, tmp_path / "former", store_server.url, shard=f"u{uuid4().hex[:10]}")
     this = MasterProcess(tmp_path / "this", store_server.url, shard=f"u{uuid4().hex[:10]}")
     workers = [
         # The workers cover each way in which jobs arrive.
         WorkerProcess(tmp_path / "this", former.url, pull=True),
-        FormerWorker(release, tmp_path / "former", this.url, pull=True),
+        FormerWorker(former_release, tmp_path / "former", this.url, pull=True),
     ]
     with running(former, this, *workers):
-        said = await asyncio.to_thread(run_former, release, PUSHES, this.url, str(release))
+        said = await asyncio.to_thread(run_former, former_release, PUSHES, this.url, str(former_release))
         assert json.loads(said) == expected
         async with Pusher(former.url) as pusher:
             ids = [await pusher.enqueue("echo", one, keep_result=True, tags=["t"]) for one in expected]
@@ -253,14 +261,14 @@ async def test_pushers_of_either_release_work_with_masters_of_the_other(
 
 
 async def test_a_data_directory_is_opened_by_the_next_release_and_by_the_former_one_again(
-    tmp_path: Path, release: Path
+    tmp_path: Path, former_release: Path
 ) -> None:
     """One master with the embedded store, whose release is replaced: upgrade, roll back once, and upgrade again."""
     directory = tmp_path / "master"
     directory.mkdir()
     pushed: list[str] = []
     for is_former in (True, False, True, False):
-        master = FormerMaster(release, directory, None) if is_former else MasterProcess(directory)
+        master = FormerMaster(former_release, directory, None) if is_former else MasterProcess(directory)
         with running(master):
             async with Pusher(master.url) as pusher:
                 pushed += [await pusher.enqueue("echo", n, keep_result=True) for n in range(3)]

@@ -12,13 +12,22 @@ FIELDS = (
 OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 
+# Masters of an older release refuse these fields, so a request has them only if they say something.
+_NEW_FIELDS = frozenset({"days", "expires_s"})
+
+
 def is_written(field: str, document: Mapping[str, Any]) -> bool:
-    """Return whether a request has this field. Masters of an older release know no days, and refuse the field."""
-    return field != "days" or document.get("days") is not None
+    """Return whether a request has this field of a definition or of its job."""
+    return field not in _NEW_FIELDS or document.get(field) is not None
+
+
+def job_of(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job in a request that would make the definition with this job in its view."""
+    return {
+        field: value for field, value in job.items() if field not in OF_ARGUMENT and is_written(field, job)
+    }
 
 
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request that would make the definition of this view."""
-    return {field: view[field] for field in FIELDS if is_written(field, view)} | {
-        "job": {field: value for field, value in view["job"].items() if field not in OF_ARGUMENT}
-    }
+    return {field: view[field] for field in FIELDS if is_written(field, view)} | {"job": job_of(view["job"])}

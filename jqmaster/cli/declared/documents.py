@@ -11,7 +11,7 @@ from jqmaster.cli.console import exits
 from jqmaster.cli.console.documents import parsed
 from jqmaster.cli.declared import constraint_files
 from jqmaster.cli.declared.checked_tables import checked_tables
-from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT, is_written
+from jqmaster.cli.declared.definition_documents import FIELDS, is_written, job_of
 from worker_sdk.command_line.objects import object_at
 
 # In the order in which they are made: a definition needs its calendar.
@@ -112,6 +112,6 @@ def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str,
         left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
         left_out += [field for field in FIELDS if not is_written(field, shown)]
         wanted[name] = {field: shown[field] for field in FIELDS if field not in left_out} | {
-            "job": {field: value for field, value in shown["job"].items() if field not in OF_ARGUMENT}
+            "job": job_of(shown["job"])
         }
     return wanted, faults
