@@ -95,7 +95,7 @@ def build_app(
 
 async def _refuse_in_namespace(call: Call) -> Reply:
     raise NotFoundError(
-        "namespaces, users and settings belong to the installation: call this path without /ns/ and a name"
+        "namespaces and users belong to the installation: call this path without /ns/ and a name"
     )
 
 

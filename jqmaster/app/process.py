@@ -221,7 +221,6 @@ class Master:
             registry=self.registry,
             leads=LeadPreference(lambda: self.registry.current, LiveMasters(clock, policies.pace)),
             base=self._base,
-            versions=self.live,
             bounds=bounds,
             portions=bounds.for_one(),
             departure=Departure(settings.linger_s, has_failed=self.failed.is_set),
@@ -306,7 +305,7 @@ class Master:
                 limits=self._limits,
                 metrics=self._default_metrics,
             )
-        versions = LiveSettings(self.settings, SettingsStore(link), rests=self._rests)
+        live = LiveSettings(self.live, SettingsStore(link), rests=self._rests, namespace=namespace.name)
         identity = NamespaceIdentity.on(
             link,
             self.shared.clock,
@@ -317,7 +316,7 @@ class Master:
             stale_tokens_s=self.shared.policies.stale_tokens_s,
             policy=self.shared.policies.logins,
         )
-        shared = self.shared.for_namespace(namespace.name, f"{NAMESPACES}{namespace.name}", versions)
+        shared = self.shared.for_namespace(namespace.name, f"{NAMESPACES}{namespace.name}", live)
         shard = ServedShard(
             shared,
             link,
@@ -339,7 +338,7 @@ class Master:
         return OpenNamespace(
             shard,
             make_requests,
-            follows=[versions, identity.directory],
+            follows=[live, identity.directory],
             policy=self._make_policy(identity.credentials, namespace.name, identity.services.own),
             limits=self._limits,
             metrics=metrics,

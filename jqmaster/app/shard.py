@@ -72,7 +72,7 @@ class ServedShard:
         )
         self._router = WakeRouter(
             identity=identity,
-            settings=shared.versions,
+            settings=shared.live,
             polls=services.polls,
             waiters=services.waiters,
             leader=self.leader,

@@ -23,11 +23,10 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Objects that a process has once. `settings`: the configured ones; `live`: the settings in force; `policies`: the
-    values that components read from them.
+    """Objects that a process has once. `settings`: the configured ones.
 
-    Three values are different for each namespace: `prefix` begins its paths, `versions` follows the versions in its
-    store (for the default namespace, those in `live`), and `portions` are its portions of `bounds`.
+    Four values are different for each namespace: `prefix` begins its paths, `live` has the settings in force there,
+    `policies` has the values that components read from them, and `portions` are its portions of `bounds`.
 
     `rests`: where idle loops wait.
 
@@ -54,20 +53,19 @@ class Shared:
     leads: LeadPreference
     base: Callable[[], str | None]
     departure: Departure
-    versions: LiveSettings
     bounds: ProcessBounds
     portions: NamespacePortions
     prefix: str = ""
 
-    def for_namespace(self, name: str, prefix: str, versions: LiveSettings) -> "Shared":
+    def for_namespace(self, name: str, prefix: str, live: LiveSettings) -> "Shared":
         """Return these objects with the values of another namespace. Its leases last as long as an announced stop."""
 
         def stop_ms() -> int:
             known = self.registry.current.get(name)
             return known.stop_ms if known else 0
 
-        policies, portions = self.policies.with_leases(stop_ms), self.bounds.for_one()
-        return replace(self, prefix=prefix, versions=versions, policies=policies, portions=portions)
+        policies = Policies(live).with_leases(stop_ms)
+        return replace(self, prefix=prefix, live=live, policies=policies, portions=self.bounds.for_one())
 
     @property
     def namespace(self) -> str:

@@ -13,7 +13,7 @@ from jqmaster.cli.console.exits import TABLE
 from jqmaster.cli.console.topics import VARIABLES, ClientVariable
 from jqmaster.config import Settings
 from jqmaster.domain.identity.access import Scope
-from jqmaster.service.operations.settings_catalog import CATALOG
+from jqmaster.service.operations.settings_catalog import CATALOG, OVERRIDABLE
 
 TARGET = Path("docs/config.md")
 NAMES = Path("worker_sdk/transport/setting_names.py")
@@ -29,7 +29,8 @@ file that `--config` or `JQMASTER_CONFIG` names (its keys are the names below), 
 refused. Separate the entries of a list in a variable by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
 
 Settings with *yes* at run time can be changed on all running masters at once (`jqmaster settings set NAME=VALUE`,
-`PATCH /api/settings`). Such a change takes precedence over all sources above, until `jqmaster settings reset NAME`.
+`PATCH /api/settings`). Such a change takes precedence over all sources above, until `jqmaster settings reset NAME`. A
+[namespace](growth.md#settings-of-a-namespace) can override those with *yes, by namespace*.
 
 | Setting | Variable | Type | Default | Run time | Meaning |
 |---|---|---|---|---|---|
@@ -120,7 +121,11 @@ def names_module() -> str:
 
 def _run_time(name: str) -> str:
     scope = CATALOG[name].change_scope
-    return "" if scope is None else "yes, by an admin" if scope == Scope.ADMIN else "yes"
+    if scope is None:
+        return ""
+    return (
+        "yes, by namespace" if name in OVERRIDABLE else "yes, by an admin" if scope == Scope.ADMIN else "yes"
+    )
 
 
 def _type_text(field: FieldInfo) -> str:

@@ -84,7 +84,7 @@ async def test_a_token_of_one_namespace_does_nothing_in_another(
         method, path, status, code = await told(of_all, operation)
         if not is_of_installation:
             assert (method, path, status, code) == (method, path, 401, "unauthorized")
-        elif not operation.is_of_installation:
+        elif not operation.concerns_all:
             assert (method, path, status, code) == (method, path, 404, "unknown_namespace")
         elif operation.access is not Scope.READ:
             assert (method, path, status, code) == (method, path, 403, "forbidden")
@@ -183,12 +183,16 @@ async def test_an_admin_of_a_namespace_changes_nothing_of_the_installation(
         ("PATCH", "/api/users/eve", {"role": "admin"}),
         ("DELETE", "/api/users/eve", None),
         ("DELETE", "/api/users/eve/sessions", None),
-        ("PATCH", "/api/settings", {"lease_ms": 20_000}),
     ]
     for method, path, body in calls:
         status, answer = await shop.call(method, path, body)
         assert (status, answer["code"]) == (404, "not_found"), path
         assert "without /ns/" in answer["detail"]
+    status, problem = await shop.call(
+        "PATCH", "/api/settings", {"lease_ms": 20_000, "viewers_see_content": True}
+    )
+    assert (status, [fault["loc"] for fault in problem["errors"]]) == (422, [["viewers_see_content"]])
+    assert (await installation.api().call("GET", "/api/settings"))[1]["version"] == 0
     assert (await installation.api().call("GET", "/api/users"))[1]["users"] == []
     assert (await shop.call("GET", "/api/settings"))[0] == 200
 

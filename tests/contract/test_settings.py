@@ -13,9 +13,11 @@ import pytest
 
 from jqmaster.app import Master
 from jqmaster.app.served_store import ServedStore
+from jqmaster.app.shard_faults import ShardFaults
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
-from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIME
+from jqmaster.domain.namespaces.namespace import Namespace
+from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, OVERRIDABLE, RUNTIME
 from jqmaster.store.health.store_report import StoreReport
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership
@@ -58,10 +60,10 @@ def test_names_of_settings_are_words_that_people_know() -> None:
     assert [label for label in labels if abbreviation.search(label[0].lower() + label[1:])] == []
 
 
-def values_of(root: object) -> dict[str, Any]:
-    """Return every plain value reachable from `root` through our objects, by its path."""
+def values_of(root: object, *, apart: tuple[object, ...] = ()) -> dict[str, Any]:
+    """Return every plain value reachable from `root` through our objects but not through `apart`, by its path."""
     found: dict[str, Any] = {}
-    seen: set[int] = set()
+    seen = set(map(id, apart))
 
     def fields(value: object) -> Iterator[tuple[str, object]]:
         if isinstance(value, dict):
@@ -155,3 +157,38 @@ async def test_a_setting_that_changed_leaves_a_master_as_if_it_had_been_started_
         assert not wrong, f"{key} is read once, at the start: {wrong}"
         moved = {way for way in started if way not in own and started[way] != default.get(way)}
         assert moved or key in READ_AT_USE, f"{key}: nobody reads it"
+
+
+@pytest.mark.req("D15", "D29")
+async def test_a_setting_of_a_namespace_reaches_all_its_parts_and_nothing_that_namespaces_share() -> None:
+    async with master_with() as master:
+        clock, store, shared = SystemClock(), master.store, master.shared
+        built = master._build_namespace(
+            Namespace("shop", "shop"),
+            store,
+            Shard(store.client, Keys("shop"), mark="mark"),
+            ShardFaults(clock, on_fail=lambda _: None, beneath=store.loops),
+        )
+        duties = list(built.shard.make_duties(Leadership.of(f"1:{'0' * 16}:{master.id}")))
+        live = built.shard._shared.live
+
+        apart = (master, master.live, live, shared, shared.policies)
+        parts = [built.shard, duties]
+        common = [shared.workers, shared.masters, shared.webhooks, shared.targets, shared.mail, shared.bounds]
+        of_parts, of_common = (values_of(root, apart=apart) for root in (parts, common))
+
+        def moved(root: object, before: dict[str, Any]) -> set[str]:
+            after = values_of(root, apart=apart)
+            return {way for way, value in before.items() if after.get(way) != value}
+
+        for key in sorted(OVERRIDABLE):
+            changes = other_values(key, QUICK)
+            live._take(StoredSettings(1, changes))
+            own = moved(parts, of_parts)
+            assert own or key in READ_AT_USE, f"{key}: nobody in the namespace reads it"
+            live._take(StoredSettings(2, {}))
+            master.live._take(StoredSettings(1, changes))
+            others = moved(parts, of_parts) - own
+            assert not others, f"{key}: a part of the namespace reads that of the installation: {others}"
+            assert not moved(common, of_common), f"{key}: all namespaces share what reads it"
+            master.live._take(StoredSettings(2, {}))

@@ -264,8 +264,6 @@ async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser
         await expect(page).to_have_title("Overview · jqmaster")
 
         # Pages of the installation leave the namespace.
-        await page.goto(f"{one.url}/ns/shop/#/settings")
-        await expect(page).to_have_url(f"{one.url}/#/settings")
         await page.goto(f"{one.url}/ns/shop/#/access")
         await expect(page.get_by_text("Users belong to the installation.")).to_be_visible()
         await page.get_by_role("link", name="Namespaces", exact=True).click()
@@ -276,6 +274,41 @@ async def test_one_switches_to_another_namespace_and_comes_back(browser: Browser
         await page.keyboard.press("g")
         await page.keyboard.press("n")
         await heading(page, "Names")
+
+
+async def test_a_namespace_overrides_a_setting_and_resets_it(browser: Browser, one: Installation) -> None:
+    await one.put("shop")
+    await one.until_served("shop")
+    assert (await one.api().call("PATCH", "/api/settings", {"max_losses": 5}))[0] == 200
+    shop = f"{one.url}/ns/shop/"
+    async with Screens(browser, shop).open("#/settings?q=lost") as page:
+        dialog = page.get_by_role("dialog")
+        row = page.locator("tr.setting").filter(has_text="max_losses")
+        await expect(page.get_by_text("A change here holds in namespace shop alone.")).to_be_visible()
+        await expect(row.locator(".badge")).to_have_text("installation")
+        await row.get_by_role("button", name="Change").click()
+        await expect(dialog.get_by_role("button", name="Reset")).to_have_count(0)
+        await dialog.get_by_label("max_losses").fill("900")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.locator(".field-error")).to_contain_text("at most 100")
+        await dialog.get_by_label("max_losses").fill("8")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(row.locator(".badge")).to_have_text("namespace")
+        await expect(row.locator(".setting-value")).to_have_text("8")
+        await accessible(page)
+        assert one.master.live.current.max_losses == 5
+        await row.get_by_role("button", name="Change").click()
+        await dialog.get_by_role("button", name="Reset to the installation's value (5)").click()
+        await expect(row.locator(".badge")).to_have_text("installation")
+        await expect(row.locator(".setting-value")).to_have_text("5")
+        # A setting of all namespaces is changed at the installation.
+        await page.goto(f"{shop}#/settings?q=log_level")
+        row = page.locator("tr.setting").filter(has_text="log_level")
+        await expect(row).to_contain_text("the same in all namespaces")
+        await expect(row.get_by_role("button")).to_have_count(0)
+        await page.get_by_role("link", name="Settings of the installation").click()
+        await expect(page).to_have_url(f"{one.url}/#/settings")
+        await expect(page.get_by_text("A change here holds")).to_have_count(0)
 
 
 async def test_the_worst_namespace_is_first_with_its_reason(

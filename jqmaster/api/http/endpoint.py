@@ -259,8 +259,15 @@ class Operation:
     undoes_limits: bool = False
     # It exists for the installation alone, and not below the path of a namespace.
     is_of_installation: bool = False
+    # Without the path of a namespace, it changes what holds in all namespaces.
+    changes_installation: bool = False
     # This scope suffices, too.
     also: AccessScope | None = None
+
+    @property
+    def concerns_all(self) -> bool:
+        """Return whether this operation concerns all namespaces, if it is called without the path of one."""
+        return self.is_of_installation or self.changes_installation
 
     @property
     def is_vital(self) -> bool:
@@ -415,7 +422,7 @@ class Endpoint:
                 session,
                 person=person,
                 also=operation.also,
-                is_of_installation=operation.is_of_installation,
+                is_of_installation=operation.concerns_all,
             )
         except (UnauthorizedError, ForbiddenError, NotFoundError):
             return False  # not found: the token opens this namespace no longer
@@ -445,7 +452,7 @@ class Endpoint:
             has_effect=operation.has_effect,
             person=person,
             also=operation.also,
-            is_of_installation=operation.is_of_installation,
+            is_of_installation=operation.concerns_all,
         )
         if (prove := scope.get(PROVE)) is not None:
             prove(is_worker=operation.is_vital)

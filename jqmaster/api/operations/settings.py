@@ -8,7 +8,7 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import FieldError, ForbiddenError
 from jqmaster.service.operations.live_settings import LiveSetting
-from jqmaster.service.operations.settings_catalog import CATALOG
+from jqmaster.service.operations.settings_catalog import CATALOG, OVERRIDABLE
 
 
 async def list_settings(call: Call) -> Reply:
@@ -62,6 +62,8 @@ def _setting(view: LiveSetting, *, may_see_all: bool) -> dict[str, Any]:
         "is_runtime": info.is_runtime,
         "is_secret": info.is_secret,
         "is_hidden": is_hidden,
-        "change_scope": info.change_scope and str(info.change_scope),
+        "is_overridable": info.key in OVERRIDABLE,
+        "change_scope": str(info.change_scope) if info.change_scope and view.is_settable else None,
         "source": view.source,
+        "reset_value": None if is_hidden else view.reset_value,
     }

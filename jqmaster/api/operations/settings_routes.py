@@ -8,13 +8,15 @@ from jqmaster.api.operations import settings, settings_schemas
 
 _STORE: Final = (503,)
 _LIST_TEXT: Final = (
-    "Lists the values in force at this master. Values of secrets are never shown. File paths and networks need "
-    "scope operate."
+    "Lists the values in force at this master. Below the path of a namespace, these are the namespace's own values and "
+    "those of the installation. Values of secrets are never shown. File paths and networks need scope operate."
 )
 _PATCH_TEXT: Final = (
     "Changes settings on all masters within a second. null reverts a setting to its configured value. The request "
     "is applied as a whole or refused. Settings that cannot change at run time are refused. Settings of the group "
-    "Access need scope admin; see `change_scope`."
+    "Access need scope admin; see `change_scope`. Below the path of a namespace, this overrides settings of the "
+    "installation in that namespace alone; null reverts to the value of the installation, and settings that are not "
+    "`is_overridable` are refused."
 )
 
 OPERATIONS: Final = [
@@ -22,5 +24,5 @@ OPERATIONS: Final = [
               {200: settings_schemas.SettingsAnswer}, problems=_STORE, text=_LIST_TEXT, undoes_limits=True),
     Operation("PATCH", "/api/settings", settings.change, Scope.OPERATE, "Change settings at run time", "operations",
               {200: settings_schemas.SettingsAnswer}, settings_schemas.SettingsRequest, problems=(404, 409, *_STORE),
-              text=_PATCH_TEXT, undoes_limits=True, is_of_installation=True),
+              text=_PATCH_TEXT, undoes_limits=True, changes_installation=True),
 ]  # fmt: skip

@@ -31,10 +31,18 @@ class SettingView(Answer):
     )
     is_secret: bool
     is_hidden: bool = Field(description="True: the value is hidden from callers that have only scope read.")
+    is_overridable: bool = Field(description="True: each namespace can have its own value.")
     change_scope: Literal["operate", "admin"] | None = Field(
-        description="Scope needed to change it at run time. Null: it cannot be changed."
+        description="Scope needed to change it here at run time. Null: it cannot be changed here."
     )
-    source: Literal["default", "configured", "runtime"] = Field(description="Origin of the value.")
+    source: Literal["default", "configured", "runtime", "namespace"] = Field(
+        description="Origin of the value. `namespace`: the namespace overrides the value of the installation, whose "
+        "origin is one of the others."
+    )
+    reset_value: Any = Field(
+        description="Value after a reset: the configured one, or in a namespace that of the installation. Null: it is "
+        "secret, hidden or not set."
+    )
 
 
 class SettingsAnswer(Answer):
@@ -60,6 +68,6 @@ _FIELDS: Final[dict[str, Any]] = {
 SettingsRequest: type[BaseModel] = create_model(
     "SettingsRequest",
     __base__=Request,
-    __doc__="Settings to change. Null reverts a setting to its configured value. Omitted settings stay as they are.",
+    __doc__="Settings to change. Null resets a setting. Omitted settings stay as they are.",
     **_FIELDS,
 )

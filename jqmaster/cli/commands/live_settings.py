@@ -1,7 +1,7 @@
 """Commands about the settings of running masters."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -10,6 +10,8 @@ from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession
 
 app = CommandGroup()
+# Origins of values that a reset takes away, at the installation or in the namespace.
+_CHANGED: Final = ("runtime", "namespace")
 
 
 @app.listing("The settings of running masters")
@@ -17,17 +19,20 @@ def list_settings(
     http: MasterSession,
     *,
     changed: Annotated[
-        bool, typer.Option("--changed", help="List only settings that were changed at run time.")
+        bool,
+        typer.Option(
+            "--changed", help="List only settings that were changed at run time, or in the namespace."
+        ),
     ] = False,
 ) -> None:
     """List the settings in force, and the origin of each."""
     answer = http.get("/api/settings")
-    shown = [s for s in answer["settings"] if s["source"] == "runtime" or not changed]
+    shown = [s for s in answer["settings"] if s["source"] in _CHANGED or not changed]
     http.show_list(
         shown,
         ("NAME", "VALUE", "DEFAULT", "RANGE", "SOURCE", "RUN TIME"),
         lambda s: (s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"],
-            "yes" if s["is_runtime"] else ""),
+            "yes" if s["change_scope"] else "installation" if s["is_runtime"] else ""),
     )  # fmt: skip
 
 
@@ -39,7 +44,8 @@ def set_settings(
         typer.Argument(metavar="NAME=VALUE…", help="Settings to change. All changes apply, or none."),
     ],
 ) -> None:
-    """Change settings on all masters within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
+    """Change settings on all masters within a second. In a namespace, they override those of the installation there.
+    A list is written as JSON: 'NAME=["a", "b"]'."""
     _change(http, {key: json_or_text(text) for key, text in pairs_of(pairs, "setting").items()})
 
 
@@ -50,7 +56,7 @@ def reset(
         list[str], typer.Argument(metavar="NAME…", help="Names of settings, as in docs/config.md.")
     ],
 ) -> None:
-    """Revert settings to the configured values."""
+    """Revert settings to the configured values; in a namespace, to those of the installation."""
     _change(http, dict.fromkeys(keys))
 
 

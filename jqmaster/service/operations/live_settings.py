@@ -1,8 +1,8 @@
-"""The settings in force at this master: its configured settings, overridden by changes at run time."""
+"""The settings in force at this master: its configured settings, overridden by changes at run time. A namespace has
+those of the installation, overridden by its own."""
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -16,10 +16,10 @@ from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.service.operations.settings_catalog import CATALOG, RUNTIME, SettingInfo, plain
+from jqmaster.service.operations.setting_values import changed_values, check_each, fault_of, nearest_value
+from jqmaster.service.operations.settings_catalog import CATALOG, OVERRIDABLE, RUNTIME, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.settings import SettingsStore, StoredSettings
-from worker_sdk.transport.suggestions import suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -55,21 +55,39 @@ class _Given(Settings):
 
 @dataclass(frozen=True, slots=True)
 class LiveSetting:
-    """One setting as operators see it; `source`: default, configured or runtime."""
+    """One setting as operators see it. `source`: default, configured, runtime or namespace. `reset_value`: the value
+    after a reset. `is_settable`: it can be changed here."""
 
     info: SettingInfo
     value: Any
     source: str
+    reset_value: Any
+    is_settable: bool
 
 
 class LiveSettings:
     """Component. `current` is replaced as a whole, together with everything derived from it, so read it at
-    each use and keep no part of it."""
+    each use and keep no part of it.
+
+    `beneath`: what the changes in the store override: the configured settings, or for a namespace those of the
+    installation. A namespace follows their changes, too, and overrides only some of them.
+    """
 
     def __init__(
-        self, configured: Settings, store: SettingsStore, *, rests: SharedRests | None = None
+        self,
+        beneath: "Settings | LiveSettings",
+        store: SettingsStore,
+        *,
+        rests: SharedRests | None = None,
+        namespace: str = "",
     ) -> None:
-        self.current = self._configured = configured
+        self._installation = beneath if isinstance(beneath, LiveSettings) else None
+        self._settable = OVERRIDABLE if self._installation else RUNTIME
+        self._configured: Settings = beneath._configured if isinstance(beneath, LiveSettings) else beneath
+        self._where, self._option = (
+            (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
+        )
+        self.current = self._beneath
         self._store = store
         self._stored = NO_CHANGES
         self._followers: list[Callable[[Settings], None]] = []
@@ -92,15 +110,28 @@ class LiveSettings:
 
     async def start(self) -> None:
         """Read the changes. Best effort: if the store is away, the loop asks it again."""
+        if self._installation:
+            self._installation.follow(self._renew_on)
+            self._renew()
         await self._look()
         self._loops.spawn("look", self._watch)
 
     async def stop(self) -> None:
+        if self._installation:
+            self._installation.unfollow(self._renew_on)
         await self._loops.stop()
+
+    @property
+    def _beneath(self) -> Settings:
+        return self._installation.current if self._installation else self._configured
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
         """Call `obey` with the settings at every change, for code that cannot read a live value."""
         self._followers.append(obey)
+
+    def unfollow(self, obey: Callable[[Settings], None]) -> None:
+        """Call `obey` no longer."""
+        self._followers.remove(obey)
 
     def follow_targets(self, obey: Callable[[], None]) -> None:
         """Call `obey` when `targets_version` has changed."""
@@ -133,18 +164,22 @@ class LiveSettings:
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
         """Change settings. They are in force here on return, and at the other masters within a second. None
-        reverts a change.
+        resets a setting to the value beneath.
 
         Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
         """
-        _check_each(changes)
+        check_each(changes, self._settable)
         for _ in range(MAX_REPEATS):
             stored = await self._store.load()
             known, _ = self._with(stored.values)
-            values = _changed(stored.values, changes)
-            # A stored value that is replaced here must not make every later change invalid.
-            in_force = {key: plain(getattr(known, key)) for key in stored.values if key in RUNTIME}
-            settings = self._checked(_changed(in_force, changes), changes)
+            values = changed_values(stored.values, changes)
+            # Values that are replaced here, so that all fit together, must not make every later change invalid.
+            in_force = {
+                key: plain(value)
+                for key in self._settable
+                if (value := getattr(known, key)) != getattr(self._beneath, key)
+            }
+            settings = self._checked(changed_values(in_force, changes), changes)
             before = {key: plain(getattr(known, key)) for key in changes}
             after = {key: plain(getattr(settings, key)) for key in changes}
             if values == dict(stored.values):
@@ -161,17 +196,21 @@ class LiveSettings:
 
     def view(self) -> tuple[list[LiveSetting], int]:
         """Return every setting, and the version."""
-        changed = {key for key in self._stored.values if key in CATALOG}
-        views = []
+        beneath, views = self._beneath, []
         for key, info in CATALOG.items():
-            value = None if info.is_secret else plain(getattr(self.current, key))
-            source = "default"
-            if key in changed and info.is_runtime:
-                source = "runtime"
-            elif key in self._configured.model_fields_set:
-                source = "configured"
-            views.append(LiveSetting(info, value, source))
+            value, reset_value = (
+                None if info.is_secret else plain(getattr(settings, key))
+                for settings in (self.current, beneath)
+            )
+            views.append(LiveSetting(info, value, self._source_of(key), reset_value, key in self._settable))
         return views, self.version
+
+    def _source_of(self, key: str) -> str:
+        if key in self._stored.values and key in self._settable:
+            return "namespace" if self._installation else "runtime"
+        if self._installation:
+            return self._installation._source_of(key)
+        return "configured" if key in self._configured.model_fields_set else "default"
 
     # --- following the store
 
@@ -210,52 +249,64 @@ class LiveSettings:
         if stored == self._stored:
             return
         self._stored = stored
-        settings, replaced = self._with(stored.values)
+        for key in self._renew():
+            logger.info("setting %s is now %s%s", key, plain(getattr(self.current, key)), self._where)
+
+    def _renew_on(self, _beneath: Settings) -> None:
+        self._renew()
+
+    def _renew(self) -> list[str]:
+        """Obey the stored changes, on top of the settings beneath. Return the names of the settings that change."""
+        settings, replaced = self._with(self._stored.values)
         for key in replaced:
             logger.warning(
-                "setting %s was changed to %s, which this release does not allow or which does not fit the other "
-                "settings; it is %s. Change it to a value that is allowed, or reset it: jqmaster settings reset %s",
+                "setting %s was changed to %s%s, which this release does not allow or which does not fit the other "
+                "settings; it is %s. Change it to a value that is allowed, or reset it: jqmaster settings reset %s%s",
                 key,
-                plain(stored.values[key]),
+                plain(self._stored.values[key]),
+                self._where,
                 plain(getattr(settings, key)),
                 key,
+                self._option,
             )
         changed = [key for key in CATALOG if getattr(settings, key) != getattr(self.current, key)]
         self.current = settings
-        for key in changed:
-            logger.info("setting %s is now %s", key, plain(getattr(settings, key)))
         if changed:
-            for obey in self._followers:
+            for obey in list(self._followers):
                 obey(settings)
+        return changed
 
     def _with(self, values: Mapping[str, Any]) -> tuple[Settings, list[str]]:
-        """Return the configured settings with these stored values on top, and the names of values that had to be
-        replaced, because another release wrote them. A number out of its bounds becomes the nearest allowed one. Values
-        that do not fit together are lowered, or else left out."""
-        known = {key: value for key, value in values.items() if key in RUNTIME}
+        """Return the settings beneath with these stored values on top, and the names of values that had to be
+        replaced, because another release wrote them or the settings beneath have changed. A number out of its bounds
+        becomes the nearest allowed one. Values that do not fit together are lowered, or else left out."""
+        known = {key: value for key, value in values.items() if key in self._settable}
+        if not known:
+            # A namespace that overrides nothing has the very settings of the installation.
+            return self._beneath, []
         taken = {}
         for key, value in known.items():
-            nearest = _nearest(CATALOG[key], value)
-            if _fault(CATALOG[key], nearest) is None:
+            nearest = nearest_value(CATALOG[key], value)
+            if fault_of(CATALOG[key], nearest) is None:
                 taken[key] = nearest
         taken = self._consistent(taken)
         try:
             settings = self._merged(taken)
         except ValidationError:
-            settings, taken = self._configured, {}
+            settings, taken = self._beneath, {}
         return settings, [key for key, value in known.items() if key not in taken or taken[key] != value]
 
     def _consistent(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values, changed so that every rule holds together with the configured settings."""
+        """Return the values, changed so that every rule holds together with the settings beneath."""
         taken = dict(values)
         # A value that one rule lowers may need another one to be lowered.
         for _ in RULES:
-            settings = self._configured.model_copy(update=taken)
+            settings = self._beneath.model_copy(update=taken)
             broken = next((rule for rule in RULES if not rule.holds(settings)), None)
             if broken is None:
                 break
             fitted = broken.fitted(settings) if broken.fitted else {}
-            if fitted and all(_fault(CATALOG[key], value) is None for key, value in fitted.items()):
+            if fitted and all(fault_of(CATALOG[key], value) is None for key, value in fitted.items()):
                 taken |= fitted
             else:
                 taken = {key: value for key, value in taken.items() if key not in broken.fields}
@@ -263,8 +314,8 @@ class LiveSettings:
 
     def _merged(self, values: Mapping[str, Any]) -> Settings:
         """Return the merged settings. Raise ValidationError."""
-        configured = {key: getattr(self._configured, key) for key in Settings.model_fields}
-        return _Given(**{**configured, **values})
+        beneath = self._beneath
+        return _Given(**{**{key: getattr(beneath, key) for key in Settings.model_fields}, **values})
 
     def _checked(self, values: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
         """Return the checked settings. Raise InvalidError."""
@@ -279,7 +330,7 @@ class LiveSettings:
             ]
         if not faults:
             # Each value is valid by itself, but they do not fit together.
-            loose = self._configured.model_copy(update=known)
+            loose = self._beneath.model_copy(update=known)
             faults = [
                 FieldError((field,), rule.text)
                 for rule in RULES
@@ -288,64 +339,3 @@ class LiveSettings:
                 if field in changes or not changes.keys() & set(rule.fields)
             ]
         raise InvalidError("the settings are not valid", errors=faults)
-
-
-def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with the changes on top. None removes a value."""
-    changed = {**values, **{key: plain(value) for key, value in changes.items()}}
-    return {key: value for key, value in changed.items() if value is not None}
-
-
-def _nearest(info: SettingInfo, value: Any) -> Any:
-    """Return the number nearest to `value` within the bounds; other values unchanged."""
-    if (
-        info.type not in ("integer", "number")
-        or not isinstance(value, int | float)
-        or isinstance(value, bool)
-    ):
-        return value
-    if info.minimum is not None and not info.is_above_minimum and value < info.minimum:
-        return info.minimum
-    return info.maximum if info.maximum is not None and value > info.maximum else value
-
-
-def _check_each(changes: Mapping[str, Any]) -> None:
-    faults = []
-    for key, value in changes.items():
-        info = CATALOG.get(key)
-        if info is None:
-            fault: str | None = f"there is no such setting{suggestion(key, RUNTIME)}"
-        elif not info.is_runtime:
-            fault = "it is read when a master starts; change its configuration, and start it anew"
-        else:
-            fault = None if value is None else _fault(info, value)
-        if fault:
-            faults.append(FieldError((key,), fault))
-    if faults:
-        raise InvalidError("the settings are not valid", errors=faults)
-
-
-def _fault(info: SettingInfo, value: Any) -> str | None:
-    """Return the fault of a single value."""
-    match info.type:
-        case "integer" if isinstance(value, bool) or not isinstance(value, int):
-            return "must be an integer"
-        case "number" if isinstance(value, bool) or not isinstance(value, int | float):
-            return "must be a number"
-        case "number" if not math.isfinite(value):
-            return "must be finite"
-        case "boolean" if not isinstance(value, bool):
-            return "must be true or false"
-        case "text" if not isinstance(value, str):
-            return "must be text"
-        case "list" if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            return "must be a list of texts"
-        case "choice" if not isinstance(value, str) or value not in (info.choices or ()):
-            return f"must be one of {', '.join(info.choices or ())}"
-    if info.type in ("integer", "number"):
-        low, high = info.minimum, info.maximum
-        if low is not None and (value <= low if info.is_above_minimum else value < low):
-            return f"must be {'more than' if info.is_above_minimum else 'at least'} {low}"
-        if high is not None and value > high:
-            return f"must be at most {high}"
-    return None

@@ -29,7 +29,6 @@ _OF_PROCESS: Final = frozenset(
         "jqmaster_store_script_calls",
         "jqmaster_store_failures",
         "jqmaster_certificate_expiry_timestamp_seconds",
-        "jqmaster_settings_version",
         "jqmaster_info",
     }
 )

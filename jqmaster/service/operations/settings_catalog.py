@@ -87,6 +87,24 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format",
     "audit_export",
 }
+# A namespace may have its own values of these: they concern its own jobs, workers and data alone. The others protect or
+# describe what all namespaces of a master share, or have a quota for each namespace.
+OVERRIDABLE: Final = frozenset(
+    {
+        *(
+            key
+            for group in ("Leases and dispatch", "Silent workers", "Retention")
+            for key in GROUPS[group]
+            # One client pushes for all namespaces, and moves wait for the heartbeats of the installation.
+            if key not in ("push_timeout_s", "heartbeat_interval_s")
+        ),
+        "check_arguments",
+        "max_log_line_bytes",
+        "max_log_bytes",
+        "max_logs_bytes",
+        "max_definitions",
+    }
+)
 OTHER_GROUP: Final = "Other"
 # These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
 ACCESS_GROUP: Final = "Access"

@@ -32,7 +32,7 @@ export const PAGES = /** @type {const} */ ([
 
 /** @typedef {typeof PAGES[number]} PageName */
 /** @type {readonly PageName[]} The pages about what belongs to the whole installation. A namespace has none of them. */
-const OF_INSTALLATION = ["namespaces", "settings"];
+const OF_INSTALLATION = ["namespaces"];
 
 /** @typedef {{page: PageName | null, query: Record<string, string>}} Route `page` null: there is no such page. */
 

@@ -3,6 +3,7 @@ import { html, useState } from "../../core/lib.js";
 import { Problem, get, may, patch, toJson } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
 import { useResource } from "../../core/live.js";
+import { DEFAULT, namespace, ofInstallation } from "../../core/namespaces.js";
 import { visible } from "../../core/text.js";
 import { Button, Empty, ErrorBox, Loading } from "../../ui/controls.js";
 import { toast } from "../../ui/dialogs.js";
@@ -16,7 +17,19 @@ import { Table } from "../../ui/tables.js";
 
 /** @typedef {import("../../core/lib.js").FieldEvent} FieldEvent */
 
-const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runtime: "warn" });
+const SOURCES = /** @type {const} */ ({
+  default: "off",
+  configured: "info",
+  runtime: "warn",
+  installation: "info",
+  namespace: "warn",
+});
+// `default` has no settings of its own: it has those of the installation.
+const isOfNamespace = namespace !== "" && namespace !== DEFAULT;
+
+/** @param {SettingView} setting @returns {keyof typeof SOURCES} In a namespace it only matters whether the value is its own. */
+const sourceOf = ({ source }) =>
+  isOfNamespace && (source === "configured" || source === "runtime") ? "installation" : source;
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -32,12 +45,18 @@ export function Page({ query, go, session }) {
   const shown = all.filter(
     (one) =>
       (!q || `${one.key} ${labelOf(one)} ${effectOf(one)}`.toLowerCase().includes(q)) &&
-      (!isOnlyRuntime || one.is_runtime),
+      (!isOnlyRuntime || one.change_scope !== null),
   );
   const groups = [...new Set(shown.map((one) => one.group))];
   const filter = (/** @type {Record<string, string>} */ more) =>
     go("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
+    ${
+      isOfNamespace &&
+      html`<p class="muted">
+          ${t("settings.of_namespace", { name: namespace })} <a href=${ofInstallation("#/settings")}>${t("settings.of_installation")}</a>
+        </p>`
+    }
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput}
         label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""}
@@ -46,7 +65,7 @@ export function Page({ query, go, session }) {
         <input
           type="checkbox" checked=${isOnlyRuntime}
           onChange=${(/** @type {FieldEvent} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t(
-            "settings.only_runtime",
+            isOfNamespace ? "settings.only_own" : "settings.only_runtime",
           )}
       </label>
     </form>
@@ -101,8 +120,8 @@ function columns(session, onEdit) {
       label: t("settings.value"),
       render: (one) =>
         html`<span class="setting-value"><${Setting} setting=${one} /></span><br />
-          <${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>
-            ${tOr(`settings.source.${one.source}`, visible(one.source))}
+          <${Badge} kind=${SOURCES[sourceOf(one)] ?? "off"}>
+            ${tOr(`settings.source.${sourceOf(one)}`, visible(sourceOf(one)))}
           <//>`,
     },
     {
@@ -119,7 +138,8 @@ function columns(session, onEdit) {
       align: "end",
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
-        if (one.change_scope && may(session, one.change_scope))
+        if (one.change_scope === null) return html`<span class="muted small">${t("settings.shared")}</span>`;
+        if (may(session, one.change_scope))
           return html`<${Button}
               opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf(one) })}
               onClick=${() => onEdit(one)}>
@@ -215,6 +235,10 @@ function Edit({ setting, onClose, onDone }) {
     toast(done);
     onClose();
   };
+  const isChanged = setting.source === "runtime" || setting.source === "namespace";
+  const resetText = isOfNamespace
+    ? t("settings.reset_to", { value: valueText(setting, setting.reset_value) })
+    : t("settings.reset");
   const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
   const common = {
     form,
@@ -245,6 +269,6 @@ function Edit({ setting, onClose, onDone }) {
     }
   };
   return html`<${FormDialog} title=${labelOf(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf(setting)}
-      more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
+      more=${isChanged && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${resetText}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
