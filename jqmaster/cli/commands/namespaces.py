@@ -69,8 +69,12 @@ def list_namespaces(http: MasterSession) -> None:
 def show(http: MasterSession, name: NameArgument) -> None:
     """Show a namespace."""
     found = http.get(namespaces.path(name))
-    if not http.says_json(found):
-        output.show_fields(found.items())
+    if http.says_json(found):
+        return
+    told = {"quotas": _quotas(found["quotas"])}
+    if move := found.get("move"):
+        told["move"] = _progress(move) + (f", at {move['ended_at']}" if move["ended_at"] else "")
+    output.show_fields({**found, **told}.items())
 
 
 @app.command()
@@ -137,10 +141,7 @@ def set_fields(
     )
     body = {**present, **({} if title is None else {"title": title}), "quotas": quotas}
     _, answer = namespaces.put(http, name, body, new=False, if_match=known)
-    told = [
-        f"{quota.replace('_', ' ')}: {most}" for quota, most in answer["quotas"].items() if most is not None
-    ]
-    http.say(answer, "  ".join((name, answer["title"], *(told or ["no quotas of its own"]))))
+    http.say(answer, f"{name}  {answer['title']}  {_quotas(answer['quotas'])}")
 
 
 @app.command()
@@ -272,9 +273,16 @@ def _progress(move: Mapping[str, Any]) -> str:
     counts = {"copying": move["copied_keys"], "checking": move["compared_keys"]}
     done = counts.get(move["step"])
     told = "" if done is None else f"  {done} of {move['keys']} keys"
+    if move["aborted_by"] and move["ended_at"] is None:
+        told += ", being aborted"
     return f"{move['source']} to {move['target']}: {move['step']}{told}" + (
         f"  ({move['reason']})" if move["reason"] else ""
     )
+
+
+def _quotas(quotas: Mapping[str, Any]) -> str:
+    told = [f"{quota.replace('_', ' ')}: {most}" for quota, most in quotas.items() if most is not None]
+    return "  ".join(told) or "no quotas of its own"
 
 
 def _changed(present: Mapping[str, Any], **changes: int | None) -> dict[str, Any]:

@@ -145,6 +145,8 @@ async def test_a_namespace_from_its_creation_to_its_end(shell: Shell) -> None:
     assert told == (
         "shop  Shop  waiting bytes: 1000  pushes per s: 50  argument bytes: 500  workers: 3  streams: 2\n"
     )
+    said = await shell.says("namespaces", "show", "shop")
+    assert "quotas   waiting bytes: 1000  pushes per s: 50" in said
     zeros = [
         word
         for quota in quotas | dict.fromkeys(shown["quotas"])
@@ -187,6 +189,9 @@ async def test_a_namespace_is_moved_and_tells_how_far(
             assert moved.splitlines()[-1] == "shop  default to b: done"
             shown = json.loads(await shell.says("namespaces", "show", "shop", "--json"))
             assert (shown["store"], shown["move"]["step"]) == ("b", "done")
+            said = (await shell.says("namespaces", "show", "shop")).splitlines()
+            assert "quotas   no quotas of its own" in said
+            assert f"move     default to b: done, at {shown['move']['ended_at']}" in said
             # Its document can be sent back as it was shown.
             assert "Shop" in await shell.says("namespaces", "set", "shop", "--title", "Shop")
             assert (await shell.enqueue("-n", "shop")) != job_id
@@ -197,6 +202,28 @@ async def test_a_namespace_is_moved_and_tells_how_far(
                 "namespace.put", "namespace.move", "namespace.moved", "namespace.put",
             ]  # fmt: skip
             assert await shell.says("audit", "--target", "shop", "--json", "-n", "shop") == ""
+    await forget(store_server.url, shell.tag)
+
+
+async def test_a_move_that_is_being_aborted_says_so(store_server: StoreServer, tmp_path: Path) -> None:
+    other = StoreServer()
+    with started(other):
+        stores = {"b": {"redis_url": other.url}}
+        async with master_on(store_server.url, data_dir=tmp_path, stores=stores) as (master, _):
+            shell = Shell(master)
+            await shell.says("namespaces", "create", "shop", "--tag", shell.tag)
+            await shell.enqueue("-n", "shop")
+            await shell.says("namespaces", "move", "shop", "--to", "b", "--no-wait")
+            told = await shell.says("namespaces", "abort-move", "shop")
+            assert re.fullmatch(
+                r"shop  default to b: (\w+, being aborted|aborted  \(.* aborted it\))\n", told
+            ), told
+
+            async def is_over() -> bool:
+                said = await shell.says("namespaces", "show", "shop")
+                return "move     default to b: aborted  (local aborted it), at 20" in said
+
+            await wait_until(is_over, what="the move is aborted")
     await forget(store_server.url, shell.tag)
 
 

@@ -60,7 +60,7 @@ async def test_a_namespace_has_the_settings_of_the_installation_until_it_overrid
     await layers.shop.change({"lease_ms": 40_000, "max_push_jobs": 7}, "ada")
     assert (lease_s.current, layers.installation.current.lease_ms) == (40.0, 20_000)
     await layers.installation.change({"lease_ms": 30_000, "max_losses": 5}, "eve")
-    # What the namespace overrides stays, and all else follows the installation.
+    # The overrides stay, and all else follows the installation.
     assert layers.seen("lease_ms", "max_push_jobs", "max_losses") == [
         (40_000, "namespace", 30_000, True),
         (7, "namespace", 200, True),
