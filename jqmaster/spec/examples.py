@@ -1343,8 +1343,10 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "is_runtime": True,
                 "is_secret": False,
                 "is_hidden": False,
+                "is_overridable": True,
                 "change_scope": "operate",
                 "source": "runtime",
+                "reset_value": 15_000,
             }
         ],
         "version": 1_795_321_800_123,

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
-from jqmaster.api.schemas import Answer, Request
+from jqmaster.api.schemas import SINCE, Answer, Request
 from jqmaster.config import Settings
 from jqmaster.service.operations.settings_catalog import CATALOG
 
@@ -31,7 +31,9 @@ class SettingView(Answer):
     )
     is_secret: bool
     is_hidden: bool = Field(description="True: the value is hidden from callers that have only scope read.")
-    is_overridable: bool = Field(description="True: each namespace can have its own value.")
+    is_overridable: bool = Field(
+        description="True: each namespace can have its own value.", json_schema_extra=SINCE
+    )
     change_scope: Literal["operate", "admin"] | None = Field(
         description="Scope needed to change it here at run time. Null: it cannot be changed here."
     )
@@ -41,7 +43,8 @@ class SettingView(Answer):
     )
     reset_value: Any = Field(
         description="Value after a reset: the configured one, or in a namespace that of the installation. Null: it is "
-        "secret, hidden or not set."
+        "secret, hidden or not set.",
+        json_schema_extra=SINCE,
     )
 
 
