@@ -2080,7 +2080,7 @@ var PAGES = (
     "login"
   ]
 );
-var OF_INSTALLATION = ["namespaces", "settings"];
+var OF_INSTALLATION = ["namespaces"];
 function parseRoute(hash) {
   const [path = "", search2 = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const name = path === "" ? "overview" : path;
@@ -16514,8 +16514,16 @@ var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap
 // operations/pages/settings.js
 var SOURCES2 = (
   /** @type {const} */
-  { default: "off", configured: "info", runtime: "warn" }
+  {
+    default: "off",
+    configured: "info",
+    runtime: "warn",
+    installation: "info",
+    namespace: "warn"
+  }
 );
+var isOfNamespace = namespace !== "" && namespace !== DEFAULT;
+var sourceOf = ({ source: source2 }) => isOfNamespace && (source2 === "configured" || source2 === "runtime") ? "installation" : source2;
 function Page17({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
@@ -16531,10 +16539,14 @@ function Page17({ query, go: go3, session: session2 }) {
   const all = data?.settings ?? [];
   const shown2 = all.filter(
     (one) => (!q3 || `${one.key} ${labelOf6(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
+    (one) => (!q3 || `${one.key} ${labelOf5(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.change_scope !== null)
   );
   const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
+    ${isOfNamespace && html`<p class="muted">
+          ${t("settings.of_namespace", { name: namespace })} <a href=${ofInstallation("#/settings")}>${t("settings.of_installation")}</a>
+        </p>`}
     <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput}
         label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""}
@@ -16543,7 +16555,7 @@ function Page17({ query, go: go3, session: session2 }) {
         <input
           type="checkbox" checked=${isOnlyRuntime}
           onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t(
-    "settings.only_runtime"
+    isOfNamespace ? "settings.only_own" : "settings.only_runtime"
   )}
       </label>
     </form>
@@ -16574,11 +16586,8 @@ function columns2(session2, onEdit) {
       key: "value",
       label: t("settings.value"),
       render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br />
-          <${Badge} kind=${SOURCES2[
-        /** @type {keyof typeof SOURCES} */
-        one.source
-      ] ?? "off"}>
-            ${tOr(`settings.source.${one.source}`, visible(one.source))}
+          <${Badge} kind=${SOURCES2[sourceOf(one)] ?? "off"}>
+            ${tOr(`settings.source.${sourceOf(one)}`, visible(sourceOf(one)))}
           <//>`
     },
     {
@@ -16594,7 +16603,8 @@ function columns2(session2, onEdit) {
       align: "end",
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
-        if (one.change_scope && may(session2, one.change_scope))
+        if (one.change_scope === null) return html`<span class="muted small">${t("settings.shared")}</span>`;
+        if (may(session2, one.change_scope))
           return html`<${Button}
               opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf6(one) })}
               onClick=${() => onEdit(one)}>
@@ -16662,6 +16672,8 @@ function Edit({ setting, onClose, onDone }) {
     toast(done);
     onClose();
   };
+  const isChanged = setting.source === "runtime" || setting.source === "namespace";
+  const resetText = isOfNamespace ? t("settings.reset_to", { value: valueText(setting, setting.reset_value) }) : t("settings.reset");
   const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
   const common = {
     form,
@@ -16692,6 +16704,8 @@ function Edit({ setting, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${labelOf6(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf6(setting)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
+  return html`<${FormDialog} title=${labelOf5(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf5(setting)}
+      more=${isChanged && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${resetText}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
 

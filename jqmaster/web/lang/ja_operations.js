@@ -126,7 +126,8 @@ export default {
   "settings.find": "検索",
   "settings.only_runtime": "ここで変更できるもののみ",
   "settings.only_own": "この名前空間で上書きできるもののみ",
-  "settings.of_namespace": "ここでの変更は名前空間 {name} だけで有効です。それ以外はシステム全体の設定に従います。",
+  "settings.of_namespace":
+    "ここでの変更は名前空間 {name} だけで有効です。それ以外はシステム全体の設定に従います。",
   "settings.of_installation": "システム全体の設定",
   "settings.shared": "すべての名前空間で共通",
   "settings.none_such": "条件に合う設定はありません。",
