@@ -281,7 +281,8 @@ async def test_a_namespace_overrides_a_setting_and_resets_it(browser: Browser, o
     await one.until_served("shop")
     assert (await one.api().call("PATCH", "/api/settings", {"max_losses": 5}))[0] == 200
     shop = f"{one.url}/ns/shop/"
-    async with Screens(browser, shop).open("#/settings?q=lost") as page:
+    async with Screens(browser, one.url).open("#/overview") as page:
+        await page.goto(f"{shop}#/settings?q=max_losses")
         dialog = page.get_by_role("dialog")
         row = page.locator("tr.setting").filter(has_text="max_losses")
         await expect(page.get_by_text("A change here holds in namespace shop alone.")).to_be_visible()

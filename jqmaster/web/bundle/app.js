@@ -16672,7 +16672,7 @@ function Edit({ setting, onClose, onDone }) {
     toast(done);
     onClose();
   };
-  const isChanged = setting.source === "runtime" || setting.source === "namespace";
+  const isChanged = setting.source === (isOfNamespace ? "namespace" : "runtime");
   const resetText = isOfNamespace ? t("settings.reset_to", { value: valueText(setting, setting.reset_value) }) : t("settings.reset");
   const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
   const common = {
