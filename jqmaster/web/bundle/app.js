@@ -16538,8 +16538,7 @@ function Page17({ query, go: go3, session: session2 }) {
   const isOnlyRuntime = query["runtime"] === "1";
   const all = data?.settings ?? [];
   const shown2 = all.filter(
-    (one) => (!q3 || `${one.key} ${labelOf6(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
-    (one) => (!q3 || `${one.key} ${labelOf5(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.change_scope !== null)
+    (one) => (!q3 || `${one.key} ${labelOf6(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.change_scope !== null)
   );
   const groups = [...new Set(shown2.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
@@ -16703,8 +16702,6 @@ function Edit({ setting, onClose, onDone }) {
     }
   };
   return html`<${FormDialog} title=${labelOf6(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf6(setting)}
-      more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
-  return html`<${FormDialog} title=${labelOf5(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf5(setting)}
       more=${isChanged && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${resetText}<//>`}>
     <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
