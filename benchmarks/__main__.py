@@ -53,7 +53,7 @@ def _waited(measure: Callable[..., Awaitable[Figures]]) -> Callable[..., Figures
 
 # The parameters of a quick run, for those that have them.
 QUICK: dict[str, Any] = {"jobs": 500, "keys": 500, "rounds": 1}
-# These do several rounds by themselves, since each compares two things within one run.
+# These benchmarks do several rounds by themselves, because each compares two things within one run.
 COMPARISONS: dict[str, dict[str, Callable[..., Awaitable[Figures]]]] = {
     "constraints": {
         "five_constraints": constraints.five_constraints,

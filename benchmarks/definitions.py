@@ -79,7 +79,7 @@ async def idle(*, definitions: int = 10_000, seconds: float = 30) -> Figures:
     with running_system(workers=0) as system:
         without = await _percent(system, seconds)
         async with _session() as session:
-            # Not due within this run, on whichever day.
+            # This time is not reached within the run, on whichever day.
             at = datetime.now(UTC) + timedelta(hours=12)
             await _define(session, system, definitions, {"schedule": {"daily_at": f"{at:%H:%M}"}})
         await asyncio.sleep(min(SETTLE_S, seconds))

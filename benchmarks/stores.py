@@ -202,8 +202,8 @@ def _at(ordered: list[float], share: float) -> float:
 
 @dataclass
 class Pushed:
-    """The pushers of all rounds without a fault, or of all rounds with it. `failing`: those of the namespace whose
-    store fails. `master_s`: CPU seconds of the master."""
+    """The pushers of all rounds without a fault, or of all rounds with it. `failing`: the pushers of the namespace
+    whose store fails. `master_s`: CPU seconds of the master."""
 
     others: list[Pusher] = field(default_factory=list)
     failing: list[Pusher] = field(default_factory=list)

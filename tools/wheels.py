@@ -31,7 +31,7 @@ _EPOCH: Final = "315532800"
 
 
 def build(directory: Path) -> tuple[Path, Path]:
-    """Build both wheels into `directory`, and return that of the SDK and that of the server."""
+    """Build both wheels into `directory`, and return the wheel of the SDK and the wheel of the server."""
     with _staged() as (sdk, server):
         return _wheel(sdk, directory), _wheel(server, directory)
 

@@ -1,2 +1,1 @@
-"""A comparison of two trees. `__main__` starts a process in each tree, which is `systems`, and gives their systems
-turns."""
+"""A comparison of two trees. `__main__` starts the process `systems` in each tree, and gives their systems turns."""

@@ -149,8 +149,8 @@ class LeaderDuties:
             *self._make_gateway_hosts(),
             # The look starts after the duties that it begins.
             self.look,
-            # It starts last and stops first, so that a new leader elsewhere is notified at once of writes of this
-            # process.
+            # The local lead starts last and stops first, so that a new leader elsewhere is notified at once of writes
+            # of this process.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 
@@ -339,7 +339,7 @@ class LeaderDuties:
                 FollowedDuty(self.challenges, lambda look: look.callbacks),
                 FollowedDuty(self._quarantine, polls=self._quarantine.has_some),
                 FollowedDuty(self._reaper, lambda look: 0 if self.grace.was_set_back else look.leases),
-                # It counts the rounds in which a worker is silent, so they keep their pace.
+                # The detector counts the rounds in which a worker is silent, so its rounds keep their pace.
                 FollowedDuty(self.detector, self.detector.due_ms, self.detector.has_some),
                 FollowedDuty(self._sweeper, self._sweeper.due_ms, self._sweeper.has_some),
                 FollowedDuty(self._log_keeper, polls=lambda look: look.has_logs),

@@ -227,7 +227,7 @@ class ServedNamespace:
             logger.error("namespace %s is not served: %s", self.namespace.name, generation.CHANGED)
 
     def _fail(self, reason: str) -> None:
-        # It is logged once it is known whether the data are being moved.
+        # The reason is logged once it is known whether the data are being moved.
         self._has_other_mark = reason == generation.CHANGED and self._open is not None
         if not self._has_other_mark:
             logger.error("namespace %s is not served: %s", self.namespace.name, reason)

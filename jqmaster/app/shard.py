@@ -166,7 +166,8 @@ class ServedShard:
 
     def _make_leader(self, store: ServedStore) -> Leader:
         return Leader(
-            # It has separate connections, so that the leader keeps its lock even if all other connections are blocked.
+            # This store has separate connections, so that the leader keeps its lock even if all other connections are
+            # blocked.
             LeadershipStore(Shard(store.reserve, self.services.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

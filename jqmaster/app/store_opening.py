@@ -21,7 +21,7 @@ from jqmaster.store.link.shard import Shard
 
 # Connections to renew the locks, and to release some at the same time.
 RESERVED_CONNECTIONS: Final = 4
-# One connection for the listener, and one while it replaces that.
+# One connection for the listener, and another one while it replaces the first.
 LISTENER_CONNECTIONS: Final = 2
 _NOT_HERE: Final = (
     "this store has no data of the namespace, and the registry of namespaces, which says where they are, does not "

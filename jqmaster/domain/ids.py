@@ -7,8 +7,8 @@ from typing import Final
 
 import uuid_utils
 
-# A UUID of RFC 9562, of any version, in canonical form. Those that are made here are UUIDv7: text order is creation
-# order.
+# A UUID of RFC 9562, of any version, in canonical form. This module makes UUIDv7, whose text order is the order of
+# creation.
 ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 _ID = re.compile(ID_PATTERN)
 ID_LENGTH = 36
@@ -18,7 +18,7 @@ TOKEN_BYTES = 16
 
 
 def new_id() -> str:
-    """Return a new UUIDv7. Those of one process increase strictly, even within one millisecond."""
+    """Return a new UUIDv7. The UUIDs of one process increase strictly, even within one millisecond."""
     return str(uuid_utils.uuid7())
 
 

@@ -89,7 +89,7 @@ class WokenDuties(Protocol):
 class WakeRouter:
     """Passes each wake-up message to the components of this process that it concerns.
 
-    `duties`: those of the last leadership of this process, which are woken while the leader leads.
+    `duties`: the duties of the last leadership of this process. They are woken only while this process leads.
     """
 
     def __init__(

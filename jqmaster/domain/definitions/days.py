@@ -105,7 +105,7 @@ def start_of(day: date, zone: ZoneInfo) -> int:
 def chosen(
     found: Iterator[Occurrence], rule: DaysRule, calendar: Calendar, zone: ZoneInfo
 ) -> Iterator[Occurrence]:
-    """Yield the instants of a schedule. Those on days that the rule excludes say why they start no job."""
+    """Yield the instants of a schedule. An instant on a day that the rule excludes says why it starts no job."""
     for occurrence in found:
         reason = left_out_for(rule, calendar, day_of(occurrence, zone))
         yield occurrence._replace(left_out=reason) if reason else occurrence

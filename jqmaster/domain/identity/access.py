@@ -24,7 +24,7 @@ class Scope(StrEnum):
 class Role(StrEnum):
     """The role of a user."""
 
-    # It has no rights; the user may have roles in single namespaces.
+    # This role gives no rights; the user may have other roles in single namespaces.
     NONE = "none"
     VIEWER = "viewer"
     OPERATOR = "operator"

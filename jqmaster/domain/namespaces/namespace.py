@@ -20,7 +20,7 @@ PATHS: Final = "/ns/"
 OTHER_NAMESPACES: Final = "other_namespaces"
 NAME_PATTERN: Final = r"^[a-z][a-z0-9-]{1,38}$"
 STORE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,38}$"
-# It accepts every value of the setting `shard`, so that an installation can become a namespace of another.
+# The pattern accepts every value of the setting `shard`, so that an installation can become a namespace of another.
 TAG_PATTERN: Final = r"^[a-z0-9_-]{1,64}$"
 # In commands and the paths of pages, these words mean something other than a namespace.
 RESERVED_NAMES: Final = frozenset({"all", "api", "control", "new", "none", "ns", "stores"})

@@ -350,7 +350,7 @@ def _backlog(facts: HealthFacts) -> Iterator[HealthFinding]:
     if last - first >= max(MIN_GROWTH, first / 2) and rises >= 2 * minutes / 3:
         full = f" All {_count(facts.slots, 'slot')} of the workers are taken." if _is_full(facts) else ""
         text = f"The backlog grew from {first:,} to {last:,} jobs in {minutes} minutes.{full}"
-        # Jobs behind a limit or a pause wait as somebody decided.
+        # Jobs that a limit or a pause holds back wait because somebody decided so.
         is_decided = 2 * _held(facts) >= last
         severity: Severity = "info" if is_decided else "warn"
         yield HealthFinding("growth", severity, text, "jqmaster names --sort ready", figures=figures)

@@ -87,7 +87,8 @@ class OldBacklog:
 
 @dataclass(frozen=True, slots=True)
 class LostWorker:
-    """A worker that was detached for its silence. `jobs`: those that it held; 0 once they were taken back."""
+    """A worker that was detached for its silence. `jobs`: the number of jobs that it held; 0 once they were taken
+    back."""
 
     label: str
     jobs: int

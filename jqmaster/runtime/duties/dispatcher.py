@@ -312,7 +312,7 @@ class Dispatcher:
             poll_in_s = max(0.0, self._refreshed_at_s + self._poll_s - self._clock.monotonic_s())
             wait_s = min(poll_in_s, self._fleet.next_change_s() or self._poll_s)
             self._is_resting = wait_s > LOOKED_POLL_S
-            # Not `wait_for_event`: each lone job waits here.
+            # This does not call `wait_for_event`, because each lone job waits here, and fewer calls are cheaper.
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()

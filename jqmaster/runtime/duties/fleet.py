@@ -127,7 +127,7 @@ class Fleet:
         self.reserved: str | None = None
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int, queues: Collection[str] = ()) -> None:
-        """Replace this copy by the present data of the store. `queues`: those of jobs that require labels."""
+        """Replace this copy by the present data of the store. `queues`: the queues of jobs that require labels."""
         self._read_at_s = self._clock.monotonic_s()
         self._store_time_ms = store_time_ms
         members = {}

@@ -250,7 +250,7 @@ class ShardLook(LeaderLoop):
 
     @property
     def look_call(self) -> ScriptCall:
-        # It is the same in all of the leadership's rounds.
+        # The call is the same in all of the leadership's rounds.
         if self._look_call is None:
             self._look_call = self._store.call(self._epoch)
         return self._look_call

@@ -85,7 +85,7 @@ class SharedLooks(PeriodicLoop):
         finally:
             late.cancel()
         for member, reply in zip(members, replies, strict=True):
-            # It may have left meanwhile.
+            # The member may have left meanwhile.
             if (every_s := self._every_s.get(member)) is None:
                 continue
             is_unchanged = False

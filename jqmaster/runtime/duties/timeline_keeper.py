@@ -94,7 +94,7 @@ class TimelineKeeper(LeaderLoop):
 
     def _has_news(self) -> bool:
         seen, sample = self._compared
-        # Each look and sample is a new object.
+        # Each look and each sample is a new object, so comparing identities is enough.
         if seen is not self._seen or sample is not self._backlog():
             return True
         # The newest outage is the last one.

@@ -12,7 +12,7 @@ _MAX_KEPT: Final = 16
 
 
 class LeadPreference:
-    """Which master should lead each namespace.
+    """Determines which master should lead each namespace.
 
     Every master computes the same order from the same namespaces and masters. Only the leader's lock decides who leads,
     so masters that disagree for a moment lose time and nothing else. With one namespace there is no order; any master

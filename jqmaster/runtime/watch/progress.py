@@ -26,8 +26,8 @@ NO_STALL: Final = Stall(0.0, "")
 
 
 class ProgressWatch:
-    """Measures the progress of the leader. `dispatcher`: returns that of the present leadership; None: this master does
-    not lead."""
+    """Measures the progress of the leader. `dispatcher`: returns the dispatcher of the present leadership; None: this
+    master does not lead."""
 
     def __init__(
         self,
