@@ -54,16 +54,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* What the standard `restricted` asks of pods and containers, and more: no token, no links. */}}
 
 {{- define "jqmaster.podSecurity" -}}
-# A token of the cluster is of no use to jqmaster, and of much to a thief.
+# jqmaster does not need a token of the cluster, but a thief could use it.
 automountServiceAccountToken: false
-# Otherwise a Service named jqmaster would set JQMASTER_PORT to tcp://…, which is no port.
+# Otherwise a Service named jqmaster would set JQMASTER_PORT to tcp://…, which is not a port.
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
   runAsGroup: 10001
   fsGroup: 10001
-  # Large volumes start at once if their owner is right already.
+  # Pods with large volumes start faster if the owner is not changed needlessly.
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
 {{- with .Values.image.pullSecrets }}
@@ -106,7 +106,7 @@ topologySpreadConstraints:
   {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - topologyKey: {{ . }}
     maxSkew: 1
-    # A pod that waits for a better place serves nobody.
+    # A pod that waits for a better node serves nobody.
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:

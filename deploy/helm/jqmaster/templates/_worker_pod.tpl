@@ -9,7 +9,7 @@
 {{- $hasCertificate := include "jqmaster.hasCertificate" . -}}
 {{- $token := ternary $worker.token $root.Values.auth.worker (not (empty $worker.token.secret)) -}}
 metadata:
-  # Without the chart's version: a new chart alone restarts no worker.
+  # The chart's version is left out, so a new chart alone restarts no worker.
   labels:
     {{- include "jqmaster.selector" $part | nindent 4 }}
     {{- with $worker.podLabels }}
@@ -26,7 +26,7 @@ spec:
   # The job queue counts and repeats attempts; Kubernetes must not.
   restartPolicy: Never
   {{- end }}
-  # After the grace, the worker hands back what still runs and reports what has ended: 15 s at most.
+  # After graceS, the worker hands back running jobs and reports ended ones, which takes at most 15 s.
   terminationGracePeriodSeconds: {{ add $worker.graceS 30 }}
   {{- include "jqmaster.spread" $part | nindent 2 }}
   {{- with include "jqmaster.placement" $worker }}
@@ -76,7 +76,7 @@ spec:
         {{- if $isPush }}
         - {name: JQMASTER_WORKER_HOST, value: {{ include "jqmaster.anyAddress" $root | quote }}}
         {{- if $tls.enabled }}
-        # A name, because no certificate can know the address of a pod.
+        # A name, because a certificate cannot contain the address of a pod.
         - {name: JQMASTER_WORKER_URL, value: "https://$(POD_NAME).{{ include "jqmaster.workerName" . }}.$(POD_NAMESPACE).svc:{{ $worker.port }}"}
         - {name: JQMASTER_WORKER_CERTFILE, value: /etc/jqmaster/tls/tls.crt}
         - {name: JQMASTER_WORKER_KEYFILE, value: /etc/jqmaster/tls/tls.key}
@@ -104,7 +104,7 @@ spec:
       {{- if not $isJob }}
       {{- if $isPush }}
       livenessProbe:
-        # Alive while its server answers, whether or not masters do: results wait in the worker for them.
+        # Alive while its server answers, even if masters do not: results wait in the worker for them.
         {{- if and $tls.enabled $tls.workersWantCertificates }}
         # The kubelet has no certificate to present.
         tcpSocket: {port: jobs}
@@ -117,8 +117,8 @@ spec:
         failureThreshold: 6
       {{- end }}
       readinessProbe:
-        # Ready once a master has registered it, so that a rolling update goes on only then. It is no liveness check: a
-        # worker that is killed because masters are away would lose the results that wait in it.
+        # Ready once a master has registered the worker, so that a rolling update waits for this. This must not be the
+        # liveness check: a worker that is killed because masters are away would lose the results that wait in it.
         exec: {command: [jqmaster, healthcheck]}
         periodSeconds: 10
         timeoutSeconds: 5
@@ -142,7 +142,7 @@ spec:
       {{- if $hasCertificate }}
       secret: {secretName: {{ include "jqmaster.workerTls" . }}, defaultMode: 0440}
       {{- else }}
-      # The authorities alone; the masters' key is not for workers.
+      # Only the CA certificates, because workers must not have the masters' key.
       secret: {secretName: {{ include "jqmaster.mastersTls" $root }}, defaultMode: 0440, items: [{key: ca.crt, path: ca.crt}]}
       {{- end }}
     {{- end }}
