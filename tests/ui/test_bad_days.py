@@ -211,7 +211,7 @@ async def test_a_stream_that_only_says_that_it_is_alive_is_not_taken_for_dead(
             await page.clock.fast_forward(SILENCE_MS - 5_000)
         # It tells nothing new, which makes the page old, but its stream is not lost.
         await expect(page.locator(".connection")).to_have_text(re.compile(r" old$"))
-        await expect(page.locator(".banner")).to_contain_text("The master sends nothing new.")
+        await expect(page.locator(".banner")).to_contain_text("The master sends no new data.")
         assert len(opened) == 1
         assert set((await page.evaluate("heard"))[-3:]) == {"alive"}
 

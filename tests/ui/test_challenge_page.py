@@ -130,7 +130,7 @@ async def test_the_page_of_challenges_lists_them_and_people_answer_there(screens
         await asked(api, worker, name, form={**FORM, "title": "Refund order 77?"})
         async with screens.open(f"#/challenges?name={name}") as page:
             row = page.get_by_role("row").filter(has_text="Refund order 77?")
-            await expect(row).to_contain_text("whoever has the link")
+            await expect(row).to_contain_text("anybody with the link")
             for width, is_dark in LOOKS:
                 await page.set_viewport_size({"width": width, "height": 900})
                 await page.emulate_media(color_scheme="dark" if is_dark else "light")

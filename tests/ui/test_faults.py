@@ -100,7 +100,7 @@ PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda s: s["store"].update(faults=["the disk is full"]),
     ),
     "less durability": (
-        "The store gives only besteffort, but fsync is configured.",
+        "The store provides only besteffort, but fsync is configured.",
         lambda s: s["store"].update(durability="fsync", durability_available="besteffort"),
     ),
     "little memory": (

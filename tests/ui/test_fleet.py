@@ -181,7 +181,7 @@ async def test_slots_are_set_kept_listed_and_removed(its_screens: Screens, fleet
         await expect(dialog).to_have_count(0)
         await expect(page.locator("dl.facts").first).to_contain_text(f"(registered with {worker.max_jobs})")
     async with its_screens.open("#/workers") as page:
-        rules = page.get_by_role("region", name="Slots that are kept")
+        rules = page.get_by_role("region", name="Kept slots")
         await expect(rules.locator("tbody tr")).to_have_count(1)
         await accessible(page)
         await rules.get_by_role("button", name="Remove").click()

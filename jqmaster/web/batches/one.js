@@ -1,4 +1,4 @@
-/** One batch: how far it is, why it is not complete, and what people can do about it. */
+/** One batch: its progress, why it is not complete, and the actions on it. */
 import { get, may, post, toJson } from "../core/api.js";
 import { BatchState, BatchStrip, BatchWhy, Callbacks, countsOf, shareOf, titleOf } from "./parts.js";
 import { Flow, loadFlow } from "../jobs/flow.js";

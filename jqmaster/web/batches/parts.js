@@ -77,7 +77,7 @@ export function BatchStrip({ batch }) {
   const { total, unfinished } = batch.counts;
   const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
   const label = t("batches.over_of", { over: total - unfinished, total });
-  // Jobs that wait or run are the track; finished jobs fill it.
+  // The empty part of the bar stands for jobs that wait or run; finished jobs fill it.
   return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>
       ${ended.map(
         ([state, count]) =>

@@ -1,4 +1,4 @@
-/** The form of a calendar: a country, a list of days or an iCalendar text, with what a change would do. */
+/** The form of a calendar: a country, a list of days or an iCalendar text, with a preview of the changes. */
 import { Problem, get, put } from "../core/api.js";
 import { DAYS, dayText } from "../definitions/schedules.js";
 import { t } from "../core/i18n.js";

@@ -1,4 +1,4 @@
-/** Limits of a constraint, or of one value of its key, as forms and lists show them; the kinds come from the master. */
+/** Limits of a constraint, or of one value of its key, for forms and lists. The kinds come from the master. */
 import { number, t, tOr } from "../core/i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { pref } from "../core/prefs.js";
@@ -37,7 +37,7 @@ export const figureValue = ({ unit }, text) => {
 };
 
 /**
- * Return the values of a form for a document: figures as text, switches as "yes" or "".
+ * Convert a document to values of a form: figures as text, switches as "yes" or "".
  * @param {Limits | null} document null: nothing is limited.
  * @returns {Record<string, string>}
  */

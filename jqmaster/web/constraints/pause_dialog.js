@@ -46,7 +46,7 @@ export function PauseButton({ target, what, label, class: more = "small", isIcon
 /** @type {(asked: Asked) => void} */
 let ask = () => {};
 
-/** One dialog serves all these buttons: a live row may disappear meanwhile, and what was pressed is what is paused. */
+/** One dialog serves all these buttons: even if a live row disappears meanwhile, the pressed one is paused. */
 export function PauseHost() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   ask = setAsked;

@@ -1,4 +1,4 @@
-/** The pauses that are on: what is paused, why, by whom and until when. */
+/** The active pauses: what is paused, why, by whom and until when. */
 import { get, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";

@@ -1,4 +1,4 @@
-/** The jobs that a constraint would have held back in the last hour, judged by those that are still stored. */
+/** The jobs that a constraint would have held back in the last hour, based on the jobs that are still stored. */
 import { Problem, post, toJson } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";

@@ -1,4 +1,4 @@
-/** Shares of a constraint: shares of turns, reserved slots, and limits by condition; in its form, and on its page. */
+/** Shares of turns, reserved slots, and limits by condition, in the form of a constraint and on its page. */
 import { number, t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";

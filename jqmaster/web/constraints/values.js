@@ -17,7 +17,7 @@ import { Badge, Text, Time, nowMs } from "../ui/formats.js";
 
 /** @typedef {import("../../answers").Schemas["UsageView"]} Usage */
 
-/** An opening that is nearer is over before anybody has read it. */
+/** Nobody could read an opening that is nearer than this before it is over. */
 const SOON_MS = 1000;
 
 /**

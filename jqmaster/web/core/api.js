@@ -23,9 +23,12 @@ export class Problem extends Error {
     this.detail = body.detail || "";
     this.code = body.code || "";
     this.errors = Array.isArray(body.errors) ? body.errors : [];
-    /** With an archive of logs that is away: the store still has the lines behind this one. */
+    /** If the archive of logs is away: the store still has the lines after this one. */
     this.storedAfter = body.stored_after;
-    /** When the data were current that are still shown, as Unix ms of this browser; null if there are none. @type {number | null} */
+    /**
+     * The time at which the shown data were current, as Unix ms of this browser; null if no data are shown. @type
+     * {number | null}
+     */
     this.shownAsOfMs = null;
   }
 }

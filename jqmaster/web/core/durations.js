@@ -14,7 +14,7 @@ const UNITS = [
 ];
 const SIZES = new Map(UNITS.flatMap(([size, words]) => words.split("|").map((word) => [word, size])));
 const WORDS = [...SIZES.keys()].sort((a, b) => b.length - a.length).join("|");
-/** One number with its unit; a half after it, as in 1時間半, is half a unit more. */
+/** One number with its unit. A half after it, as in 1時間半, adds half a unit. */
 const PART = new RegExp(`^(\\d+(?:[.,]\\d+)?) ?(${WORDS})(?![a-z])(半)?(?:[ ,]|and |と)*`);
 /** Hours and minutes without the last unit, such as 1h30. */
 const SHORT = /^(\d+) ?(?:h|時間)(\d{1,2})$/;

@@ -1,6 +1,6 @@
 /**
- * How old the data of this page are. The stream says each second when its data was current; this adds the time since.
- * A connection that is open proves nothing: the store behind the master may be away.
+ * How old the data of this page are. Each second, the stream reports when its data was current; this module adds the
+ * time since then. An open connection proves nothing, because the store behind the master may be away.
  */
 import { useEffect, useState } from "./lib.js";
 
@@ -20,12 +20,12 @@ const EVERY_MS = 1_000;
 let asOfMs = null;
 /** The same by the store's clock. @type {string | null} */
 let asOf = null;
-/** Whether the stream says so. Masters of former versions do not: then an open stream is all that is known. */
+/** Whether the stream reports this. Masters of earlier releases do not, so then only an open stream is known. */
 let isTold = false;
 let isOpen = false;
 /** @type {StoreFault | null} */
 let fault = null;
-/** The resources whose last answer was a failure, and that show former data. @type {Set<object>} */
+/** The resources whose last request failed, and that show old data. @type {Set<object>} */
 const failing = new Set();
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -35,7 +35,7 @@ let lastLookMs = Date.now();
 export function opened() {
   isOpen = true;
   isTold = false;
-  // Data of a master that does not tell count as current, and so does the first moment with one that does.
+  // Data count as current if the master does not report their age, or has not reported it yet.
   asOfMs ??= Date.now();
 }
 

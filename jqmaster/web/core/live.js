@@ -1,6 +1,7 @@
 /**
- * The one event stream of this page (GET /api/stream). Every event carries the present state, so the next connection
- * makes up for a missed one. The stream ends while the tab is hidden, and comes back by itself after a master has died.
+ * The one event stream of this page (GET /api/stream). Every event has the current state, so the next connection
+ * makes up for a missed event. The stream ends while the tab is hidden, and reconnects by itself after a master has
+ * died.
  */
 import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
@@ -31,12 +32,15 @@ const EVENTS = [
   "action",
 ];
 const HIDDEN_GRACE_MS = 3000;
-/** A stream sends the whole present state right after it is opened. */
+/** A stream sends the whole current state right after it is opened. */
 const FIRST_WORD_MS = 2500;
 const RETRY_MS = [500, 1000, 2000, 4000];
 /** The master sends `alive` this often, whatever else it sends. */
 const PING_MS = 15_000;
-/** A stream that says nothing for this long is dead even if its connection is not: one `alive` may be lost, the next late. */
+/**
+ * A stream that is silent for this long is dead even if its connection is open: one `alive` may be lost, and the next
+ * late.
+ */
 const SILENCE_MS = 2 * PING_MS + 5_000;
 
 /** @type {Map<keyof Told, Set<(data: never) => void>>} Those of an event take its data. */
@@ -53,7 +57,7 @@ let timer;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let silence;
 let isStarted = false;
-/** Whether it was stopped before: then the page shows old data. */
+/** Whether it was stopped before; if so, the page shows old data. */
 let wasStopped = false;
 
 /** Start the stream. It goes on until `stop`. */
@@ -171,7 +175,7 @@ export function useResource(
     let waiting;
     let isRunning = false;
     let isWanted = false;
-    // When the data were current: at their answer, and as long as no event said otherwise.
+    // The time at which the data were current: that of their answer, until an event reports a change.
     /** @type {number | null} */
     let asOfMs = null;
     let isCurrent = false;

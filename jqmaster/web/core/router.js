@@ -1,4 +1,7 @@
-/** Addresses: `#/jobs?state=failed&name=mail`. Everything that a page shows is in them, so that a link shows the same. */
+/**
+ * Addresses: `#/jobs?state=failed&name=mail`. An address contains everything that selects the content of a page, so
+ * that a link shows the same content.
+ */
 import { useEffect, useState } from "./lib.js";
 import { namespace, ofInstallation } from "./namespaces.js";
 

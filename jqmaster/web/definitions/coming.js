@@ -1,4 +1,4 @@
-/** The preview of a definition, stored or being typed: its next instants, or what it makes of the newest events. */
+/** The preview of a definition, stored or being typed: its next instants, or its effect on the newest events. */
 import { Problem, call } from "../core/api.js";
 import { ownText, ownZone, wallText } from "./schedules.js";
 import { t } from "../core/i18n.js";

@@ -1,4 +1,4 @@
-/** One definition: what starts its job, the outcomes of its instants or events, and the job itself. */
+/** One definition: its trigger, the outcomes of its instants or events, and its job. */
 import { html, useState } from "../core/lib.js";
 import { Problem, get, may, toJson } from "../core/api.js";
 import { ComingTable, useComing } from "./coming.js";
@@ -37,7 +37,7 @@ import { whoText } from "../identity/value_words.js";
 const COMING = 10;
 const PAGE = 30;
 const OUTCOMES = ["", "fired", "skipped", "missed"];
-/** The fields shown by the API that a request contains: for every definition, and for those of one kind. */
+/** The fields of the API's answer that a request may contain: for every definition, and for each kind. */
 const FIELDS = ["kind", "enabled", "reason", "description", "overlap"];
 const TIME_FIELDS = [
   "schedule",
@@ -321,7 +321,7 @@ function Job({ job, made }) {
 /** @param {{one: Definition}} props */
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
-  // Count from the last instant that has a record: one that is due now is still to come.
+  // Count from the last instant that has a record, so that an instant that is due now is included.
   const coming = useComing(toJson({ ...times, name: one.name, count: COMING }), one.next_due_at);
   const label = t("definitions.next", { count: COMING });
   return html`<section class="card coming-card">

@@ -1,4 +1,4 @@
-/** The actions on one definition: pause, resume, run now, make up for its past, delete. */
+/** The actions on one definition: pause, resume, run now, backfill, delete. */
 import { Problem, del, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";

@@ -10,7 +10,7 @@ import { Badge, Duration, Id, Num, State, durationText } from "../ui/formats.js"
 
 /** The number of records that a strip has room for. */
 export const STRIP = 30;
-// A greater lateness is worth showing.
+// Only a greater lateness is shown.
 const LATE_MS = 1000;
 
 /**

@@ -7,7 +7,7 @@ import { instantParts } from "../ui/formats.js";
 /** @typedef {import("../../answers").Schemas["DefinitionView"]} Definition */
 /** @typedef {NonNullable<Definition["schedule"]>} Schedule */
 
-/** The ways to say when, in the order of a list. Only the last needs knowledge of cron. */
+/** The kinds of schedules, in the order of the list. Only the last one requires knowledge of cron. */
 export const WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
 export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOUR = 60;

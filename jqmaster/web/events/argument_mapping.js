@@ -1,4 +1,4 @@
-/** The argument that a definition makes of an event, as rows of a field and its source. It can also be JSON. */
+/** The argument that a definition creates from an event, as rows of a field and its source. It can also be JSON. */
 import { parseExact, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
@@ -19,7 +19,7 @@ const reads = (value) =>
   ((isMap(value) && "from" in value) || Object.values(value).some(reads));
 
 /**
- * The rows of an argument; null where it is more than a map of fields.
+ * The rows of an argument; null if it is not a plain map of fields.
  * @param {string} text JSON.
  * @returns {Row[] | null}
  */
@@ -59,7 +59,7 @@ export function ArgumentMapping({ text, onText, paths }) {
   const [rows, setRows] = useState(() => rowsOf(text));
   const told = useRef(text);
   useLayoutEffect(() => {
-    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
+    // Accept only a change that was made elsewhere, so that typed text is not reformatted.
     if (text === told.current) return;
     told.current = text;
     setRows(rowsOf(text));

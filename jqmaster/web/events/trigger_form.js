@@ -1,4 +1,4 @@
-/** The part of the definition editor that says which events start the job, and how they make its argument. */
+/** The part of the definition editor that selects the events that start the job, and maps them to its argument. */
 import { get, toJson } from "../core/api.js";
 import { ArgumentMapping, rowsOf } from "./argument_mapping.js";
 import { ARGUMENT_WAYS, FIGURES, GATHERINGS } from "./trigger.js";

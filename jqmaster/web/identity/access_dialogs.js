@@ -19,7 +19,7 @@ import { FormCheck, FormField, useForm } from "../ui/forms.js";
 
 const SCOPES = ["push", "work", "read", "operate", "admin"];
 const ROLES = ["viewer", "operator", "admin"];
-/** With roles in single namespaces, a user may have none of the installation. */
+/** A user with roles in single namespaces may have no role in the installation. */
 const ROLES_WITH_NAMESPACES = ["none", ...ROLES];
 const DAY_S = 86_400;
 const LIVES_DAYS = ["", "30", "90", "365"];

@@ -1,4 +1,4 @@
-/** The differences that an entry of the audit log made, in words. */
+/** The changes in an entry of the audit log, in words. */
 import { toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -50,7 +50,7 @@ function changedText(action, document) {
 
 /** @param {{before: unknown, after: unknown}} props */
 export function Difference({ before, after }) {
-  // A new document has defaults, which say nothing.
+  // A new document has defaults, which need not be shown.
   const isMade = before === null || before === undefined;
   const rows = differences(before, after).filter(
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),

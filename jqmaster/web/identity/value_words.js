@@ -7,7 +7,7 @@ import { pref } from "../core/prefs.js";
 import { ruleText } from "../matching/rule_builder.js";
 import { durationText, instantText } from "../ui/formats.js";
 
-/** The users' own data, which are shown as JSON everywhere. */
+/** Data of users, which are shown as JSON everywhere. */
 const DATA = ["argument", "headers", "payload", "value", "params"];
 /** @type {Record<string, string>} Prefixes of text keys, for words that have a text elsewhere. */
 const WORDS = {

@@ -1,4 +1,4 @@
-/** The jobs that an action on many would touch, by name and error: nobody should have to confirm a bare number. */
+/** The jobs that a bulk action would change, by name and error, so that nobody has to confirm a bare number. */
 import { get } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html } from "../core/lib.js";

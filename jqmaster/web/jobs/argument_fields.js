@@ -25,7 +25,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 const UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
-// Prefixes in the values of the form: a parameter may have the name of another field.
+// Prefixes in the values of the form, because a parameter may have the same name as another field.
 const TYPED = "argument.";
 const SHOWN_AS = "argument as.";
 const EXAMPLES = /** @type {Record<string, string>} */ ({

@@ -1,4 +1,7 @@
-/** The argument of a new job: fields by the schema of its name, or raw JSON. Each shows what was typed into the other. */
+/**
+ * The argument of a new job: fields by the schema of its name, or raw JSON. Each shows the value that was typed into
+ * the other.
+ */
 import { argumentOf, fieldsOf, hasFields, keyOf, valuesOf } from "./argument_fields.js";
 import { Problem, get, parseExact, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -34,7 +37,7 @@ export function useContract(name) {
       get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
         (answer) => setContract(answer.contracts?.[0] ?? null),
         (error) => {
-          // The name is unknown, or this caller may not read it: the job can be typed all the same.
+          // The name is unknown, or this caller may not read it. The argument can still be typed.
           if (error instanceof Problem) setContract(null);
         },
       );

@@ -1,4 +1,4 @@
-/** Tell for which causes the ready jobs of the queue, a name or a batch wait, each with its count and the way to it. */
+/** Show why the ready jobs of the queue, a name or a batch wait: each cause with its count and a link. */
 import { get } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -49,7 +49,7 @@ export function causeText(cause) {
   const count = number(cause.count);
   if (cause.constraint === null)
     return tOr(`backlog.${cause.code}`, t("backlog.others")).replace("{count}", count);
-  // A pause is a constraint whose name nobody gave.
+  // A pause is a constraint with a generated name.
   if (cause.constraint.startsWith(PAUSE_PREFIX)) return `${count} ${howText(cause)}`;
   const name = visible(cause.constraint);
   const what =

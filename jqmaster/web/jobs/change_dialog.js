@@ -1,4 +1,4 @@
-/** The dialog that changes the terms of a job that waits. */
+/** The dialog that changes a waiting job. */
 import { html } from "../core/lib.js";
 import { Problem, get, patch } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -9,7 +9,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 /** @typedef {`api/jobs/${string}`} JobPath */
 
-/** The names of the values that a person may change, as the API has them. */
+/** The names, in the API, of the values that a person may change. */
 const CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 
 /** @param {string} name */

@@ -1,4 +1,4 @@
-/** The columns of job lists: what each shows, which ones a list has at first, and which ones people chose. */
+/** The columns of job lists: their content, the default ones, and the ones that people chose. */
 import { html, useRef } from "../core/lib.js";
 import { t, tOr } from "../core/i18n.js";
 import { pref, setPref, usePref } from "../core/prefs.js";

@@ -1,4 +1,4 @@
-/** Jobs counted by name and kind of error: what people ask before they act on many. */
+/** Jobs counted by name and kind of error, for people who are about to act on many. */
 
 /** @typedef {{name: string, error: string, count: number}} ErrorKind `error`: empty for jobs without one. */
 

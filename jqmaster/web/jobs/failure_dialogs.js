@@ -1,4 +1,4 @@
-/** The dialogs about one group of failures: ignore it, assign it, resolve it, and see whom it affects. */
+/** The dialogs about one group of failures: ignore, assign and resolve it, and see the affected values. */
 import { del, get, post } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";

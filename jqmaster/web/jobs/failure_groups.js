@@ -1,4 +1,4 @@
-/** One group of failures: how often and when, on which versions, who looks after it, and whether it is resolved or ignored. */
+/** One group of failures: its count and times, its versions, its assignee, and whether it is resolved or ignored. */
 import { del, get, may } from "../core/api.js";
 import { number, t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";

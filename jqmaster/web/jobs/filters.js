@@ -1,4 +1,4 @@
-/** The filters that select jobs in a list: those of its address, as people set them and as the API takes them. */
+/** The filters of a list of jobs, in the forms of the address, of the inputs and of the API. */
 import { html, useEffect, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";

@@ -1,4 +1,4 @@
-/** A flow, as a graph or as a waterfall: where it failed and why, the chain that took the time, and the way on from there. */
+/** A flow, as a graph or as a waterfall, with its failures, its critical path and a retry. */
 import { get, may, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useMemo, useRef, useState } from "../core/lib.js";

@@ -31,14 +31,14 @@ export function FlowGraph({ flow, newest, current, failure, tools }) {
   const [focused, setFocused] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const jobs = flow.jobs;
-  // A failure is never hidden among jobs that are alike.
+  // A failure is never hidden in a group of similar jobs.
   const failures = useMemo(() => new Set(flow.failures), [flow]);
   const shape = useMemo(() => shapeOf(jobs, failures), [jobs, failures]);
   const picture = useMemo(() => pictureOf(jobs, { current, isEach, failures }), [shape, current, isEach]);
   const broken = useMemo(() => brokenIn(flow, newest), [flow, newest]);
   const critical = useMemo(() => new Set(flow.critical_path), [flow]);
   const byKey = useMemo(() => new Map(picture.places.map((place) => [place.key, place])), [picture]);
-  // One job alone makes no chain.
+  // A single job is not a chain.
   const hasPath = critical.size > 1;
   const keptNode = useKeptNodes();
   const keptLine = useKeptNodes();

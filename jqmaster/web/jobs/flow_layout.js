@@ -3,7 +3,7 @@
 /** @typedef {import("../../answers").Schemas["FlowJob"]} FlowJob */
 
 /**
- * A place in the picture: one job, jobs that are alike, or a junction where many lines meet.
+ * A place in the picture: one job, a group of similar jobs, or a junction where many lines meet.
  * @typedef {{key: string, kind: "job" | "group" | "junction", jobs: FlowJob[], isFailure: boolean, x: number, y:
  *   number, before: string[], behind: string[]}} Place
  *   `isFailure`: the flow broke there, and the place has room for the reason. `x`, `y`: its upper left corner.
@@ -20,7 +20,7 @@ const LABEL_HEIGHT = 17;
 const JUNCTION = 8;
 const GAP = { across: 14, along: 52 };
 const MARGIN = 12;
-/** From this many on, jobs that are alike are drawn as one. */
+/** Groups of at least this many similar jobs are drawn as one. */
 export const GROUPED_FROM = 5;
 /** Above this many lines, the faster method arranges them. */
 const FEW_LINES = 120;

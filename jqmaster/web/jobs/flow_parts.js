@@ -11,8 +11,8 @@ import { Id, Text } from "../ui/formats.js";
 
 /**
  * The content of a picture. `flow`: its shape, which stays while somebody looks at it. `newest`: its jobs as they are now, by
- * ID. `current`: the ID of the job whose page this is. `failure`: the ID of the failure that is explained above. `tools`: what stands at the top of each
- * picture.
+ * ID. `current`: the ID of the job whose page this is. `failure`: the ID of the failure that is explained above.
+ * `tools`: the controls at the top of each picture.
  * @typedef {{flow: FlowView, newest: Map<string, FlowJob>, current: string, failure: string, tools: import("../core/lib.js").Node}} Drawn
  */
 
@@ -66,7 +66,7 @@ export function brokenIn(flow, newest) {
 }
 
 /**
- * Keep the nodes whose facts are the same, so that moving the focus among 500 jobs draws two of them.
+ * Reuse the nodes that have not changed, so that moving the focus among 500 jobs redraws only two of them.
  * @returns {<T>(key: string, facts: unknown[], make: () => T) => T}
  */
 export function useKeptNodes() {

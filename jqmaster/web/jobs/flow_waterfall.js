@@ -11,7 +11,7 @@ import { brokenIn, titleOf, useKeptNodes } from "./flow_parts.js";
 /** @typedef {import("./flow_parts.js").FlowJob} FlowJob */
 
 /**
- * The times of one job in Unix ms. `from`: when it could start, because those before it had ended; null: unknown.
+ * The times of one job in Unix ms. `from`: when it could start, because the jobs before it had ended; null: unknown.
  * `end`: now for a job that runs.
  * @typedef {{job: FlowJob, from: number | null, start: number | null, end: number | null}} Row
  */

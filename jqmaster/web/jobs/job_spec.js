@@ -1,9 +1,9 @@
-/** A job as somebody would push it once more, and whether all of it is shown. */
+/** A job in the form of a new push, and whether all of it is shown. */
 
 /** @typedef {import("../../answers").Schemas["JobView"]} JobView */
 
 /**
- * Whether part of what the job carries is not shown: a copy would be a different job.
+ * Whether part of the job's content is not shown, so that a copy would be a different job.
  * @param {JobView} job
  */
 export function isIncomplete(job) {
@@ -15,7 +15,7 @@ export const isArgumentIncomplete = (job) =>
   job.argument_redacted || isTooLarge(job.argument, job.argument_bytes) || isSealed(job.argument);
 
 /**
- * Whether a value is sealed: it opens for its own job alone.
+ * Whether a value is sealed, so that it can be opened only for its own job.
  * @param {unknown} value
  * @returns {value is {sealed_with: string, sealed: unknown}}
  */

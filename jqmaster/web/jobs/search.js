@@ -1,4 +1,4 @@
-/** Find a page of jobs. If a filter selects few, the search goes on, says how far it is, and can be stopped. */
+/** Find a page of jobs. If a filter selects few, the search continues, shows its progress, and can be stopped. */
 import { useEffect, useRef, useState } from "../core/lib.js";
 import { get } from "../core/api.js";
 import { useResource } from "../core/live.js";

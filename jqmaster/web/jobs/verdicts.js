@@ -1,6 +1,6 @@
 /**
- * Why a job does not run, in the reader's language: sentences made of the fields of the verdicts. Links and times stand
- * beside them.
+ * Why a job does not run, in the reader's language: sentences made of the fields of the verdicts. Links and times are
+ * shown next to them.
  */
 import { labelsText } from "../workers/labels.js";
 import { number, t, tOr } from "../core/i18n.js";

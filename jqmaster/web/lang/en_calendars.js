@@ -1,7 +1,7 @@
 /** English: calendars, the days off of definitions. */
 export default {
   "nav.calendars": "Calendars",
-  "health.calendar_ends": "Calendar {name} knows holidays until {until}: renew it.",
+  "health.calendar_ends": "Calendar {name} has holidays only until {until}. Renew it.",
   "calendars.name": "Calendar",
   "calendars.make": "New calendar",
   "calendars.edit": "Edit",
@@ -18,7 +18,7 @@ export default {
   "calendars.used_by": "Definitions",
   "calendars.unused": "No definition uses it.",
   "calendars.empty":
-    "There are no calendars yet. A calendar says which days are off; definitions skip these days, keep to them or move from them.",
+    "There are no calendars yet. A calendar says which days are off; definitions can skip these days, run only on them, or move runs to a workday.",
   "calendars.unknown": "There is no such calendar.",
   "calendars.ends_soon": "The holidays after {until} are not known. Renew the calendar.",
   "calendars.year_of": "Days off in {year}",
@@ -28,12 +28,12 @@ export default {
   "calendars.year_after": "The year after",
   "calendars.renew": "Renew",
   "calendars.renew.text":
-    "The master asks the source again. The holidays stay as they are until then. Runs that are already due follow the present holidays.",
+    "The master reads the holidays from the source again. Runs that are already due use the current holidays.",
   "calendars.renewed": "Renewed {name}.",
   "calendars.saved": "Saved {name}.",
   "calendars.deleted": "Deleted {name}.",
   "calendars.delete.title": "Delete the calendar",
-  "calendars.delete.text": "{name} will be gone. The master refuses this while definitions use it.",
+  "calendars.delete.text": "{name} is deleted. The master refuses this while definitions use it.",
   "calendars.changes": "Changes if you save",
   "calendars.changes.none": "No holiday changes.",
   "calendars.changes.more": "and 1 more||and {count} more",
@@ -54,7 +54,7 @@ export default {
   "calendars.ical.hint": "Each day of an event is a holiday. At most 256 KiB.",
   "definitions.form.days_rule": "Days off",
   "definitions.form.days_calendar": "Calendar",
-  "definitions.days_rule.none": "All days are alike",
+  "definitions.days_rule.none": "All days count",
   "definitions.days_rule.skip_holidays": "Skip holidays and weekends",
   "definitions.days_rule.only_holidays": "Only on holidays and weekends",
   "definitions.days_rule.next_workday": "Move to the next workday",

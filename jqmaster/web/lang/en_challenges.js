@@ -13,7 +13,7 @@ export default {
   "challenges.state.expired": "Expired",
   "challenges.state.void": "Void",
   "challenges.audience.system": "another system",
-  "challenges.audience.link": "whoever has the link",
+  "challenges.audience.link": "anybody with the link",
   "challenges.audience.users": "users",
   "challenges.by_link": "somebody with the link",
   "challenges.choice": "Choice",

@@ -60,7 +60,7 @@ export default {
   "definitions.next.paused": "The definition is paused: these runs start no job.",
   "definitions.next.invalid": "The schedule is not complete yet.",
   "definitions.your_zone": "Your zone: {zone}",
-  "definitions.jittered": "with its part of the jitter",
+  "definitions.jittered": "including jitter",
   "definitions.clock.skipped": "The clocks are put forward: the first time after the gap",
   "definitions.clock.repeated": "The clocks are put back: the first of two such times",
   "definitions.every_minutes": "every minute||every {count} minutes",
@@ -83,15 +83,16 @@ export default {
   "definitions.last_day": "last day",
   "definitions.short_months": "Months without this day are left out.",
   "definitions.offset.hint": "In minutes. 0: counted from midnight UTC.",
-  "definitions.every.hint": "Only for showing the runs: real minutes are counted, whatever the clocks do.",
+  "definitions.every.hint":
+    "Only for displaying the runs. Intervals are counted in real minutes, even when clocks change.",
   "definitions.cron.hint":
     "Minute, hour, day of the month, month, day of the week; names such as MON, L for the last day, or @daily.",
   "definitions.skip_late.hint":
     "In seconds. If a run is noticed later than this, the rule under “Late runs” applies.",
   "definitions.jitter.hint":
-    "In seconds. All runs are delayed by the same part of it, so that many definitions do not start together.",
+    "In seconds. All runs of the definition are delayed by the same amount, at most this long, so that many definitions do not start together.",
   "definitions.argument.hidden":
-    "The present argument is not shown here. Type the whole argument: it replaces the present one.",
+    "The current argument is not shown here. Type the whole argument: it replaces the current one.",
   "definitions.overlap.allow": "Start another job",
   "definitions.overlap.forbid": "Start none",
   "definitions.overlap.replace": "Cancel the earlier job",
@@ -105,7 +106,7 @@ export default {
   "definitions.catch_up.all": "Run all",
   "definitions.catch_up.skip.text": "They are recorded as missed.",
   "definitions.catch_up.latest.text": "The others are recorded as missed.",
-  "definitions.catch_up.all.text": "Up to the maximum beside this; the others are recorded as missed.",
+  "definitions.catch_up.all.text": "Up to the maximum; the others are recorded as missed.",
   "definitions.form.description": "Description",
   "definitions.form.job_name": "Job name",
   "definitions.form.way": "How often",
@@ -131,7 +132,7 @@ export default {
   "definitions.form.retry_jitter": "Spread retries at random",
   "definitions.run": "Run now",
   "definitions.run.title": "Run now",
-  "definitions.run.text": "The job starts once, besides the schedule.",
+  "definitions.run.text": "The job starts once, in addition to the schedule.",
   "definitions.run.undone": "Canceled the job.",
   "definitions.run.done": "Started {name}: job …{id}",
   "definitions.pause.title": "Pause a definition",
@@ -140,7 +141,7 @@ export default {
   "definitions.resumed": "Resumed {name}.",
   "definitions.deleted": "Deleted {name}.",
   "definitions.delete.title": "Delete the definition",
-  "definitions.delete.text": "{name} and its run records will be gone. Jobs that it started stay.",
+  "definitions.delete.text": "{name} and its run records are deleted. Jobs that it started stay.",
   "definitions.backfill": "Backfill",
   "definitions.backfill.title": "Start the jobs of past runs",
   "definitions.backfill.text": "Runs that started a job already are left out. At most 1,000 at a time.",
@@ -148,10 +149,9 @@ export default {
   "definitions.backfill.to": "Before",
   "definitions.backfill.count": "of {due} past runs started no job; {before} did",
   "definitions.backfill.forgotten":
-    "The run records up to {until} are no longer kept: nobody knows whether 1 of these runs started a job.||The run records up to {until} are no longer kept: nobody knows whether {count} of these runs started a job.",
+    "The run records up to {until} are no longer kept, so it is unknown whether 1 of these runs started a job.||The run records up to {until} are no longer kept, so it is unknown whether {count} of these runs started a job.",
   "definitions.backfill.also_forgotten": "Start these jobs, too, although they may have run before",
-  "definitions.backfill.choose":
-    "Begin later, or choose to start the jobs of which nobody knows whether they ran.",
+  "definitions.backfill.choose": "Begin later, or choose to start the jobs that may have run before.",
   "definitions.backfill.none": "No run in this range is left.",
   "definitions.backfill.start": "Start 1 job||Start {count} jobs",
   "definitions.backfill.done": "Started 1 job.||Started {count} jobs.",

@@ -36,7 +36,7 @@ export default {
   "constraints.replay.chart.units": "Held {unit} by minute",
   "constraints.replay.units":
     "{held} of {started} {unit} would have been held; at most {most} at the same time.",
-  "constraints.replay.covers": "Made of 1 stored job.||Made of {count} stored jobs.",
+  "constraints.replay.covers": "Based on 1 stored job.||Based on {count} stored jobs.",
   "constraints.replay.part": "More jobs ended in the last hour than a replay reads, so it begins later.",
   "constraints.replay.gone":
     "1 job that ended in this time is missing because it was deleted.||{count} jobs that ended in this time are missing because they were deleted.",

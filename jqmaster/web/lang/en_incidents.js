@@ -82,7 +82,8 @@ export default {
   "act.incident.acknowledge": "Incident acknowledged",
   "fault.snooze": "Snooze",
   "fault.snooze.title": "Snooze this problem",
-  "fault.snooze.text": "It is hidden in this browser until then, and comes back if it is not over.",
+  "fault.snooze.text":
+    "It is hidden in this browser until then. If it is not over by then, it appears again.",
   "fault.snooze.for": "For, or until",
   "fault.snooze.done": "Snoozed until {time}.",
   "fault.snoozed":

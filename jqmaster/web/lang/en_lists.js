@@ -9,7 +9,7 @@ export default {
     "Runs after this job, even if it fails:||Runs after these {count} jobs, even if some fail:",
   "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
   "job.revives.jobs":
-    "A retry makes 1 job wait again that was skipped because of this one.||A retry makes {count} jobs wait again that were skipped because of this one.",
+    "If you retry this job, 1 job that was skipped because of it waits again.||If you retry this job, {count} jobs that were skipped because of it wait again.",
   "job.revives.held":
     "1 job stays skipped, because it also needs other jobs.||{count} jobs stay skipped, because they also need other jobs.",
   "job.revives.gone":
@@ -84,14 +84,14 @@ export default {
   "why.text.others": "1 other job waits for it.||{count} other jobs wait for it.",
   "why.text.eta": "At this rate the job starts in about {duration}.",
   "why.text.scheduled": "Scheduled for later: due {due}.",
-  "why.text.put_off": "Its last attempt was put off: {reason}.",
+  "why.text.put_off": "Its last attempt was deferred: {reason}.",
   "why.text.retrying":
     "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
   "why.text.awaiting_callback": "Waiting for a callback to attempt {attempt}. It times out {due}.",
   "why.text.awaiting_answer": "Waiting for an answer to “{question}”. It times out {due}.",
   "why.text.awaiting_jobs": "Waits for 1 other job: {jobs}.||Waits for {count} other jobs: {jobs}.",
   "why.text.answered":
-    "The callback of attempt {attempt} is there. The next free worker of its name takes it.",
+    "The callback for attempt {attempt} has arrived. The next free worker for this name runs it.",
   "why.text.expired": "It expired while it waited. It will be skipped, not run.",
   "why.text.no_leader": "No master leads at present, so no job is dispatched.",
   "why.text.rules_changing":
@@ -134,7 +134,7 @@ export default {
   "backlog.index_missing": "{count} outside the index, which the leader repairs",
   "backlog.expired": "{count} about to be skipped, because they have expired",
   "backlog.others": "{count} for other jobs to start first",
-  "why.text.next": "It is next: the first free slot of its workers takes it.",
+  "why.text.next": "It is next: it starts when one of its workers has a free slot.",
   "why.text.running": "Attempt {attempt} started {since}.",
   "why.text.offered": "Attempt {attempt} was given to a worker {since}. No heartbeat has confirmed it yet.",
   "fault.full":

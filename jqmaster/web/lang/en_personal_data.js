@@ -2,10 +2,10 @@
 export default {
   "nav.personal_data": "Personal data",
   "personal.text":
-    "Find a person in everything that jobs carry and leave behind, and erase it from jobs that are over.",
+    "Find the data about a person in jobs and in everything that jobs leave behind, and erase them from finished jobs.",
   "personal.texts": "Texts that identify the person",
   "personal.texts.hint":
-    "One per line, at least three characters each, such as an email address, a name and a customer number. Letter case and wide forms make no difference.",
+    "One per line, at least three characters each, such as an email address, a name and a customer number. Letter case and full-width forms make no difference.",
   "personal.reason": "Reason",
   "personal.reason.hint":
     "For the audit log, which records the search without these texts. Do not enter a person's name.",
@@ -15,7 +15,7 @@ export default {
   "personal.found": "{count} object found||{count} objects found",
   "personal.progress": "{done} of about {total} jobs searched",
   "personal.bar": "Jobs searched",
-  "personal.none": "Nothing found in what can be searched.",
+  "personal.none": "Nothing was found in the data that can be searched.",
   "personal.none.yet": "Nothing found so far.",
   "personal.results": "Objects found",
   "personal.act": "Action",

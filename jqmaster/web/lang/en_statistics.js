@@ -32,7 +32,7 @@ export default {
     "Arguments of {name} are no longer checked, until a worker that has a contract of this name registers again.",
   "names.contract": "Version {version}",
   "names.contract.workers": "Live workers: {n}",
-  "names.contract.any": "Any argument will do.",
+  "names.contract.any": "Any argument is valid.",
   "names.contract.schema": "Schema of the argument",
   "names.contract.options": "Default options",
   "names.warning": "Warning",
@@ -92,7 +92,7 @@ export default {
   "failures.more": "More",
   "failures.merge.title": "Merge into another group",
   "failures.merge.text":
-    "From now on, these failures count in the other group, which keeps its decisions. You can split them off again.",
+    "From now on, these failures count in the other group, which keeps its assignment and state. You can split them off again.",
   "failures.merge.into": "Merge into",
   "failures.merge.choose": "Choose a group",
   "failures.merge.none": "There is no other group of this job name.",
@@ -103,7 +103,7 @@ export default {
   "act.failure.merge": "Failure groups merged",
   "act.failure.split": "Failure group split off",
   "failures.values": "Affected",
-  "failures.values.title": "Whom it affects",
+  "failures.values.title": "Affected values",
   "failures.values.path": "Path of the value",
   "failures.values.hint": "A path in the argument or the headers, such as argument.tenant or headers.region.",
   "failures.values.distinct": "{count} value is affected||{count} different values are affected",
@@ -257,7 +257,7 @@ export default {
   "health.status.waiting": "Waiting",
   "health.status.degraded": "Degraded",
   "health.status.broken": "Broken",
-  "health.none": "Nothing waits longer than it must.",
+  "health.none": "No job waits longer than necessary.",
   "health.count.bad": "1 critical problem||{count} critical problems",
   "health.count.warn": "1 warning||{count} warnings",
   "health.count.and": ", ",
@@ -267,7 +267,7 @@ export default {
   "health.late_leader": "The leader {master} is late: last heard {seen}.",
   "health.store_away": "The store does not answer, so no job is accepted or started: {fault}",
   "health.store": "New jobs are refused: {fault}",
-  "health.durability": "The store gives only {given}, but {wanted} is configured.",
+  "health.durability": "The store provides only {given}, but {wanted} is configured.",
   "health.memory": "The store has used {share} of its memory ({used} of {most}).",
   "health.no_worker": "1 job waits, but no worker is live.||{count} jobs wait, but no worker is live.",
   "health.orphan":
@@ -280,7 +280,7 @@ export default {
   "health.failing":
     "1 job named {name} failed in the last hour ({share}). {kind}||{count} jobs named {name} failed in the last hour ({share}). {kind}",
   "health.rising":
-    "Failures rise: {lately} jobs failed in the last 10 minutes, and {before} in the 10 minutes before.",
+    "Failures are rising: {lately} jobs failed in the last 10 minutes, and {before} in the 10 minutes before.",
   "health.stale_workers": "1 worker is silent.||{count} workers are silent.",
   "health.dead_worker": "Worker {worker} is detached: last heard {seen}, jobs still assigned: {count}.",
   "health.stale_masters": "1 master is silent.||{count} masters are silent.",

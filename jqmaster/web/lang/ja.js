@@ -168,7 +168,7 @@ export default {
   "store.well": "正常",
   "store.faults": "異常 {count} 件||異常 {count} 件",
   "store.server": "サーバー",
-  "store.durability": "耐久性",
+  "store.durability": "永続性",
   "store.gives": "実際は {given} のみ",
   "store.memory": "メモリ",
   "store.latency": "遅延",
@@ -191,7 +191,7 @@ export default {
     "応答のないワーカーが {count} 台あります。||応答のないワーカーが {count} 台あります。",
   "fault.stale_masters":
     "応答のないマスターが {count} 台あります。||応答のないマスターが {count} 台あります。",
-  "fault.duty": "マスターの処理: {fault}",
+  "fault.duty": "マスターの処理が失敗しています: {fault}",
   "fault.latency": "ストアの応答に {duration} かかっています。",
 
   "jobs.all": "すべて",
@@ -297,7 +297,7 @@ export default {
   "job.retries": "再試行",
   "job.expires": "期限",
   "job.expires_s": "期限までの時間(秒)",
-  "job.expires_s.hint": "投入時から数えます。その時点でまだ待機中のジョブはスキップされます。",
+  "job.expires_s.hint": "投入時から数えます。その時刻にまだ待機中のジョブはスキップされます。",
   "job.keep_result": "結果を保持",
   "job.requires": "必要なラベル",
   "job.requires.hint": "例: gpu=1, zone=b。すべてのラベルを持つワーカーだけがジョブを受け取ります。",

@@ -1,7 +1,7 @@
 /** 日本語: 定義の休日を決めるカレンダー。 */
 export default {
   "nav.calendars": "カレンダー",
-  "health.calendar_ends": "カレンダー {name} の休日は {until} までしか分かりません。更新してください。",
+  "health.calendar_ends": "カレンダー {name} の休日は {until} までしか登録されていません。更新してください。",
   "calendars.name": "カレンダー",
   "calendars.make": "新しいカレンダー",
   "calendars.edit": "編集",
@@ -12,15 +12,15 @@ export default {
   "calendars.source.ical": "iCalendar のテキスト",
   "calendars.weekend": "週末",
   "calendars.holidays": "祝日・休業日",
-  "calendars.covers_until": "有効期限",
+  "calendars.covers_until": "休日の登録期限",
   "calendars.listed": "一覧の日のみ",
   "calendars.last_listed": "{day} (一覧の最後の日)",
   "calendars.used_by": "使用する定義",
   "calendars.unused": "使用する定義はありません。",
   "calendars.empty":
-    "カレンダーはまだありません。カレンダーは休日を決めます。定義は休日を飛ばしたり、休日だけ実行したり、休日から移動したりできます。",
-  "calendars.unknown": "そのカレンダーはありません。",
-  "calendars.ends_soon": "{until} より後の休日は分かりません。カレンダーを更新してください。",
+    "カレンダーはまだありません。カレンダーは休日を定めます。定義は、休日に実行しない、休日だけに実行する、営業日に移動する、のいずれかを選べます。",
+  "calendars.unknown": "このカレンダーは存在しません。",
+  "calendars.ends_soon": "{until} より後の休日は登録されていません。カレンダーを更新してください。",
   "calendars.year_of": "{year} 年の休日",
   "calendars.holidays_of": "{year} 年の祝日・休業日: {count} 日",
   "calendars.no_holidays": "この年の祝日・休業日はありません。",
@@ -28,7 +28,7 @@ export default {
   "calendars.year_after": "次の年",
   "calendars.renew": "更新",
   "calendars.renew.text":
-    "マスターが取得元に再度問い合わせます。それまで休日は変わりません。すでに予定時刻になった回は現在の休日に従います。",
+    "マスターが取得元から休日を読み直します。すでに予定時刻になった回には、現在の休日が適用されます。",
   "calendars.renewed": "{name} を更新しました。",
   "calendars.saved": "{name} を保存しました。",
   "calendars.deleted": "{name} を削除しました。",

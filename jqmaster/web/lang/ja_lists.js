@@ -76,7 +76,7 @@ export default {
   "job.after.succeeded": "次の {count} 件のジョブがすべて成功すると実行されます:",
   "job.after.finished": "次の {count} 件のジョブがすべて終了すると実行されます:",
   "job.dependents": "このジョブに依存するジョブ {count} 件:",
-  "job.revives.jobs": "再試行すると、このジョブのためにスキップされた {count} 件が再び待機します。",
+  "job.revives.jobs": "再試行すると、このジョブが原因でスキップされた {count} 件が再び待機します。",
   "job.revives.held": "{count} 件は他のジョブも必要なため、スキップのままです。",
   "job.revives.gone": "このジョブを待っていた {count} 件は削除されており、再試行しても実行されません。",
   "job.awaited": "待機中",

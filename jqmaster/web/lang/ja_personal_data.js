@@ -2,7 +2,7 @@
 export default {
   "nav.personal_data": "個人データ",
   "personal.text":
-    "ジョブが扱うデータや残したデータから個人に関するものを探し、終了したジョブから消去します。",
+    "ジョブのデータと、ジョブが残したデータから個人に関するものを探し、終了したジョブから消去します。",
   "personal.texts": "個人を特定する文字列",
   "personal.texts.hint":
     "1 行に 1 つ、それぞれ 3 文字以上。メールアドレス、氏名、顧客番号など。大文字と小文字、全角と半角は区別しません。",
@@ -35,8 +35,8 @@ export default {
   "personal.kind.failure_groups": "失敗グループ",
   "personal.kind.notices": "通知",
   "personal.not_searched": "検索していない範囲",
-  "personal.redacted": "秘匿された値 (redact_paths):",
-  "personal.unread.sealed_values": "封印された値 {count} 件(ワーカーだけが読めます)",
+  "personal.redacted": "伏せられた値 (redact_paths):",
+  "personal.unread.sealed_values": "暗号化された値 {count} 件(ワーカーだけが読めます)",
   "personal.unread.damaged_jobs": "破損していて読めないジョブ {count} 件",
   "personal.unread.archived_logs": "アーカイブにあるこれらのジョブのログ {count} 件",
   "personal.not.the archive of logs, and logs of jobs that are gone":
@@ -46,11 +46,11 @@ export default {
   "personal.not.the audit log, in which reasons and changed documents are kept":
     "監査ログ(理由や変更内容が残ります)",
   "personal.not.definitions, callbacks of batches, calendars, targets and constraints with the values of their keys":
-    "スケジュール、バッチのコールバック、カレンダー、ターゲット、制約とそのキーの値",
+    "定義、バッチのコールバック、カレンダー、ターゲット、制約とそのキーの値",
   "personal.not.arguments of deliveries (webhooks and mails)": "配信(Webhook とメール)の引数",
   "personal.not.other namespaces": "ほかの名前空間",
   "personal.not.logs of masters and workers, outside systems, and what pushers keep":
-    "マスターとワーカーのログ、外部システム、ジョブの登録元に残るデータ",
+    "マスターとワーカーのログ、外部システム、ジョブの投入元に残るデータ",
   "personal.erase": "消去",
   "personal.erase.open": "消去",
   "personal.erase.title": "このジョブの値を消去",
@@ -58,7 +58,7 @@ export default {
   "personal.erase.what": "消去する値",
   "personal.erase.needed": "引数やヘッダーの値を消去すると、このジョブは再試行できなくなります。",
   "personal.erase.copies":
-    "バックアップとエクスポートには、削除されるまでコピーが残ります。ワーカーと登録元のログにも残ることがあります。",
+    "バックアップとエクスポートには、削除されるまでコピーが残ります。ワーカーと投入元のログにも残ることがあります。",
   "personal.erased": "{count} 個の値を消去しました",
   "personal.job.erased": "消去された値",
   "act.job.erase": "ジョブの値の消去",

@@ -61,7 +61,7 @@ export default {
   "failures.show.ignored": "無視中",
   "failures.show.all": "すべて",
   "failures.version": "ワーカーのバージョン",
-  "failures.split": "分割",
+  "failures.split": "グループ化",
   "failures.split.none": "なし",
   "failures.split.name": "名前",
   "failures.split.version": "バージョン",
@@ -148,7 +148,7 @@ export default {
   "constraints.edit": "編集",
   "constraints.limits": "上限",
   "constraints.no_limit": "上限なし",
-  "constraints.closed.held": "ワーカーの依頼により保留中",
+  "constraints.closed.held": "ワーカーの要求により保留中",
   "constraints.closed.concurrency": "{limit} 枠中 {used} 枠を使用中",
   "constraints.closed.rate": "開始回数 {limit} 回中 {used} 回を使用",
   "constraints.key": "キー",
@@ -252,7 +252,7 @@ export default {
   "constraints.preview.by_default":
     "{count} 件は {path} に数値がなく、重みは {default} です||{count} 件は {path} に数値がなく、重みは {default} です",
   "constraints.preview.too_heavy":
-    "{count} 件は制限より重く、ほかに数えられるものがないときに開始します。||{count} 件は制限より重く、それぞれほかに数えられるものがないときに開始します。",
+    "{count} 件は上限より重く、ほかに数えるジョブがないときに開始します。||{count} 件は上限より重く、それぞれ、ほかに数えるジョブがないときに開始します。",
   "constraints.preview.without":
     "さらに {count} 件のジョブにはこのキーがありません||さらに {count} 件のジョブにはこのキーがありません",
   "health.status.ok": "正常",
@@ -281,7 +281,7 @@ export default {
   "health.wait": "名前 {name} のジョブが {duration} 待っています。{cause}",
   "health.failing":
     "名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}||名前 {name} のジョブが直近 1 時間に {count} 件失敗しました ({share})。{kind}",
-  "health.rising": "失敗が増えています: 直近 10 分に {lately} 件、それ以前は 10 分あたり {before} 件。",
+  "health.rising": "失敗が増えています: 直近 10 分に {lately} 件、その前の 10 分に {before} 件。",
   "health.stale_workers":
     "{count} 台のワーカーが応答していません。||{count} 台のワーカーが応答していません。",
   "health.dead_worker":
@@ -295,7 +295,7 @@ export default {
   "health.full":
     "{count} 件のジョブが制約 {name} を待っています。||{count} 件のジョブが制約 {name} を待っています。",
   "health.full_value": "ジョブが制約 {name} を待っています: {held} 件のうち {count} 件は {value}。",
-  "health.full.rate": "{rate} で、約 {eta}かかります。",
+  "health.full.rate": "{rate} のため、約 {eta}かかります。",
   "health.full.slots": "{slots} スロットのうち {running} を使用中です。",
   "health.full.units_rate": "上限は {rate} で、そのうち {used} を使用済みです。",
   "health.full.units": "{slots} {unit} のうち {running} を実行中のジョブが使用しています。",

@@ -1,7 +1,8 @@
 /** 日本語: HTTP ターゲット。 */
 export default {
   "nav.targets": "ターゲット",
-  "targets.empty": "ターゲットはまだありません。ワーカーなしでジョブを実行する HTTP エンドポイントです。",
+  "targets.empty":
+    "ターゲットはまだありません。ターゲットは、ワーカーなしでジョブを実行する HTTP エンドポイントです。",
   "targets.unknown": "ターゲット {name} はありません。",
   "targets.address": "アドレス",
   "targets.last": "最後の応答",
@@ -13,7 +14,7 @@ export default {
   "targets.unreachable": "到達不能",
   "targets.result.succeeded": "成功",
   "targets.result.awaiting": "コールバック待ち",
-  "targets.result.not_ready": "延期の要求",
+  "targets.result.not_ready": "待機の要求",
   "targets.result.unreachable": "未送信",
   "targets.result.failed": "失敗",
   "targets.result.rejected": "最終的な失敗",
@@ -43,7 +44,7 @@ export default {
   "targets.test": "テストを送信",
   "targets.test.title": "テストリクエストの送信",
   "targets.test.text":
-    "存在しないジョブの署名付きリクエストを、ヘッダー JQ-Test: true を付けてマスターが送ります。エンドポイントはジョブと同じ処理をします。",
+    "存在しないジョブの署名付きリクエストを、ヘッダー JQ-Test: true を付けてマスターが送ります。エンドポイントは、これを通常のジョブとして処理することがあります。",
   "targets.test.send": "送信",
   "targets.test.no_json": "引数は JSON で入力してください。",
   "targets.test.request": "リクエスト",
@@ -51,7 +52,7 @@ export default {
   "targets.test.no_answer": "応答はありませんでした。",
   "targets.delete.title": "ターゲットを削除しますか?",
   "targets.delete.text":
-    "{name} にはリクエストを送らなくなります。実行中のものは通常どおり終わり、待機中のジョブは、その名前を処理するものが現れるまで残ります。",
+    "{name} にはリクエストを送らなくなります。実行中のリクエストは通常どおり終わります。待機中のジョブは、その名前をワーカーか別のターゲットが処理するまで残ります。",
   "targets.make": "新しいターゲット",
   "targets.edit": "編集",
   "targets.saved": "ターゲット {name} を保存しました",
@@ -60,11 +61,11 @@ export default {
   "targets.fireworq.text":
     "このターゲットは Fireworq ゲートウェイのキューのものです。そこでキューを変更すると、ここでの変更は置き換えられます。",
   "targets.names.hint":
-    "ジョブの名前、または *、?、[abc] を使うパターンを 1 行に 1 つ。パターンは、ワーカーが処理する名前には使われません。",
+    "ジョブ名を 1 行に 1 つ。*、?、[abc] を使うパターンも指定できます。ワーカーが処理する名前は、パターンの対象になりません。",
   "targets.address.fixed": "すべてのジョブで同じ",
   "targets.address.argument": "ジョブの引数から",
   "targets.url.hint.fixed": "{name} と {job_id} は、パスとクエリでジョブの値に置き換えられます。",
-  "targets.url.hint.argument": "引数の中の URL の場所。",
+  "targets.url.hint.argument": "引数の中の URL のパス。",
   "targets.max_running.hint": "すべてのマスターの合計。空欄なら 50。",
   "targets.allow_hosts.hint": "1 行に 1 つ。*.app.example はその下すべて、* はすべてのホスト。",
   "targets.secret.hint":

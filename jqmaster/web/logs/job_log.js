@@ -12,7 +12,7 @@ import { Num, instantParts, localText, utcText } from "../ui/formats.js";
 /** @typedef {import("../core/lib.js").FieldEvent} FieldEvent */
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
-// More lines make a page slow; the file has them all.
+// More lines would make the page slow; the file has all of them.
 const MAX_SHOWN = 2_000;
 const PAGE = 1_000;
 const WAIT_S = 25;

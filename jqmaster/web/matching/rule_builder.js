@@ -130,7 +130,7 @@ export function RuleBuilder({ text, onText, suggestions, hint }) {
   const [rule, setRule] = useState(() => ruleOf(text));
   const told = useRef(text);
   useLayoutEffect(() => {
-    // Take over only a version that was chosen elsewhere: what is typed here stays as it was typed.
+    // Accept only a change that was made elsewhere, so that typed text is not reformatted.
     if (text === told.current) return;
     told.current = text;
     setRule(ruleOf(text));

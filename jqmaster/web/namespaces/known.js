@@ -10,14 +10,14 @@ let known = [];
 /** @type {Set<(namespaces: Namespace[]) => void>} */
 const listeners = new Set();
 
-/** Read them again. A token of a namespace does not show the others: then none is known. */
+/** Read them again. A token of a namespace cannot list the others; then none is known. */
 export async function loadNamespaces() {
   const path = /** @type {"api/namespaces"} */ (ofInstallation("api/namespaces"));
   try {
     known = (await get(path)).namespaces;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    // A master that does not answer now has told before.
+    // If a master does not answer now, keep the namespaces that are known.
     if (error.status === 0 || error.status >= 500) return;
     known = [];
   }

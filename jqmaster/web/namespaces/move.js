@@ -21,7 +21,7 @@ const STORES = { pollMs: 5000 };
 export const pathOfMove = (name) => /** @type {const} */ (`${pathOfNamespace(name)}/move`);
 
 /**
- * Chooses the store. Each choice is checked by a dry run, which tells how long the stop is expected to take.
+ * Choose the store. Each choice is checked by a dry run, which returns the expected length of the stop.
  * @param {{one: Namespace, onClose: () => void, onDone: () => unknown}} props
  */
 export function MoveDialog({ one, onClose, onDone }) {
@@ -91,7 +91,7 @@ const PlanFacts = ({ plan }) =>
     ${!plan.keeps_leases && html`<p class="fault warn">${t("namespaces.move.reruns")}</p>`}`;
 
 /**
- * The newest move: how far it is, and how it ended.
+ * The newest move: its progress and its outcome.
  * @param {{one: Namespace, mayAbort: boolean, onDone: () => unknown}} props
  */
 export function MoveCard({ one, mayAbort, onDone }) {

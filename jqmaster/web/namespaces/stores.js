@@ -1,4 +1,4 @@
-/** The configured stores, with what is wrong with them and the namespaces that lie there. */
+/** The configured stores, with their faults and their namespaces. */
 import { t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";
 import { href } from "../core/router.js";

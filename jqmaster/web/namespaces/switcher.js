@@ -1,4 +1,4 @@
-/** The namespace in the header, and the way to another one. */
+/** The namespace in the header, and the menu that switches to another one. */
 import { t } from "../core/i18n.js";
 import { html, useState } from "../core/lib.js";
 import { DEFAULT, addressOf, namespace } from "../core/namespaces.js";

@@ -1,4 +1,7 @@
-/** The form of a notice. Each address is a line. One with a hidden credential stays unchanged while its line does. */
+/**
+ * The form of a notice. Each address is a line. An address with a hidden credential stays unchanged if its line is not
+ * changed.
+ */
 import { Problem, get, parseExact, put, toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";

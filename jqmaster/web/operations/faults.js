@@ -1,4 +1,4 @@
-/** The faults that the figures of the queue show now, each with a link to its cause. */
+/** The faults that follow from the current figures of the queue, each with a link to its cause. */
 import { number, t } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";
@@ -81,8 +81,8 @@ export function faultsOf(stats, failing, orphans) {
     const text = t("fault.memory", { share: percent(memory), used, most });
     add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
-  // A job that a limit holds back waits as somebody decided: the limit is among the faults if it holds for long.
-  // A job whose name no worker takes is a fault of its own.
+  // A job that a limit holds back waits on purpose; if this lasts long, the limit itself is among the faults.
+  // A name that no worker takes is a separate fault.
   const oldest = startableOf(stats);
   const isServed = workers.fresh > 0 && !orphans.some((name) => name.name === oldest.name);
   if (oldest.wait_ms >= WAIT_WARN_MS && isServed) {

@@ -1,4 +1,4 @@
-/** Faults that stay among what is wrong until they are over or somebody acknowledges them. */
+/** Faults that stay on the list until they are over or somebody acknowledges them. */
 import { toJson } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { href } from "../core/router.js";
@@ -24,7 +24,7 @@ const MOST = 20;
 const LOOKS_TO_BEGIN = 3;
 const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
-// A definition that skips this many instants in a row, although nobody chose so, is a fault.
+// A definition that skips this many instants in a row, although nobody configured this, is a fault.
 const SKIPS = 3;
 const UNCHOSEN = ["overlap", "backlog_full", "argument_too_large"];
 

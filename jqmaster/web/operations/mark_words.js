@@ -1,4 +1,4 @@
-/** Words and links for what happened: entries of incidents, and marks. */
+/** Texts and links for entries of incidents and for marks. */
 import { t, tOr } from "../core/i18n.js";
 import { href } from "../core/router.js";
 import { visible } from "../core/text.js";

@@ -1,4 +1,4 @@
-/** The way from a fault to what to do about it. */
+/** The link from a fault to its runbook. */
 import { html } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { RUNBOOKS } from "./runbooks.js";

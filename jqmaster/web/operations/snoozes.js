@@ -1,4 +1,4 @@
-/** Faults that somebody hides for a while: they are back when the time is over, or earlier on a press. */
+/** Faults that somebody hides for a while. They are shown again when the time is over, or when somebody requests it. */
 import { t } from "../core/i18n.js";
 import { html, useEffect } from "../core/lib.js";
 import { pref, usePref } from "../core/prefs.js";

@@ -8,7 +8,7 @@ import { WAIT_BAD_MS, WAIT_WARN_MS, startableOf } from "./faults.js";
 /** @typedef {import("../../answers").Schemas["Stats"]} Stats */
 /** @typedef {import("../core/lib.js").Node} Node */
 
-// Names that fail less than this, or hardly ran, are in the list of names, not among the faults.
+// Names with a lower failure rate, or with few runs, are in the list of names but not among the faults.
 export const FAILING_SHARE = 0.05;
 
 /** @param {Record<string, number>} rates @returns {boolean} Whether so many jobs fail that it is worth a color. */

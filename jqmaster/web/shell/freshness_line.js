@@ -1,4 +1,4 @@
-/** The age of a page in the shell: a word in the header, and a first line while nothing new comes. */
+/** The age of the page's data: a word in the header, and a line at the top while no new data arrive. */
 import { useFreshness } from "../core/freshness.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useState } from "../core/lib.js";
@@ -9,7 +9,7 @@ import { RunbookLink } from "../operations/runbook_link.js";
 import { Badge, clockText, durationText, steadyMs } from "../ui/formats.js";
 
 const LOST_GRACE_MS = 1500;
-// A master that tells nothing for a moment is busy; for longer, people should know.
+// A master that is silent for a moment is busy. If it is silent for longer, people should know.
 const SILENT_MS = 8_000;
 
 // The code of the fault finds its section in docs/runbooks.md.

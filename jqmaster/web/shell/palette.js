@@ -1,4 +1,4 @@
-/** The command palette (Ctrl K): pages, actions, what the queue has under the typed name, and what can be done on this page. */
+/** The command palette (Ctrl K): pages, actions, objects of the queue with the typed name, and actions on this page. */
 import { titleOf } from "../batches/parts.js";
 import { PauseDialog } from "../constraints/pause_dialog.js";
 import { Problem, get, may, post } from "../core/api.js";
@@ -22,10 +22,10 @@ import { entry, fitOf, knownIndex, loadIndex, search } from "./palette_index.js"
 
 const TYPING_MS = 200;
 const MOST = 6;
-/** How long Enter waits for what a slow master finds. */
+/** How long Enter waits for the answer of a slow master. */
 const PATIENCE_MS = 5_000;
 const JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** The words for the kinds of what exists. */
+/** The words for the kinds of objects. */
 const KINDS = /** @type {const} */ ({
   name: "job.name",
   batch: "batches.batch",
@@ -90,7 +90,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
     ? [...spoken, ...(isNamed ? [...told, ...fixed] : [...fixed, ...told]), ...jobs, searchJobs(wanted)]
     : fixed;
   const chosen = Math.min(at, commands.length - 1);
-  // A name that is not there yet may still come. Enter waits for it, and is never faster than the answer.
+  // The answer may still contain the name. Enter waits for it, so that it never acts before the answer.
   const isSure =
     hasMoved.current ||
     !wanted ||

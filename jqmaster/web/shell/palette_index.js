@@ -1,10 +1,10 @@
-/** An index of what exists by its name, in this browser, so that the palette answers each key at once. */
+/** An index of objects by name, in this browser, so that the palette answers each key at once. */
 import { titleOf } from "../batches/parts.js";
 import { Problem, get } from "../core/api.js";
 import { visible } from "../core/text.js";
 
 /**
- * One thing that exists. `id`: what its address names; `label`: what people read; `text`: what is searched, in lower case.
+ * One object. `id`: its ID in the address; `label`: its text for people; `text`: the searched text, in lower case.
  * @typedef {{kind: "name" | "batch" | "constraint" | "definition" | "calendar" | "worker" | "event", id: string,
  *   label: string, hint?: string, text: string, isFresh?: boolean}} Entry
  *   `isFresh`: of a worker, that it takes jobs.

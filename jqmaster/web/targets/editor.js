@@ -1,4 +1,7 @@
-/** The form of a target. Names, headers and hosts are lines. Hidden values and the secret stay unless others are typed. */
+/**
+ * The form of a target. Names, headers and hosts are lines. Hidden values and the secret stay unless new ones are
+ * typed.
+ */
 import { Problem, get, put } from "../core/api.js";
 import { t, tOr } from "../core/i18n.js";
 import { html } from "../core/lib.js";

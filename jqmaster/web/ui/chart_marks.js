@@ -1,4 +1,4 @@
-/** Marks on a chart: what happened, where it happened. */
+/** Marks on a chart: events at their times. */
 import { html } from "../core/lib.js";
 import { t } from "../core/i18n.js";
 import { Text } from "./formats.js";
@@ -16,7 +16,7 @@ const LAST_ALPHA = 0.14;
 const colorOf = ({ kind }) => COLORS[kind] ?? "--muted";
 
 /**
- * Draw the marks of the visible period: a line where it began, and a band over what lasted.
+ * Draw the marks of the visible period: a line at the start of each, and a band over its duration.
  * @param {import("../vendor/uplot.js").default} plot
  * @param {ChartMark[]} marks
  */

@@ -1,4 +1,4 @@
-/** An earlier period beside the present one, hour by hour. */
+/** An earlier period in comparison with the current one, hour by hour. */
 import { get } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -9,7 +9,7 @@ import { useResource } from "../core/live.js";
 
 const HOUR_S = 3600;
 const DAY_S = 86_400;
-/** How long before, in seconds, by the word in the address. @type {Record<string, number>} */
+/** The distance of the earlier period in seconds, by the word in the address. @type {Record<string, number>} */
 export const PERIODS_S = { "1d": DAY_S, "7d": 7 * DAY_S };
 /** Hours are kept for 30 days. */
 const NOT_WITH = ["30d"];

@@ -126,7 +126,7 @@ export function Loading({ isLoading = true }) {
 }
 
 /**
- * Links that look like tabs: each is an address of its own.
+ * Links that look like tabs. Each has its own address.
  * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean,
  *   href: string, kind?: string}[], current: string}} props
  */

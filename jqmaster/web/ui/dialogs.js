@@ -1,4 +1,4 @@
-/** Dialogs, and short messages that say what was done. */
+/** Dialogs, and short messages about completed actions. */
 import { Problem } from "../core/api.js";
 import { number, t } from "../core/i18n.js";
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";
@@ -45,11 +45,11 @@ export function Dialog({ title, onClose, children, isWide = false }) {
 
 const TOAST_MS = 6_000;
 const UNDO_MS = 15_000;
-/** From this many jobs on the count has to be typed. */
+/** For actions on at least this many jobs, the count has to be typed. */
 const TYPED_FROM = 1000;
 
 /**
- * Ask before something that cannot be undone, and say how many it concerns.
+ * Ask before an action that cannot be undone, and show how many objects it concerns.
  * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?:
  *   boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void,
  *   children?: Node}} props
@@ -97,7 +97,7 @@ export function ConfirmCount({
 }
 
 /**
- * Confirm in a dialog that asks first: it closes when the action is done, and shows what was wrong.
+ * Confirm an action in a dialog, which closes when the action is done, and shows an error if it fails.
  * @param {() => Promise<unknown> | unknown} onConfirm
  * @param {() => void} onClose
  */
@@ -139,7 +139,7 @@ export function Sure({ title, verb, onConfirm, onClose, isReady = true, children
 const toasters = new Set();
 let toastId = 0;
 /**
- * Says what was done, for a few seconds, politely.
+ * Show a message for a few seconds, announced politely to screen readers.
  * @param {string} text
  * @param {"ok" | "bad"} [kind]
  * @param {() => unknown} [undo] Takes it back.
@@ -175,7 +175,7 @@ export function Toasts() {
 }
 
 /**
- * Runs `act`, says `done` or the problem. For small actions without a dialog.
+ * Run `act`, and show `done` or the problem. For small actions without a dialog.
  * @param {() => Promise<unknown>} act
  * @param {string} done
  * @returns {Promise<boolean>} Whether it was done.

@@ -26,7 +26,7 @@ export const unreadable = (field) =>
   new Problem(422, { title: t("duration.unknown"), errors: [{ loc: [field], msg: t("duration.rule") }] });
 
 /**
- * A field for a duration or an end, with suggestions to press. It says when that is.
+ * A field for a duration or an end, with suggestions to press. It shows the resulting time.
  * @param {{form: import("./forms.js").FormInputs, name: string, label: string, empty?: string, path?: string}} props
  *   `empty`: what an empty field means; without it, a duration is needed.
  */

@@ -1,4 +1,4 @@
-/** Inputs that filter a list. Typed text stays; the address of the page follows it, and not the other way round. */
+/** Inputs that filter a list. Typed text updates the address of the page, and not the other way round. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../core/lib.js";
 import { Field } from "./forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";

@@ -1,4 +1,7 @@
-/** A form in a dialog: it says what it saved, shows both versions where somebody else was quicker, and throws nothing away unasked. */
+/**
+ * A form in a dialog. It reports what it saved, shows both versions if somebody else saved first, and asks before it
+ * discards input.
+ */
 import { Problem } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/lib.js";

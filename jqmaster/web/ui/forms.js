@@ -1,4 +1,4 @@
-/** Forms own what is typed into them, from opening to closing: nothing that arrives meanwhile changes it. */
+/** A form keeps its input from opening to closing: data that arrive meanwhile do not change it. */
 import { Problem } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html, useEffect, useId, useRef, useState } from "../core/lib.js";

@@ -1,4 +1,4 @@
-/** Icons of our own, drawn in the colour of the text; what they mean is always said in words as well. */
+/** Our own icons, in the colour of the text. A text next to each icon always has its meaning, too. */
 import { html } from "../core/lib.js";
 
 /** @type {Record<string, string>} Paths in a square of 16. */

@@ -1,9 +1,11 @@
-/** On the way back from what a row opened, the list stands where it was left, and the row has the focus again. */
+/**
+ * When somebody goes back from the page that a row opened, the list has its old position, and the row has the focus.
+ */
 import { useEffect } from "../core/lib.js";
 
 /**
- * Note with the present entry of the history which row is opened. Back leads to this entry; a link to the same address
- * makes another one, which begins at the top.
+ * Record the opened row in the current entry of the browser history. Back leads to this entry; a link to the same
+ * address creates another one, which begins at the top.
  * @param {string} row Its key.
  */
 export function leaveFor(row) {

@@ -1,4 +1,4 @@
-/** A small chart of bars for one row: how something went, hour by hour. */
+/** A small bar chart for one row, hour by hour. */
 import { html } from "../core/lib.js";
 
 const WIDTH = 5;

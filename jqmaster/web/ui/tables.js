@@ -1,4 +1,4 @@
-/** Tables with keyboard navigation, and rows that keep still while somebody reads them. */
+/** Tables with keyboard navigation, and rows that do not move while somebody reads them. */
 import { leaveFor, useReturn } from "./returns.js";
 import { t } from "../core/i18n.js";
 import { html, useCallback, useMemo, useRef, useState } from "../core/lib.js";
@@ -188,7 +188,7 @@ function hasSelection() {
 }
 
 /**
- * Whether rows must keep still: while the pointer or the focus is in the table.
+ * Whether rows must not move: while the pointer or the focus is in the table.
  * @returns {{isHeld: boolean, bind: Record<string, unknown>}} `bind`: attributes for an element around the table.
  */
 export function useHold() {

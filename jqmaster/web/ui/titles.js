@@ -1,4 +1,4 @@
-/** The title of the tab, which tells one page from the others. */
+/** The title of the tab, which distinguishes the pages. */
 import { useEffect } from "../core/lib.js";
 import { namespace } from "../core/namespaces.js";
 import { visible } from "../core/text.js";
@@ -18,7 +18,7 @@ export function useTitle(title) {
   useEffect(() => {
     if (title === null) return undefined;
     show(title);
-    // Back on the list, the title is no longer that of the thing that was opened.
+    // Back on the list, the title must no longer name the object that was opened.
     return () => show(ofPage);
   }, [title]);
 }

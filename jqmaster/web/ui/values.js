@@ -6,7 +6,7 @@ import { Button, Copy } from "./controls.js";
 import { Badge, Bytes, Text } from "./formats.js";
 
 /**
- * A value as JSON carries it: binary `{"$bin": base64}` and extension values `{"$ext": [code, base64]}` as bytes.
+ * A value in the form of JSON: binary `{"$bin": base64}` and extension values `{"$ext": [code, base64]}` as bytes.
  * @param {{value: unknown, label: string}} props
  */
 export function Value({ value, label }) {

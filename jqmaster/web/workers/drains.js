@@ -1,4 +1,6 @@
-/** Drain many workers at once: they are counted first, watched until nothing runs on them, and can be taken back. */
+/**
+ * Drain many workers at once: they are counted first, and watched until no job runs on them. The drain can be undone.
+ */
 import { html, useEffect, useState } from "../core/lib.js";
 import { Problem, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
@@ -12,7 +14,7 @@ import { Badge, Duration, Text, nowMs, useTick } from "../ui/formats.js";
 
 /** @typedef {{worker_ids?: string[], node_id?: string, version?: string, label?: {name: string, value: string}}} Selection */
 
-// With more workers than this, nobody needs to know whose job runs longest.
+// With more workers than this, the job that runs longest is not looked up.
 const MAX_ASKED = 10;
 const POLL_MS = 2000;
 

@@ -1,4 +1,4 @@
-/** The names whose jobs some live worker takes. Jobs of other names wait until one registers. */
+/** The job names that live workers serve. Jobs of other names wait until a worker for them registers. */
 import { get } from "../core/api.js";
 import { useResource } from "../core/live.js";
 

@@ -1,4 +1,4 @@
-/** The slots of a worker: how many jobs it may have. An operator sets them, and may keep them for later workers. */
+/** The slots of a worker: how many jobs it may run. An operator sets them, and may keep them for later workers. */
 import { del, get, post } from "../core/api.js";
 import { t } from "../core/i18n.js";
 import { html } from "../core/lib.js";
@@ -26,7 +26,7 @@ export function SlotsDialog({ worker, what, onClose, onDone }) {
     const before = worker.max_jobs;
     const now = await set(Number(max_jobs), Boolean(keep));
     const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
-    // Undo would not take back what is kept: that is in a list of its own.
+    // Undo would not remove a kept number, which has its own list.
     return keep
       ? t("workers.slots.kept", { count: now })
       : { text: t("workers.slots.set", { count: now }), undo };

@@ -1,4 +1,4 @@
-/** Batches: how far each is, which of its jobs failed, what it waits for, and what it starts when it is over. */
+/** Batches: the progress of each, its failed jobs, what it waits for, and the jobs that it starts at its end. */
 import { get } from "../../core/api.js";
 import { BatchProgress, BatchState, titleOf } from "../parts.js";
 import { curl } from "../../core/curl.js";

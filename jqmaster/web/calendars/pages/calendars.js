@@ -1,4 +1,4 @@
-/** Calendars: the days off by which definitions skip or move instants; a year of each on one page. */
+/** Calendars: the days off on which definitions skip or move instants. A year of each is on one page. */
 import { Problem, del, get, may, put } from "../../core/api.js";
 import { CalendarEditor, Changed, pathOfCalendar } from "../editor.js";
 import { Year } from "../year.js";
@@ -22,7 +22,7 @@ import { useTitle } from "../../ui/titles.js";
 const EXAMPLE = { country: "JP" };
 /** @type {import("../../core/live.js").Reading} */
 const READ = { events: ["definitions"], leastMs: 2000, everyMs: 15_000 };
-// As long before the end as the health of the queue asks for it.
+// The same time before the end at which the health of the queue asks for a renewal.
 const RENEW_MS = 60 * 86_400_000;
 const FIRST_YEAR = 1970;
 const LAST_YEAR = 9998;

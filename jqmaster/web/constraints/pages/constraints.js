@@ -1,4 +1,7 @@
-/** Limits on sets of jobs: what each admits now, who holds its slots, what waits; made, changed, paused and tried out here. */
+/**
+ * Limits on sets of jobs: their usage, the holders of their slots, and the jobs that wait. People create, change,
+ * pause and try them here.
+ */
 import { html, useState } from "../../core/lib.js";
 import { Problem, call, del, get, may, toJson } from "../../core/api.js";
 import { Changes } from "../../identity/changes.js";

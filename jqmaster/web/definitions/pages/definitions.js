@@ -1,4 +1,7 @@
-/** Jobs by the clock and by events: when each definition is due, and its last outcomes. People make, change, pause and run definitions here. */
+/**
+ * Jobs by the clock and by events: when each definition is due, and its last outcomes. People create, change, pause
+ * and run definitions here.
+ */
 import { html, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { DefinitionDialogs, RowActions } from "../dialogs.js";

@@ -1,4 +1,4 @@
-/** Events as they come: the content of each, and the jobs that it started. */
+/** Events as they arrive: the content of each, and the jobs that it started. */
 import { Problem, get, may, toJson } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { Outcome } from "../../definitions/runs.js";

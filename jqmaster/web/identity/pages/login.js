@@ -1,4 +1,7 @@
-/** Log in by token, or by user and password if there are users. The address stays: people arrive where they wanted. */
+/**
+ * Log in by token, or by user and password if there are users. The address stays, so that people arrive at the page
+ * that they opened.
+ */
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
 import { Problem, fetchSession, logIn, urlOf } from "../../core/api.js";
 import { t } from "../../core/i18n.js";
@@ -13,7 +16,7 @@ import { visible } from "../../core/text.js";
  *   `session`: says how to log in.
  */
 
-/** How a login through the provider may fail, as the address names it. Any other text there is somebody's own. */
+/** The failures of a login through the provider that the address may name. Any other text there is not trusted. */
 const PROBLEMS = [
   "login_expired",
   "login_denied",
@@ -25,7 +28,7 @@ const PROBLEMS = [
   "store_unavailable",
 ];
 
-/** The page on which somebody who had to log in answers a challenge. The login leads to no other address. */
+/** The page of the challenge that somebody wanted to answer before the login. The login leads to no other address. */
 const QUESTION = /^callbacks\/[A-Za-z0-9_-]{54}$/;
 
 /** @returns {string | null} The address to which the login leads back, as the address of the page names it. */
@@ -40,7 +43,7 @@ export function Page({ session, query, onSession }) {
   const question = questionAfter();
   const isIn = session.role !== null;
   useEffect(() => {
-    // A provider or a proxy leads back to this page.
+    // A provider or a proxy returns to this page.
     if (isIn && question !== null) location.replace(urlOf(question));
   }, [isIn, question]);
   const problem = location.hash.startsWith("#/login") ? query["problem"] : undefined;

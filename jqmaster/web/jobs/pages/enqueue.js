@@ -46,9 +46,9 @@ const BLANK = {
 };
 // Options that workers report for a name, and that are fields of the form.
 const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
-// Fields that are folded as long as they are empty.
+// Fields that are hidden while they are empty.
 const SELDOM = ["requires", "expires_s", "expires_at", "key", "headers", "rerun_lost"];
-// Views show this in place of what nobody may see.
+// Views show this in place of values that nobody may see.
 const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../../core/router.js").go, session: import("../../core/api.js").Session}} props */

@@ -36,7 +36,7 @@ export function Page({ query, go, session }) {
     events: ["jobs"],
     leastMs: 1000,
     everyMs: 3000,
-    // The pusher's own changes are not in the audit log, so no event announces them.
+    // Changes by the pusher are not in the audit log, so no event announces them.
     pollMs: 5000,
   });
   useTitle(

@@ -1,4 +1,4 @@
-/** The kinds of jobs: how many, how often they succeed, how long they wait and run; and one name in full, over time. */
+/** Job names with their counts, success rates, waits and run times; and one name in detail, over time. */
 import { html, useMemo, useState } from "../../core/lib.js";
 import { del, get, may } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
@@ -183,7 +183,7 @@ function columns(names, served, paused) {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`,
     },
-    // Few queues discard jobs, and the room is scarce.
+    // Few queues discard jobs, and the table has little space.
     ...(names.some((name) => name.discarded) ? [discarded] : []),
     {
       key: "failed",

@@ -1,4 +1,4 @@
-/** All namespaces with what each is doing, the worst first; one of them with its acts; and the stores. */
+/** All namespaces with their figures, those with faults first; one namespace with its actions; and the stores. */
 import { call, get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t } from "../../core/i18n.js";

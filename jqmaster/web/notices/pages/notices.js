@@ -1,4 +1,4 @@
-/** Notices: who is told of what goes wrong; made, changed, tested, muted and acknowledged here. */
+/** Notices, which tell people about problems. People create, change, test, mute and acknowledge them here. */
 import { get, may, post } from "../../core/api.js";
 import { curl } from "../../core/curl.js";
 import { t, tOr } from "../../core/i18n.js";

@@ -1,4 +1,4 @@
-/** Incidents: what went wrong as one story each, what was changed around it, and who takes care of it. */
+/** Incidents: the course of each, the changes around it, and the people who take care of it. */
 import { html, useState } from "../../core/lib.js";
 import { get, may, post } from "../../core/api.js";
 import { t, tOr } from "../../core/i18n.js";
@@ -17,7 +17,7 @@ import { entryLink, entryText, incidentTitle, markLink, markText } from "../mark
 /** @typedef {import("../mark_words.js").IncidentEntry} IncidentEntry */
 /** @typedef {import("../mark_words.js").Mark} Mark */
 
-// The leader writes what it sees within seconds, and no event says so.
+// The leader writes new entries within seconds, and no event announces them.
 const POLL_MS = 3_000;
 const DAY_MS = 86_400_000;
 const AROUND_MS = 60_000;

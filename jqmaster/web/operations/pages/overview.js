@@ -1,4 +1,7 @@
-/** The page for 3 a.m.: what is wrong, worst first; then how much there is, how fast it goes, and who does it. */
+/**
+ * The Overview: problems first, the worst at the top; then the numbers of jobs, their rates, and workers, masters and
+ * the store.
+ */
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { curl } from "../../core/curl.js";

@@ -1,4 +1,6 @@
-/** Every setting with what it does. Those that can change while masters run are changed here; secrets are never shown. */
+/**
+ * Every setting with its effect. Settings that can change while masters run are changed here; secrets are never shown.
+ */
 import { html, useState } from "../../core/lib.js";
 import { Problem, get, may, patch, toJson } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";

@@ -1,4 +1,4 @@
-/** Personal data: find a person in everything that jobs leave behind, and erase it from jobs. */
+/** Personal data: find the data about a person in everything that jobs leave behind, and erase them from jobs. */
 import { html, useEffect, useRef, useState } from "../../core/lib.js";
 import { Problem, call } from "../../core/api.js";
 import { number, t, tOr } from "../../core/i18n.js";
@@ -77,7 +77,7 @@ export function Page() {
 }
 
 /**
- * Search part by part, and tell the sum after each.
+ * Search part by part, and report the sum after each part.
  * @param {string[]} texts
  * @param {string} reason
  * @param {AbortSignal} signal

@@ -1,4 +1,6 @@
-/** HTTP targets: endpoints that do jobs without a worker; how they answer; made, changed and tested here. */
+/**
+ * HTTP targets: endpoints that run jobs without a worker, and their answers. People create, change and test them here.
+ */
 import { Problem, call, del, get, may } from "../../core/api.js";
 import { Changes } from "../../identity/changes.js";
 import { curl } from "../../core/curl.js";

@@ -1,4 +1,4 @@
-/** The workers, alone or in groups: what each runs, how fast, how often it fails, and what keeps jobs from it. */
+/** The workers, alone or in groups: their jobs, rates and failures, and the reasons why they get no jobs. */
 import { html, useState } from "../../core/lib.js";
 import { get, may } from "../../core/api.js";
 import { t } from "../../core/i18n.js";
