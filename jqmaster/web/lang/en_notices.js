@@ -35,7 +35,7 @@ export default {
   "notices.delete.title": "Delete the notice?",
   "notices.delete.text": "{name} sends no more messages.",
   "notices.incidents": "Open alerts",
-  "notices.incidents.none": "There are no open alerts.",
+  "notices.incidents.none": "No alert is open.",
   "notices.messages": "Messages",
   "notices.messages.none": "No messages sent yet.",
   "notices.kind.first": "new",
