@@ -10878,7 +10878,7 @@ function Page3({ query, go: go3, session: session2 }) {
     events: ["jobs"],
     leastMs: 1e3,
     everyMs: 3e3,
-    // The pusher's own changes are not in the audit log, so no event announces them.
+    // Changes by the pusher are not in the audit log, so no event announces them.
     pollMs: 5e3
   });
   useTitle(
@@ -11099,7 +11099,7 @@ function columns(names, served, paused) {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`
     },
-    // Few queues discard jobs, and the room is scarce.
+    // Few queues discard jobs, and the table has little space.
     ...names.some((name) => name.discarded) ? [discarded] : [],
     {
       key: "failed",
