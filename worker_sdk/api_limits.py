@@ -1,4 +1,4 @@
-"""The limits that HTTP APIs tell in the headers of their answers."""
+"""Read the limits that HTTP APIs state in the headers of their answers, and report them to the masters."""
 
 import logging
 import re
@@ -23,9 +23,9 @@ Unit = Literal["requests", "tokens"]
 _TOO_MANY: Final = frozenset({403, 429, 503, 529})
 # A larger number is an instant in seconds since 1970, a smaller one is a duration.
 _INSTANT_S: Final = 1_000_000_000
-# A number so large is an instant, too, but in milli-, micro- or nanoseconds.
+# Numbers from here on are instants in milli-, micro- or nanoseconds.
 _NO_INSTANT_S: Final = 100_000_000_000
-# A longer header is not read, so that no service can keep a job busy with it.
+# Longer headers are ignored, so that parsing them cannot keep a job busy.
 _MAX_CHARS: Final = 1000
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|μs|ns|d|h|m|s)", re.ASCII)
 _SECONDS: Final = {
@@ -40,10 +40,10 @@ _SECONDS: Final = {
     "μs": 1e-6,
     "ns": 1e-9,
 }
-# The part of a header's name that says what it counts. Other units, such as images or output tokens, are not those of a
-# constraint.
+# The part of a header's name that says what it counts. No constraint counts other units, such as images or output
+# tokens.
 _SCOPE: Final = r"(?:project-)?(?:req(?:uest)?s?|tokens?)(?:-(?:1?[mhd]|minute|hour|day))?"
-# The header that states the rest. The header with its reset has `reset` in place of `remaining`.
+# The header with the remaining units. The header with their reset has `reset` in place of `remaining`.
 _REMAINING: Final = re.compile(rf"(?:[a-z0-9]+-){{0,3}}ratelimit-(?:{_SCOPE}-)?remaining(?:-{_SCOPE})?")
 # The field of the IETF draft: `"default";r=50;t=30`, or `remaining=50, reset=30` in its earlier versions.
 _DRAFT: Final = re.compile(r"\b(r|t|remaining|reset)\s*=\s*(\d+(?:\.\d+)?)", re.ASCII)
@@ -60,11 +60,11 @@ class HeadersAndStatus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The room that the headers of an answer report.
+    """The remaining units that the headers of an answer report.
 
     * `unit`: `requests` or `tokens`.
     * `remaining`: units that may still be used.
-    * `resets_s`: seconds until the service has all of its room again.
+    * `resets_s`: seconds until all units are available again.
 
     For example:
 
@@ -79,13 +79,13 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class ApiLimits:
-    """Tell the masters what an HTTP API says about its limits: `Retry-After`, `RateLimit` and `RateLimit-*` of the IETF
-    draft, `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and `anthropic-ratelimit-*`. No answer of an API makes
-    these calls raise: headers that they cannot read, or that state more than 31 days, are ignored.
+    """Report the limits in the answers of an HTTP API to the masters: `Retry-After`, `RateLimit` and `RateLimit-*` of
+    the IETF draft, `x-ratelimit-remaining-*` with `x-ratelimit-reset-*`, and `anthropic-ratelimit-*`. No answer of an
+    API makes these calls raise: headers that they cannot read, or that state more than 31 days, are ignored.
 
-    * `requests`: name of the constraint that limits requests. None: there is none.
-    * `tokens`: name of the constraint that limits tokens, by its weight. None: there is none.
-    * `value`: value of the key of these constraints, if they have one.
+    * `requests`: name of the constraint that limits requests, if there is one.
+    * `tokens`: name of the constraint that limits tokens, by its weight, if there is one.
+    * `value`: value of the key of these constraints, if they have a key.
 
     For example, with httpx:
 
@@ -98,11 +98,12 @@ class ApiLimits:
     value: Any = NO_VALUE
 
     def observe(self, ctx: "Context", headers: Mapping[str, str], status: int = 200) -> list[Room]:
-        """Tell the masters what the headers of an answer say, and return it.
+        """Report the limits in the headers of an answer to the masters, and return them.
 
         * `ctx`: context of the job.
         * `headers`: headers of the answer, of any client.
-        * `status`: status of the answer. With 403, 429, 503 or 529, `Retry-After` says that no room is left until then.
+        * `status`: status of the answer. With 403, 429, 503 or 529, `Retry-After` means that nothing remains until
+          then.
 
         For example:
 
@@ -117,16 +118,16 @@ class ApiLimits:
             try:
                 ctx.observed(constraint, self.value, remaining=room.remaining, resets_s=room.resets_s)
             except Exception:
-                # Best effort: the job is not to fail because the masters do not learn this.
+                # Best effort: a failed report to the masters must not fail the job.
                 logger.warning("%s is not narrowed by the headers of an answer", constraint, exc_info=True)
         return rooms
 
     def retry_after_s(self, response: HeadersAndStatus, default: float = 1.0) -> float:
-        """Return how many seconds a refused request has to wait: until `Retry-After`, or else until the reset of what
-        is used up. Raise `Defer` with it.
+        """Return how many seconds to wait after a refused request: until `Retry-After`, or else until the used-up limit
+        resets. Pass the number to `Defer`.
 
         * `response`: the refusal.
-        * `default`: seconds if its headers do not say.
+        * `default`: seconds to wait if the headers state no time.
 
         For example:
 
@@ -195,8 +196,7 @@ def rooms_in(headers: Mapping[str, str], status: int = 200) -> list[Room]:
         if len(str(text)) <= _MAX_CHARS
     }
     found: dict[Unit, Room] = {}
-    # A service that says how long to wait knows better than its numbers: some of these are reset long after there is
-    # room again.
+    # `Retry-After` takes precedence: some of the other headers state a reset long after requests are accepted again.
     for unit, remaining, resets_s in list(_waits(given, status)) or (*_drafts(given), *_pairs(given)):
         if not 0 <= resets_s <= MAX_RESET_S:
             continue
@@ -245,7 +245,7 @@ def _instant_s(text: str, now: datetime) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a header states; None: it states none, or NaN or infinity."""
+    """Return the number that a header states; None: it states no finite number."""
     try:
         number = float(text)
     except ValueError:
@@ -272,7 +272,7 @@ def _drafts(given: Mapping[str, str]) -> "Iterator[tuple[Unit, float, float]]":
         remaining = parts.get("r", parts.get("remaining"))
         resets_s = parts.get("t", parts.get("reset"))
         if remaining is not None and resets_s is not None:
-            # The name of a policy may tell what it counts.
+            # The name of a policy may say what it counts.
             yield "tokens" if "token" in policy.partition(";")[0] else "requests", remaining, resets_s
 
 

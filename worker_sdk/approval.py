@@ -1,4 +1,4 @@
-"""Work of people: a job that somebody decides."""
+"""Jobs that a person decides."""
 
 import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -17,8 +17,8 @@ class Approval(OutsideWork):
 
     * `audience`: `"link"`: whoever has the address may answer. `"users"`: only people who are logged in at the master
       and may operate.
-    * `remind_after_s`: seconds after which the master's notices `challenge_waiting` tell people that nobody has
-      answered. 0: at once. None: never.
+    * `remind_after_s`: seconds after which the master's notices `challenge_waiting` report that nobody has answered. 0:
+      at once. None: never.
     * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
 
     For example:
@@ -47,7 +47,7 @@ class Approval(OutsideWork):
         raise NotImplementedError
 
     def ask(self, argument: Any, ctx: "Context", url: str) -> Any:
-        """Tell people the address of the page, say by mail or chat. Default: nobody is told here.
+        """Send people the address of the page, for example by mail or chat. The default does nothing.
 
         * `argument`, `ctx`: as for a handler.
         * `url`: address of the page. It is a secret if the audience is `"link"`.
@@ -81,7 +81,7 @@ class Approval(OutsideWork):
         return None
 
     def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
-        """Give the answer to `on_answer`.
+        """Pass the answer to `on_answer`, and return its result.
 
         * `callback`: the callback that holds it.
         * `ctx`: as for a handler.

@@ -1,4 +1,4 @@
-"""Blocks of `with` and `async with`. The wrong one of the two is a TypeError that names the right one."""
+"""Blocks for `with` and `async with`. The wrong form raises a TypeError that names the right one."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -135,7 +135,7 @@ class _AsyncBlock(AsyncWithOnly, Generic[T_co]):
 
 def either_with(function: Callable[P, Iterator[T]]) -> Callable[P, Block[T]]:
     """Decorate a generator function that yields once, as `contextlib.contextmanager` does. Both `with` and `async with`
-    take what it returns."""
+    accept the objects that the decorated function returns."""
     manager = contextlib.contextmanager(function)
 
     @wraps(function)

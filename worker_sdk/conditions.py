@@ -1,4 +1,4 @@
-"""Ready-made conditions for `prepare`. A condition that is not met says how long to wait, and why."""
+"""Ready-made conditions for `prepare`. A condition that is not met states the reason and how long to wait."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.worker.context import Context
 
     class Answered(Ready, Defer):
-        """The result of `ready_when`: `Ready` or `Defer`, and an awaitable of it in an async handler."""
+        """The result of `ready_when`: a `Ready` or `Defer`. An async handler awaits it."""
 
         def __await__(self) -> Generator[Any, None, "Ready | Defer"]: ...
 
@@ -30,7 +30,7 @@ _ENDED: Final = ("succeeded", "discarded", "failed")
 
 @dataclass(frozen=True, slots=True)
 class MasterRead:
-    """A read of the master's API. `of`: the job that is read."""
+    """A request that reads from the master's API. `of`: the job to read."""
 
     path: str
     of: str = ""
@@ -49,19 +49,19 @@ class Condition(ABC):
 
     @abstractmethod
     def _steps(self) -> Steps:
-        """Yield reads and probes, and get their answers. Return None if the condition is met, or else a Defer."""
+        """Yield reads and probes, and receive their answers. Return None if the condition is met, or else a Defer."""
 
 
 @dataclass(frozen=True)
 class SinceLastRun(Condition):
-    """No job with this name, and this tag, has ended within the last seconds. Jobs that were canceled or skipped did
-    not run. A master remembers jobs only for as long as it keeps them: succeeded ones for `retention_succeeded_s`
-    (1 h by default), and no more than `retention_succeeded_max`. For longer times, or an exact limit, use a constraint
-    with a rate.
+    """No job with this name (and tag) has ended within the last `at_least_s` seconds. Jobs that were canceled or
+    skipped did not run. A master remembers jobs only for as long as it keeps them: succeeded ones for
+    `retention_succeeded_s` (1 h by default), and no more than `retention_succeeded_max`. For longer times, or an exact
+    limit, use a constraint with a rate.
 
     * `name`: name of the jobs.
     * `at_least_s`: seconds since the last one ended.
-    * `tag`: only jobs with this tag. It is the key where several things share a name.
+    * `tag`: count only jobs with this tag, for example if one name serves several customers.
 
     For example:
 
@@ -103,7 +103,7 @@ class OutstandingBelow(Condition):
     exact limit, use a constraint with a concurrency, which counts jobs that await callbacks.
 
     * `name`: name of the jobs.
-    * `limit`: how many are too many, up to 100.
+    * `limit`: number of jobs from which on the condition is not met, up to 100.
     * `after_s`: seconds until it is checked again.
 
     For example:
@@ -202,7 +202,7 @@ class HttpOk(Condition):
 
     * `url`: address of the probe, with http or https.
     * `timeout_s`: time of the call.
-    * `after_s`: seconds until it is checked again. A `Retry-After` of its answer may lengthen it.
+    * `after_s`: seconds until it is checked again. A `Retry-After` in the answer may lengthen this time.
 
     For example:
 
@@ -232,15 +232,16 @@ def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
     * `ctx`: the context that `prepare` got.
     * `conditions`: checked in this order, up to the first that is not met.
 
-    Await the call in an `async def`; in a `def` it blocks. Conditions that ask a master need the scope `read` beside
-    `work`. Raise RefusedError if the master refuses, UnavailableError if no master answers: then the attempt fails.
+    Await the call in an `async def`; in a `def` it blocks. Conditions that read from a master need the scope `read` in
+    addition to `work`. Raise RefusedError if the master refuses, UnavailableError if no master answers. Both fail the
+    attempt.
 
     For example:
 
         def prepare(self, argument: str, ctx: Context) -> Ready | Defer:
             return ready_when(ctx, OutstandingBelow("film.render", 3))
     """
-    # The test kit sets the conditions that are not met. Then no system is called.
+    # The test kit sets the conditions that are not met. In this case, no system is called.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)
     if unmet is not None:
         return cast("Answered", _in_test(conditions, unmet))

@@ -1,4 +1,4 @@
-"""The middleware around calls that enqueue."""
+"""Middleware that surrounds calls that enqueue."""
 
 import copy
 import logging
@@ -35,8 +35,8 @@ class EnqueueMiddleware:
 
         An exception before the `yield` refuses the job: nothing is sent. `enqueue` raises it; `enqueue_many` raises
         `EnqueueRefused` from it. The `yield` raises the error of the call if it fails. An exception after the `yield`
-        is logged, because the job is enqueued. The generator runs where the call is made; in an event loop it must not
-        block.
+        is logged, because the job is enqueued. The generator runs in the thread of the caller, so it must not block in
+        an event loop.
         """
         yield
 
@@ -53,7 +53,7 @@ class EnqueueChain:
     def open(self, job: JobT) -> "tuple[JobT, OpenJob]":
         """Run the generators up to their `yield`. Return the job to send, and the open generators. Raise the exception
         of a refusal."""
-        # The caller's own map stays as it is: it may be enqueued again.
+        # Do not change the caller's own map: the caller may enqueue it again.
         job = copy.copy(job)
         for field in ("headers", "tags", "retry"):
             if field in job:
@@ -65,14 +65,14 @@ class EnqueueChain:
                 around.enter()
                 opened.append(around)
             if not isinstance(job.get("id"), str) or not isinstance(job.get("name"), str):
-                raise TypeError("a middleware took the id or the name from a job")
+                raise TypeError("a middleware removed the id or the name of a job")
         except BaseException as exc:
             OpenJob(job, opened).close(exc)
             raise
         return job, OpenJob(job, opened)
 
     def open_of_many(self, job: JobT) -> "tuple[JobT, OpenJob]":
-        """Do as `open` for one of several jobs. Raise EnqueueRefused for each refusal."""
+        """Do what `open` does, for one of several jobs. Raise EnqueueRefused whatever exception refuses it."""
         try:
             return self.open(job)
         except EnqueueRefused:
@@ -91,7 +91,8 @@ class OpenJob:
         self._opened = opened
 
     def close(self, exc: BaseException | None) -> None:
-        """Tell the generators the end of the call, the innermost first. Log their exceptions, which change nothing."""
+        """Run the generators to their end, the innermost first. Their exceptions are only logged. `exc`: the error of
+        the call, if it failed."""
         while self._opened:
             around = self._opened.pop()
             try:
@@ -102,7 +103,7 @@ class OpenJob:
 
 @contextmanager
 def ending(opened: Iterable[OpenJob]) -> Iterator[None]:
-    """Surround a call that sends jobs, and tell its end to the open generators. `opened` is read at the end."""
+    """Surround a call that sends jobs, and close the open generators at its end. `opened` is read only then."""
     try:
         yield
     except BaseException as exc:

@@ -54,19 +54,20 @@ def configure(
     middleware: "Iterable[EnqueueMiddleware]" = (),
     namespace: str | None = None,
 ) -> None:
-    """Set the defaults of tasks, workers and pushers of this process. Each call replaces the settings of the one
-    before; without arguments, the environment counts again.
+    """Set the defaults of tasks, workers and pushers of this process. Each call replaces all settings of the previous
+    call. Without arguments, the environment variables apply again.
 
     * `url`: address of the master, or a list of addresses. Default: `JQMASTER_URL`.
     * `token`: bearer token. Default: `JQMASTER_TOKEN`.
-    * `cafile`, `certfile`, `keyfile`: PEM files for TLS. Default: `JQMASTER_CLIENT_CAFILE` and its siblings.
-    * `timeout_s`: for tasks: time that one call to a master may take.
-    * `max_wait_s`: for tasks: time for which a call is repeated while no master answers.
-    * `durability`: for tasks: as for `Pusher`.
-    * `middleware`: instances of `Middleware`, the outermost first. Clients and workers that exist already keep theirs.
+    * `cafile`, `certfile`, `keyfile`: PEM files for TLS. Default: `JQMASTER_CLIENT_CAFILE`, `…_CERTFILE` and
+      `…_KEYFILE`.
+    * `timeout_s`: timeout in seconds of one call of a task to a master.
+    * `max_wait_s`: seconds for which a task repeats a call while no master answers.
+    * `durability`: as for `Pusher`, for tasks.
+    * `middleware`: instances of `Middleware`, the outermost first. Existing clients and workers keep theirs.
     * `namespace`: namespace in which tasks, workers and pushers work. It becomes a part of each address that names no
-      namespace itself: `http://jobs.example.org` becomes `http://jobs.example.org/ns/shop`. `default`: that of
-      addresses without one. Default: `JQMASTER_NAMESPACE`.
+      namespace itself: `http://jobs.example.org` becomes `http://jobs.example.org/ns/shop`. `default` means the
+      namespace of addresses without one. Default: `JQMASTER_NAMESPACE`.
 
     For example:
 
@@ -96,8 +97,9 @@ def configuration() -> Configuration:
 
 
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Return `given`; else those of `configure`; else the addresses in JQMASTER_URL, separated by blanks; else that of
-    a master on this machine. The namespace of this process is added to each. Raise ValueError if it cannot be one."""
+    """Return `given`; else the addresses of `configure`; else those in JQMASTER_URL, separated by blanks; else the
+    address of a master on this machine. The namespace of this process is added to each address. Raise ValueError if the
+    name of the namespace is invalid."""
     found = configuration().url if given is None else given
     if found is None:
         found = os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER
@@ -118,7 +120,7 @@ def namespaces_of_variable() -> dict[str, int] | None:
 
 
 def shares_of(words: Iterable[str]) -> dict[str, int]:
-    """Return the shares by name of `NAME=SHARE` and `NAME`. Raise ValueError for anything else."""
+    """Return the shares by name from words such as `NAME=SHARE` or `NAME`. Raise ValueError for anything else."""
     shares: dict[str, int] = {}
     for word in words:
         name, equals, share = word.partition("=")
@@ -131,8 +133,8 @@ def shares_of(words: Iterable[str]) -> dict[str, int]:
 
 
 def check_without_namespace(address: str) -> None:
-    """Raise ValueError if an address of a worker of several namespaces names one itself. That of this process may have
-    been added to it."""
+    """Raise ValueError if the address of a worker of several namespaces names a namespace, unless it is the one of this
+    process, which may have been added to the address."""
     named = namespace_of(address)
     if named is not None and named != (configuration().namespace or os.environ.get("JQMASTER_NAMESPACE")):
         raise ValueError(
@@ -142,7 +144,7 @@ def check_without_namespace(address: str) -> None:
 
 
 def token_or_default(given: str | None) -> str | None:
-    """Return `given`, where an empty text means no token; else the token of `configure`; else that of
+    """Return `given`, where an empty text means no token; else the token of `configure`; else the one in
     JQMASTER_TOKEN."""
     if given is None and (given := configuration().token) is None:
         return os.environ.get("JQMASTER_TOKEN") or None
@@ -150,13 +152,13 @@ def token_or_default(given: str | None) -> str | None:
 
 
 def host_or_default(given: str | None) -> str:
-    """Return `given`; else JQMASTER_WORKER_HOST; else the address that only this machine reaches."""
+    """Return `given`; else JQMASTER_WORKER_HOST; else the loopback address."""
     return given if given is not None else os.environ.get("JQMASTER_WORKER_HOST") or "127.0.0.1"
 
 
 def set_up_logs(level: str | None = None) -> None:
-    """Log to standard error, unless the program has set up its own logs. `level`: the lowest level to log; else that of
-    JQMASTER_WORKER_LOG_LEVEL; else info. Raise ValueError for a level that does not exist."""
+    """Log to standard error, unless the program has set up its own logs. `level`: the lowest level to log. Default:
+    JQMASTER_WORKER_LOG_LEVEL, or else info. Raise ValueError for a level that does not exist."""
     from worker_sdk.transport.console_log import console_handler
 
     level = level or os.environ.get("JQMASTER_WORKER_LOG_LEVEL") or "info"
@@ -178,8 +180,8 @@ def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple
 def tls_of_calls() -> "LiveContext | None":
     """Return the TLS context of calls to masters, or None if neither `configure` nor a variable names a file.
 
-    `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates, `…_CERTFILE` and `…_KEYFILE` the
-    certificate that is shown to masters. Raises OSError for files that cannot be used.
+    `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates, `…_CERTFILE` and `…_KEYFILE`
+    name the certificate to present to masters. Raises OSError for files that cannot be used.
     """
     from worker_sdk.transport.tls import TlsFileError, client_context
 
@@ -193,7 +195,7 @@ def tls_of_calls() -> "LiveContext | None":
 
 
 def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None":
-    """Return the files of authorities, certificate and key for calls to masters; None if none is named."""
+    """Return the files of authorities, certificate and key for calls to masters; None if no file is named."""
     settings = configuration()
     cafile, certfile, keyfile = (
         given or _file(f"JQMASTER_CLIENT_{name}")
@@ -209,7 +211,7 @@ def tls_files_of_calls() -> "tuple[Path | None, Path | None, Path | None] | None
 def tls_of_server() -> "LiveContext | None":
     """Return the TLS context of a worker's own server, or None for plain HTTP.
 
-    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name its certificate. With `…_CLIENT_CAFILE` masters must show a
+    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name its certificate. With `…_CLIENT_CAFILE`, masters must present a
     certificate of these authorities. Raises OSError for files that cannot be used, ValueError for variables that do not
     fit together.
     """
@@ -224,7 +226,9 @@ def tls_of_server() -> "LiveContext | None":
     try:
         return server_context(certfile, keyfile, client_cafile)
     except TlsFileError as exc:
-        raise TlsFileError(exc.errno, f"{exc} (JQMASTER_WORKER_CERTFILE and its siblings)") from None
+        raise TlsFileError(
+            exc.errno, f"{exc} (JQMASTER_WORKER_CERTFILE, …_KEYFILE and …_CLIENT_CAFILE)"
+        ) from None
 
 
 def _file(variable: str) -> Path | None:

@@ -10,11 +10,11 @@ MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 class Defer(Exception):  # noqa: N818 - an order, not an error
     """Raise it in a handler to run the job again later. This does not count as a retry.
 
-    * `retry_after_s`: seconds until the job may start again, up to 7 days. A job that keeps coming back waits up to 1 s
-      even if this is less.
+    * `retry_after_s`: seconds until the job may start again, up to 7 days. A job that defers again and again waits up
+      to 1 s, even if this is less.
     * `reason`: the reason, for people.
     * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
-      of its key. A constraint that does not exist holds nothing.
+      of its key. A missing constraint holds nothing back.
 
     For example:
 
@@ -61,12 +61,12 @@ class Fail(Exception):  # noqa: N818
 
 
 class InputMissing(Fail):
-    """Raised by `ctx.inputs` when a job for which this one waited has no result to give. It fails this job for good,
-    unless the handler catches it: another attempt would not find the result either.
+    """Raised by `ctx.inputs` when a predecessor of this job has no result that can be read. Unless the handler catches
+    it, this job fails for good, because another attempt would not find the result either.
 
-    * `job_id`: the job that has none.
-    * `state`: how that job ended. None: it was deleted.
-    * `omitted`: `not_kept` or `too_large`. None: the result is there, and does not fit.
+    * `job_id`: the predecessor.
+    * `state`: how the predecessor ended. None: it was deleted.
+    * `omitted`: `not_kept` or `too_large`. None: there is a result, but it does not fit the expected type.
 
     For example:
 
@@ -106,9 +106,9 @@ class Discard(Exception):  # noqa: N818
 
 
 class CodedError(Exception):
-    """Raise it in a handler to fail the attempt with a code that programs and people can tell from others. The job is
-    retried if the handler's `retry_codes` name the code, and fails for good otherwise. A handler without `retry_codes`
-    retries.
+    """Raise it in a handler to fail the attempt with a code, by which programs and people recognize the failure. The
+    job is retried if the handler's `retry_codes` name the code, and fails for good otherwise. A handler without
+    `retry_codes` retries.
 
     * `code`: the name of the failure, such as `"RESOURCE_CONFLICT"`, up to 64 characters.
     * `message`: message to show to people.
@@ -124,8 +124,8 @@ class CodedError(Exception):
 
 
 class NotReady(Exception):  # noqa: N818
-    """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later. `order`: when and why.
-    `max_wait_s`, `for_s`: the limit of all waits together. Handlers do not raise this."""
+    """Raised by the SDK when `prepare` returns `Defer`: prepare the job again later. `order`: the `Defer`.
+    `max_wait_s`, `for_s`: the limit of the total waiting time. Handlers do not raise this."""
 
     def __init__(self, order: Defer, *, max_wait_s: float, for_s: float | None) -> None:
         super().__init__(order.reason or "not ready")
@@ -135,8 +135,8 @@ class NotReady(Exception):  # noqa: N818
 
 
 class Challenged(Exception):  # noqa: N818
-    """Raise it in a handler when another system has the work, after `ctx.open_challenge()`. The worker is free, and the
-    handler is called again with `ctx.callback`. `OutsideWork` does so by itself.
+    """Raise it in a handler after `ctx.open_challenge()`, when another system has the work. The worker is then free.
+    The callback starts the handler again, with `ctx.callback`. `OutsideWork` does so by itself.
 
     * `request_id`: the `request_id` of the challenge.
 
@@ -151,7 +151,7 @@ class Challenged(Exception):  # noqa: N818
 
 
 class PhaseTimeout(Exception):  # noqa: N818
-    """A phase of `OutsideWork` took longer than it may."""
+    """A phase of `OutsideWork` took longer than its timeout."""
 
     def __init__(self, phase: str, timeout_s: float) -> None:
         super().__init__(f"{phase} did not end within {timeout_s:g} s")
@@ -176,8 +176,8 @@ class Interrupted(Exception):  # noqa: N818
 
 
 class CheckpointNotSaved(Exception):  # noqa: N818
-    """Raised by `ctx.save` when the checkpoint does not count: another worker has the job by now, the job is over, or
-    the release of the master does not know checkpoints.
+    """Raised by `ctx.save` when the checkpoint was not saved: another worker has the job by now, the job is over, or
+    the master is too old for checkpoints.
 
     For example:
 
@@ -190,8 +190,8 @@ class CheckpointNotSaved(Exception):  # noqa: N818
 
 class PartNotKept(Exception):  # noqa: N818
     """Raised by `ctx.emit` when no master keeps the value: the attempt has too many values, another worker has the job
-    by now, the job is over, no master could be reached before the timeout, or the release of the master does not know
-    partial results.
+    by now, the job is over, no master could be reached before the timeout, or the master is too old for partial
+    results.
 
     For example:
 
@@ -204,9 +204,9 @@ class PartNotKept(Exception):  # noqa: N818
 
 class IsolatedHandlerError(Exception):
     """The exception that middleware in the worker gets if an attempt of an isolated handler did not succeed. The
-    exception of the handler itself stayed in the process of the handler.
+    handler's own exception stays in the handler's process.
 
-    * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; of a failure also
+    * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; for a failure also
       `reason`, `should_retry`, `message` and `error` with the traceback as text. Empty if the attempt was stopped.
 
     For example:
@@ -267,7 +267,7 @@ class RefusedError(WorkerSdkError):
         self.detail = str(problem.get("detail") or problem.get("title") or "")
         errors = problem.get("errors")
         self.errors: Sequence[Mapping[str, Any]] = errors if isinstance(errors, list) else []
-        # `detail` says the first itself.
+        # `detail` already contains the first error.
         others = [e for e in self.errors if str(e.get("msg")) not in self.detail]
         rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in others[:3])
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
@@ -276,7 +276,8 @@ class RefusedError(WorkerSdkError):
 class Duplicate(RefusedError):  # noqa: N818 - what it is
     """The job was refused because another job holds its uniqueness key.
 
-    * `job_id`: the job that holds the key. After `enqueue_many`, that of the first such job; `errors` names each.
+    * `job_id`: the job that holds the key. After `enqueue_many`, the holder for the first refused job; `errors` names
+      all.
 
     For example:
 
@@ -317,8 +318,8 @@ class UnavailableError(WorkerSdkError):
 
 
 class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
-    """A middleware refused to enqueue a job, and nothing of it was sent. Raise it in `Middleware.around_enqueue`.
-    `enqueue_many` raises it from the exception of the middleware, if that was another one.
+    """A middleware refused to enqueue a job, which was not sent. Raise it in `Middleware.around_enqueue`.
+    If the middleware raises another exception, `enqueue_many` raises this one from it.
 
     * `message`: the reason, for people.
 
@@ -336,9 +337,10 @@ class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
 
 
 class AnswerMismatchError(WorkerSdkError):
-    """The answer is about another job than the call: something between pusher and master mixed up answers.
+    """The answer is about another job than the call: something between pusher and master, such as a proxy, mixed up
+    answers.
 
-    Nothing of the answer is used, and its connection is closed. The call may have been carried out.
+    The answer is dropped, and its connection is closed. The call may have been carried out.
 
     * `asked`: the IDs in the call.
     * `answered`: the IDs in the answer.
@@ -369,7 +371,7 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
     """The arguments of a call do not fit the parameters of the task, or cannot be encoded. Nothing was enqueued.
 
     * `task`: name of the task.
-    * `problems`: pairs of the path of an argument and what is wrong with it. No argument's value is among them.
+    * `problems`: pairs of the path of an argument and what is wrong with it. They contain no values of arguments.
 
     For example:
 
@@ -386,8 +388,8 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
 
 
 class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
-    """A flow cannot run as it is: its jobs wait for one another, or for jobs that are not in it, or are too many.
-    Nothing was enqueued.
+    """A flow cannot run: its jobs wait for one another in a circle, they wait for jobs outside the flow, or there are
+    too many. Nothing was enqueued.
 
     For example:
 
@@ -399,8 +401,8 @@ class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
 
 
 class SealError(WorkerSdkError):
-    """A sealed value cannot be opened: its key is not here, it was changed, or it belongs to another job. A job whose
-    argument cannot be opened fails for good, with the cause `undecodable`.
+    """A sealed value cannot be opened: this process lacks the key, the value was changed, or it belongs to another job.
+    A job whose argument cannot be opened fails for good, with the cause `undecodable`.
 
     * `key_id`: the ID of the key with which it was sealed.
 
@@ -456,8 +458,8 @@ class NoResultError(WorkerSdkError):
 
 
 class ResultGone(NoResultError):  # noqa: N818
-    """The job succeeded and its result was kept, but it was fetched before, or nobody fetched it in time. Or no job has
-    this ID any more.
+    """The result was kept, but somebody fetched it before, or nobody fetched it in time. Also raised if no job has this
+    ID any more.
 
     For example:
 
@@ -469,7 +471,7 @@ class ResultGone(NoResultError):  # noqa: N818
 
     def __init__(self, job_id: str, message: str = "") -> None:
         super().__init__(
-            job_id, message or f"the result of job {job_id} is gone: it was fetched, or kept long enough"
+            job_id, message or f"the result of job {job_id} is gone: it was fetched before, or has expired"
         )
 
 
@@ -528,7 +530,7 @@ class JobSkipped(NoResultError):  # noqa: N818
     uniqueness key before it started.
 
     * `cause`: the reason, `expired`, `dependency` or `superseded`.
-    * `skipped_by`: of `dependency`, the ID of the job whose end was the first cause; else None.
+    * `skipped_by`: for `dependency`, the ID of the predecessor that caused the skip; else None.
 
     For example:
 
@@ -554,7 +556,7 @@ class JobFailed(NoResultError):  # noqa: N818
     * `cause`: `error`, `timeout`, `invalid_argument`, `undecodable` or `lost`.
     * `message`: the reason, for people.
     * `error_type`: the class of the exception in the worker, such as `app.errors.NoSuchPhoto`. Empty if there was none.
-    * `traceback`: its traceback as text. Empty if there was none.
+    * `traceback`: the traceback of the exception as text. Empty if there was none.
     * `should_retry`: whether the last failure allowed a retry; None if unknown.
     * `error`: the error as the worker reported it.
 
@@ -597,7 +599,7 @@ class UnreadableResult(NoResultError):  # noqa: N818
     """
 
 
-# The former names of these, until the next release: two names stood for one thing, or were nearly equal.
+# The former names of these classes, which stay until the next release.
 RENAMED: Final[Mapping[str, type[WorkerSdkError]]] = {
     "NotFinishedError": NotFinished,
     "NotKept": ResultNotKept,
@@ -609,7 +611,7 @@ if TYPE_CHECKING:
 
 
 def renamed(name: str) -> type[WorkerSdkError]:
-    """Return the class of a former name, and warn the module that imports it."""
+    """Return the class with a former name, and warn the importing module."""
     import warnings
 
     now = RENAMED[name]

@@ -1,8 +1,8 @@
-"""Keep a forked process apart from its parent: what must not be shared is renewed in the child.
+"""Renew in a forked process everything that it must not share with its parent.
 
 Python runs `_in_child` in each process that `os.fork` makes, before any other code of that process. A server that forks
-in C may not run such hooks (uWSGI, by default); `check`, called wherever something that was inherited may be used,
-notices the new PID and makes up for it.
+in C may not run such hooks (uWSGI, by default). So every place that may use something inherited calls `check`, which
+notices the new PID and renews everything then.
 """
 
 import contextlib
@@ -22,15 +22,15 @@ _DEFAULTS: Final[dict[signal.Signals, Any]] = {
 }
 _MODULES_OF_LOOPS: Final = frozenset({"asyncio.unix_events", "uvloop.loop"})
 
-# The process that everything belongs to. Hot paths compare it themselves, and call `check` if it is another's.
+# The process that owns all state. Hot paths compare this PID themselves, and call `check` if it is not theirs.
 known_pid = os.getpid()
 _held = threading.local()
 
 
 class Renewable(Protocol):
     def renew(self) -> None:
-        """Let go of what belongs to the parent. Runs in the child, where the parent's other threads do not exist: a
-        lock that one of them held stays locked."""
+        """Replace everything that belongs to the parent. This runs in the child, where the parent's other threads do
+        not exist, so a lock that one of them held stays locked."""
         ...
 
 
@@ -54,14 +54,14 @@ def check() -> None:
 
 
 def replace_with_devnull(fd: int) -> None:
-    """Make this process's copy of a parent's descriptor harmless; the parent's connection stays as it is.
+    """Replace this process's copy of a parent's descriptor with /dev/null. The parent's connection stays open.
 
-    The number stays taken, by /dev/null: an event loop may still hold it, and would otherwise close, or stop watching,
-    whatever gets the number next. Closing it here could also reach the parent, whose epoll instance is shared.
+    The number must stay in use: an event loop may still hold it, and would otherwise close the next file that gets the
+    number. Closing the descriptor could also affect the parent, because both share the epoll instance.
     """
     if fd < 0:
         return
-    # best effort: a copy that stays open is never used, it only keeps the peer from seeing the parent's end.
+    # best effort: a copy that stays open is never used. It only keeps the peer from noticing when the parent closes.
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -71,8 +71,8 @@ def replace_with_devnull(fd: int) -> None:
 
 
 def release_signals() -> None:
-    """Let signals act on this process, which was forked inside an event loop: the loop's handlers only wake the loop,
-    which is the parent's. So the parent would drain when this process is terminated."""
+    """Restore the default effect of signals in a process that was forked inside an event loop. The inherited handlers
+    would only wake the parent's loop, so that terminating this process would drain the parent."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.set_wakeup_fd(-1)
         for number, default in _DEFAULTS.items():
@@ -81,10 +81,11 @@ def release_signals() -> None:
 
 
 def end_copy() -> NoReturn:
-    """End a process that a handler forked and that returned from the handler. Otherwise two processes would run as one
-    worker."""
+    """End this process, which a handler forked and which then returned from the handler. Otherwise two processes would
+    run as one worker."""
     logger.error(
-        "a handler forked this process and returned in it; it ends here, unreported: end such a process with os._exit"
+        "a handler forked this process and returned in it. The process ends here without a report: end such a "
+        "process with os._exit"
     )
     # Exit at once: the parent's buffers and handlers must not be flushed a second time.
     os._exit(1)
@@ -94,11 +95,11 @@ def _in_child() -> None:
     global known_pid  # noqa: PLW0603  one process, one number
     for one in list(_renewables):
         one.renew()
-    # Set this last. A second thread then renews everything again, and never uses an object that is not renewed yet.
+    # Set this last. A second thread may then renew everything again, but never uses an object that is not renewed yet.
     known_pid = os.getpid()
 
 
-# Signals are held back during a fork: one that reached the child before `release_signals` ran would still wake the
+# Signals are blocked during a fork: one that reached the child before `release_signals` ran would still wake the
 # parent's loop.
 
 

@@ -14,13 +14,13 @@ REJECT: Final = "reject"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to answer a form.
+    """A choice that answers a form.
 
     * `value`: its name in the answer: letters, digits and `_ . -`.
     * `label`: the text of its button. Default: for `approve` and `reject` one in the reader's language, otherwise
       `value`.
-    * `needs_comment`: an answer with it must have a comment.
-    * `skips_fields`: an answer with it has no values, and required fields may stay empty.
+    * `needs_comment`: an answer with this choice must have a comment.
+    * `skips_fields`: an answer with this choice has no values, even if fields are required.
 
     For example:
 
@@ -35,10 +35,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A question to people. The address of a challenge that has it shows a page for them.
+    """A question to people. The address of a challenge with a form shows a page on which people answer it.
 
     * `title`: the question.
-    * `description`: what one has to know to answer it, as plain text with line breaks.
+    * `description`: what people need to know to answer, as plain text with line breaks.
     * `choices`: the ways to answer. Default: approve or reject, where a rejection skips the fields.
     * `comment`: `"optional"`, `"required"` or `"none"`.
     * `fields`: JSON Schema of an object with at most 20 fields to fill in. A field is a `string` (with `enum`,
@@ -57,7 +57,7 @@ class Form:
     fields: Mapping[str, Any] | None = None
 
     def request(self) -> dict[str, Any]:
-        """Return the form as masters take it.
+        """Return the form in the format that masters accept.
 
         For example:
 
@@ -89,7 +89,7 @@ class FormAnswer:
     * `values`: the values of the fields that were filled in, by name.
     * `by`: the person, such as `user:ada`, as the audit log names them. None: somebody who had the link.
     * `address`: the network address that the answer came from.
-    * `at`: when it came, in UTC.
+    * `at`: when the master received it, in UTC.
 
     For example:
 
@@ -114,7 +114,8 @@ class FormAnswer:
 
 
 def answer_of(told: Any, at: datetime) -> FormAnswer:
-    """Return the answer that the body of a callback, which came at `at`, holds. Raise ValueError if it holds none."""
+    """Return the answer in the body of a callback. `at`: when the callback came. Raise ValueError if the body has no
+    answer to a form."""
     if not isinstance(told, dict) or not isinstance(told.get("choice"), str):
         raise ValueError("the callback is not the answer to a form")
     return FormAnswer(

@@ -1,4 +1,4 @@
-"""Generators that yield once, around something else: the code before the `yield` runs first, the rest afterwards."""
+"""Generators with one `yield`: the code before it runs first, then the surrounded call, then the rest."""
 
 import inspect
 from collections.abc import AsyncGenerator, Generator
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class YieldContext:
-    """A generator that was called and has not run yet. `what`: its name, for people."""
+    """A generator that has been called, but has not run yet. `what`: its name, for people."""
 
     __slots__ = ("_generator", "what")
 
@@ -15,15 +15,17 @@ class YieldContext:
         self.what = what
 
     def enter(self) -> Any:
-        """Run it up to its `yield`, and return the yielded value. Raise RuntimeError if it does not yield."""
+        """Run the generator up to its `yield`, and return the yielded value. Raise RuntimeError if it does not
+        yield."""
         try:
             return next(self._generator)
         except StopIteration:
             raise RuntimeError(f"{self.what} yields nothing") from None
 
     def leave(self, exc: BaseException | None) -> None:
-        """Run the rest of it, with `exc` raised at its `yield`. Raise any other exception that it raises, and
-        RuntimeError if it yields again. It may swallow `exc` or let it pass: `leave` returns in both cases."""
+        """Run the rest of the generator, with `exc` raised at its `yield`. Return normally whether the generator
+        swallows `exc` or lets it pass. Raise any other exception of the generator, and RuntimeError if it yields
+        again."""
         try:
             if exc is None:
                 next(self._generator)
@@ -40,7 +42,7 @@ class YieldContext:
 
 
 class AsyncYieldContext:
-    """An async generator that was called and has not run yet: see `YieldContext`."""
+    """An async generator that has been called, but has not run yet: see `YieldContext`."""
 
     __slots__ = ("_generator", "what")
 
@@ -49,14 +51,14 @@ class AsyncYieldContext:
         self.what = what
 
     async def enter(self) -> Any:
-        """Do as `YieldContext.enter`."""
+        """Do what `YieldContext.enter` does."""
         try:
             return await anext(self._generator)
         except StopAsyncIteration:
             raise RuntimeError(f"{self.what} yields nothing") from None
 
     async def leave(self, exc: BaseException | None) -> None:
-        """Do as `YieldContext.leave`."""
+        """Do what `YieldContext.leave` does."""
         try:
             if exc is None:
                 await anext(self._generator)
@@ -73,7 +75,7 @@ class AsyncYieldContext:
 
 
 def checked_generator(owner: object, method: str, *, is_async: bool = False) -> Any:
-    """Return a method. Raise TypeError if it is not a generator."""
+    """Return a method of `owner`, which must be a generator. Raise TypeError if it is not a generator."""
     found = getattr(owner, method)
     is_generator = inspect.isasyncgenfunction(found) if is_async else inspect.isgeneratorfunction(found)
     if not is_generator:
@@ -83,7 +85,7 @@ def checked_generator(owner: object, method: str, *, is_async: bool = False) -> 
 
 
 def _is_the_same(raised: BaseException, exc: BaseException | None) -> bool:
-    # Python turns a StopIteration that a generator lets pass into a RuntimeError.
+    # Python converts a StopIteration that leaves a generator to a RuntimeError.
     return raised is exc or (
         isinstance(exc, StopIteration | StopAsyncIteration)
         and isinstance(raised, RuntimeError)

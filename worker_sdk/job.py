@@ -1,9 +1,9 @@
-"""The form of a job that is ready to be sent."""
+"""A job that is ready to be sent."""
 
 from typing import Any
 
 
 class Job(dict[str, Any]):
-    """A job in the form that is sent, with an ID. Pushers send one as it is, and make any other map into one."""
+    """A job with an ID, ready to be sent. Pushers send it unchanged, and convert any other map to it."""
 
     __slots__ = ()

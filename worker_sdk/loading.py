@@ -1,4 +1,4 @@
-"""Imports that wait for a first call, because many programs never make one."""
+"""Import modules at the first call that needs them, because many programs never make one."""
 
 import contextlib
 import importlib
@@ -27,8 +27,8 @@ def load(names: Sequence[str]) -> None:
     """Import modules so that a signal handler may use them at any moment.
 
     Signal handlers run in the main thread. One that interrupts an import by that thread finds a half-made module and
-    fails with ImportError. One that needs a module which another thread is importing waits until it is complete. So the
-    main thread lets another thread import the modules.
+    fails with ImportError. One that needs a module which another thread is importing waits until it is complete. So a
+    second thread imports the modules.
     """
     if all(name in sys.modules for name in names):
         return
@@ -46,7 +46,7 @@ def load(names: Sequence[str]) -> None:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that imports each of its public names, when it is used, from its module."""
+    """Return a `__getattr__` for a package. It imports the module of each public name when the name is first used."""
 
     def get(name: str) -> Any:
         if name not in modules:
@@ -57,14 +57,15 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def _import(names: Sequence[str]) -> None:
-    # Ignore the error here: the import at the place of use raises it again.
+    # Ignore the error here: the import where the name is used raises it again.
     with contextlib.suppress(ImportError):
         for name in names:
             importlib.import_module(name)
 
 
 def _is_importing() -> bool:
-    """Return whether this thread is in the midst of an import. Then another thread might wait for it without end."""
+    """Return whether this thread is importing a module. If so, another thread that imports might wait for this one
+    forever."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

@@ -1,12 +1,12 @@
-"""The types of the options of jobs. A wrong one is refused where it is written, not when the job is pushed."""
+"""The types of job options. They are checked when the option is given, not only when the job is pushed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 
 class _Kind(NamedTuple):
-    """The values that an option takes. `plain`: types that are sent as they are. A value of the type `other` is
-    converted. If `has_form`, a value with its own encoded form is, too."""
+    """The values that an option takes. `plain`: types that are sent unchanged. `other`: a type whose values are
+    converted. `has_form`: values with their own encoded form are accepted and converted, too."""
 
     plain: frozenset[type]
     other: str
@@ -22,7 +22,7 @@ _INSTANT: Final = _Kind(frozenset({str}), "datetime", "a datetime with a time zo
 _TEXTS: Final = _Kind(frozenset(), "Sequence", "a list of texts")
 _MAP: Final = _Kind(frozenset(), "Mapping", "a map")
 
-# By the names of `JobOptions`, but for `after`, whose jobs are checked where they are converted.
+# By name, as in `JobOptions`. `after` is missing: its jobs are checked where they are converted.
 KINDS: Final[Mapping[str, _Kind]] = {
     "priority": _WHOLE,
     "max_retry": _WHOLE,
@@ -46,8 +46,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "notify": _MAP._replace(expected='a map, such as {"url": "https://…"}'),
     "requires": _MAP._replace(expected='a map of texts, such as {"gpu": "1"}'),
 }
-# The types that travel as they are, by option. Asking what else a value might be takes most of the time of making a
-# job.
+# By option, the types that are sent unchanged. They are tested first: testing for the others takes most of the time of
+# making a job.
 PLAIN: Final = {option: kind.plain for option, kind in KINDS.items()}
 _NO_LISTS: Final = (str, bytes, bytearray, memoryview)
 _MAX_SHOWN: Final = 60
@@ -73,14 +73,14 @@ def check_option(option: str, value: Any) -> None:
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for the first of these options that has a value of a wrong type.
 
-    * `options`: by the names of `JobOptions`.
+    * `options`: values by name, as in `JobOptions`.
     """
     for option, value in options.items():
         check_option(option, value)
 
 
 def _types(name: str) -> tuple[type, ...]:
-    # A module of tasks does not load this package for its options.
+    # A module of tasks must not load this package just because of its options.
     import datetime
 
     types: dict[str, type] = {

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-# For each option of another queue, our options that it may mean. The error suggests the first that the call accepts.
+# For each option of another queue, our corresponding options. The error suggests the first one that the call accepts.
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "max_retries": ("max_retry", "attempts"),
     "retries": ("max_retry", "attempts"),
@@ -115,7 +115,7 @@ _DIFFERENCES: Final[Mapping[tuple[str, str], str]] = {
         if meant[0] == "retry"
     },
 }
-# Options of other queues that have another place here.
+# Options of other queues that are set elsewhere here.
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "rate_limit": "limit it by a constraint of the master",
     "max_concurrency": "limit it by a constraint of the master",
@@ -130,7 +130,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "link_error": "use After(…, when='finished'), or on_failure of a Batch",
 }
 
-# For each method of other queues: the method of a task, of a handle and of a pusher here.
+# For each method of other queues: the corresponding method of a task, of a handle and of a pusher.
 TASK_METHODS: Final[Mapping[str, str]] = {
     "delay": "enqueue",
     "adelay": "aenqueue",
@@ -214,7 +214,7 @@ PUSHER_METHODS: Final[Mapping[str, str]] = {
 
 
 def unknown_options(names: Collection[str], known: Collection[str], of: str) -> TypeError:
-    """Return the error for options that do not exist, with those that may be meant.
+    """Return the error for options that do not exist. It suggests the options that the caller may mean.
 
     * `names`: the options.
     * `known`: the existing options.
@@ -226,7 +226,7 @@ def unknown_options(names: Collection[str], known: Collection[str], of: str) -> 
 def _told(name: str, known: Collection[str]) -> str:
     import difflib
 
-    # Some libraries mark their own options by an underscore.
+    # Some libraries begin the names of their own options with an underscore.
     asked = name.strip("_").lower()
     candidates = (asked, *OPTIONS.get(asked, ()))
     meant = next((one for one in candidates if one in known), "")
@@ -244,8 +244,8 @@ def _told(name: str, known: Collection[str]) -> str:
 
 
 def option_of_jobs(name: str) -> str:
-    """Return the option of a job that `name` stands for, here or in another queue; empty if there is none."""
-    # Some libraries mark their own options by an underscore.
+    """Return the job option to which `name`, a name here or in another queue, corresponds; empty if there is none."""
+    # Some libraries begin the names of their own options with an underscore.
     asked = name.strip("_").lower()
     return _option_of_jobs((asked, *OPTIONS.get(asked, ())))
 
@@ -257,11 +257,11 @@ def _option_of_jobs(candidates: Collection[str]) -> str:
 
 
 def missing_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeError:
-    """Return the error for a missing attribute, with the attribute that may be meant.
+    """Return the error for a missing attribute. It suggests the attribute that the caller may mean.
 
     * `of`: the object, for the text.
     * `name`: the attribute.
-    * `others`: names of other queues, and the names here.
+    * `others`: by name in another queue, the name here.
     """
     if (meant := others.get(name)) is None:
         return AttributeError(f"{of} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Work that another system does: check that it can begin, hand it over, receive the answer."""
+"""Work that another system does: check whether it can begin, hand it over, and receive the answer."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ RETRY_CODES: Final = frozenset({"TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "N
 
 
 class Ready:
-    """Return it from `prepare`: the work can begin.
+    """Return it from `prepare` if the work can begin.
 
     For example:
 
@@ -39,11 +39,12 @@ class OutsideWork:
     with `worker.outside(…)`. The methods are `def` or `async def`.
 
     * `name`: name of the jobs.
-    * `answer_within_s`: time to wait for the callback, in seconds. Without it the attempt fails.
+    * `answer_within_s`: seconds to wait for the callback. If none comes, the attempt fails.
     * `retry_codes`: codes of `CodedError` with which the job is retried. All others are final.
-    * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: time of each phase, at most the time that the
-      job has. An `async def` is stopped then. A `def` cannot be stopped before the time of the job is over, and fails
-      if it took longer; `ctx.remaining()` tells it how long it has. None: the time of the job.
+    * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: timeout of each phase in seconds, at most the
+      timeout of the job. It stops an `async def`. A `def` cannot be stopped before the job's timeout, and fails
+      afterwards if it took longer; `ctx.remaining()` returns the seconds that it has left. None: the timeout of the
+      job.
     * `max_wait_s`: longest wait between two calls of `prepare`. The first wait is as long as its `Defer` says, and each
       further wait is twice as long.
     * `not_ready_for_s`: seconds after which a job that was never ready fails with the cause `not_ready`. None: no
@@ -74,8 +75,8 @@ class OutsideWork:
         return f"<{type(self).__name__} for jobs named {getattr(self, 'name', '?')}>"
 
     def prepare(self, argument: Any, ctx: "Context") -> Any:
-        """Check whether the work can begin. Return `Ready()`, or `Defer(after_s, reason)` to be asked again; no retry
-        is used. Default: it can.
+        """Check whether the work can begin. Return `Ready()`, or `Defer(after_s, reason)` to be called again later,
+        without using a retry. The default returns `Ready()`.
 
         * `argument`, `ctx`: as for a handler.
 
@@ -87,8 +88,8 @@ class OutsideWork:
         return Ready()
 
     def challenge(self, argument: Any, ctx: "Context") -> Any:
-        """Hand the work over: call `ctx.open_challenge()`, then the outside system with its `callback_url`, and with
-        `ctx.idempotency_key`, by which it can tell that a call is a repeat.
+        """Hand the work over: call `ctx.open_challenge()`, then call the outside system. Pass it the `callback_url` of
+        the challenge, and `ctx.idempotency_key`, by which it can recognize a repeated call.
 
         * `argument`, `ctx`: as for a handler.
         """
@@ -113,7 +114,7 @@ def is_async(work: OutsideWork) -> bool:
 
 
 def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> None:
-    """Register the handler of `work`. Raise ValueError for a name that is bad or taken."""
+    """Register the handler of `work`. Raise ValueError for a name that is invalid or taken."""
     check_name(work.name)
     is_coroutine = is_async(work)
     own = getattr(type(work), work._phases()[-1].__name__)
@@ -127,7 +128,7 @@ def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> 
         retry_codes=frozenset(work.retry_codes),
     )
     if isolated:
-        # The process of an isolated attempt finds the handler by this method.
+        # The process of an isolated attempt looks up the handler in this attribute.
         setattr(own, ATTRIBUTE, {**getattr(own, ATTRIBUTE, {}), work.name: handler})
     registry.put(handler)
 

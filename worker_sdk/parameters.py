@@ -1,5 +1,5 @@
-"""The parameters of a function. Most functions are read without `inspect`, which takes as long to import as a module
-of tasks."""
+"""Read the parameters of functions, for most functions without `inspect`, whose import takes as long as that of a
+module of tasks."""
 
 from collections.abc import Callable
 from types import FunctionType
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import inspect
 
-# Stands for a missing default or annotation of a parameter.
+# Represents a missing default or annotation of a parameter.
 EMPTY: Final = object()
 
-# The flags of code, as `inspect` names them.
+# Flags of code objects, with the names that `inspect` gives them.
 _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
 _GENERATOR: Final = 0x20
@@ -23,7 +23,7 @@ class Parameter:
     """One parameter of a function.
 
     * `default`: its default; `EMPTY` if it has none.
-    * `is_positional_only`, `is_keyword_only`: how a call gives it, if not both ways.
+    * `is_positional_only`, `is_keyword_only`: whether a call must give it by position, or by name.
     * `is_variable`: it takes any number of arguments: `*args` or `**kwargs`.
     """
 
@@ -46,8 +46,8 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the parameters of anything that can be called, by name. Raise ValueError if Python does not know them,
-    and TypeError for something that cannot be called."""
+    """Return the parameters of a callable, by name. Raise ValueError if Python does not know them, and TypeError if the
+    object is not callable."""
     if not has_plain_signature(function):
         import inspect
 
@@ -69,18 +69,18 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def has_plain_signature(function: Callable[..., Any]) -> bool:
-    """Return whether the code object of a function tells everything about its parameters: nothing is wrapped around
-    it, and it takes no `*args` and no `**kwargs`."""
+    """Return whether the code object of a function describes all its parameters: the function wraps no other, and takes
+    neither `*args` nor `**kwargs`."""
     return (
         type(function) is FunctionType
-        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave traces there.
+        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave entries there.
         and not function.__dict__
         and not function.__code__.co_flags & (_VARARGS | _VARKEYWORDS)
     )
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Return whether a call of the function, or of what it wraps, returns a coroutine."""
+    """Return whether calling the function, or the function that it wraps, returns a coroutine."""
     if has_plain_signature(function):
         return bool(function.__code__.co_flags & _COROUTINE)
     import inspect
@@ -89,7 +89,7 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 
 
 def is_generator_function(function: Callable[..., Any]) -> bool:
-    """Return whether the function is a generator, of either kind."""
+    """Return whether the function is a sync or async generator function."""
     code = getattr(function, "__code__", None)
     return code is not None and bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
 

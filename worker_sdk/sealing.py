@@ -1,7 +1,7 @@
-"""Sealed arguments: encrypted where jobs are pushed, opened where they run, and unreadable in between.
+"""Seal arguments: encrypt them where jobs are pushed, and open them where jobs run.
 
 AES-256-GCM. The nonce of a value is derived from the key, from what the value belongs to, and from the value itself
-(a synthetic nonce, as in SIV): the same job pushed again is the same bytes, so that repeats stay harmless.
+(a synthetic nonce, as in SIV). So the same job pushed again has the same bytes, and repeating a push stays safe.
 """
 
 import base64
@@ -17,7 +17,7 @@ from worker_sdk.wire import decode, encode
 
 What = Literal["argument", "result", "error", "part", "checkpoint"]
 
-# The members of a sealed value. People see the first one.
+# The members of a sealed value. People can read the first one.
 SEALED_WITH: Final = "sealed_with"
 SEALED: Final = "sealed"
 # Each sealed job has this tag, by which masters can list jobs.
@@ -37,12 +37,12 @@ class Seal:
     """Seal the arguments, results, checkpoints, partial results and errors of the jobs of some tasks: `Tasks(seal=…)`.
     It needs the extra `jqmaster-sdk[seal]`.
 
-    * `keys`: by ID, keys of 32 bytes, or their text in base64. The first one seals, all of them open. An ID has up to
+    * `keys`: by ID, keys of 32 bytes, or their text in base64. The first key seals; every key opens. An ID has up to
       40 letters, digits and `_ . -`, and is not secret.
-    * `clear`: paths of values in the argument that also stay readable, for constraints: `"tenant"`, `"order.region"`.
-      The handler gets the sealed copy of them.
+    * `clear`: paths of values in the argument of which a readable copy is sent, too, for constraints: `"tenant"`,
+      `"order.region"`. The handler gets the sealed values.
 
-    Raise ValueError for a key or a path that cannot be, and ImportError without the package cryptography:
+    Raise ValueError for an invalid key or path, and ImportError without the package cryptography:
 
         seal = Seal(keys={"2026b": Seal.new_key(), "2026a": Seal.new_key()}, clear=["tenant"])
         sealed_tasks = Tasks(seal=seal)
@@ -67,7 +67,7 @@ class Seal:
         self.clear = tuple(clear)
         for path in self.clear:
             if not path or not all(path.split(".")) or path.split(".")[0] in (SEALED_WITH, SEALED):
-                raise ValueError(f"{path!r} is not the path of a value that can stay readable")
+                raise ValueError(f"{path!r} is not a valid path of a value that stays readable")
 
     def __repr__(self) -> str:
         return f"<Seal with {', '.join(self.key_ids)}>"
@@ -85,12 +85,12 @@ class Seal:
         return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
     def opened(self, value: Any, what: What, job_id: str) -> Any:
-        """Return a value of a job as it was before it was sealed. A value that is not sealed is returned as it is.
-        Raise SealError if it cannot be opened.
+        """Return the original of a sealed value of a job. A value that is not sealed is returned unchanged. Raise
+        SealError if the value cannot be opened.
 
         * `value`: a result, or another value, as `Pusher.result` or the API of a master returns it.
-        * `what`: what it is: `"result"`, `"argument"`, `"error"` or `"part"`.
-        * `job_id`: the ID of its job.
+        * `what`: the kind of value: `"result"`, `"argument"`, `"error"` or `"part"`.
+        * `job_id`: the ID of the job.
 
         For example:
 
@@ -104,17 +104,17 @@ class Seal:
 
     @property
     def tag(self) -> str:
-        """The tag of jobs that are sealed now."""
+        """The tag of jobs that the current key seals."""
         return TAG_PREFIX + self.key_ids[0]
 
     def sealed(self, value: Any, what: What, job_id: str) -> dict[str, Any]:
-        """Return the sealed form of a value. It opens only for the job with this ID."""
+        """Return the sealed form of a value. It can be opened only for the job with this ID."""
         return self._members(encode(value), what, _OF_JOB, job_id)
 
     def seal_job(self, job: dict[str, Any]) -> None:
         """Seal the argument of a job, in place, and tag it."""
         unique, argument = job.get("unique") or {}, job["argument"]
-        # Such a job may get the ID of the one that it replaces.
+        # This job may get the ID of a job that it replaces.
         if "debounce" in job or unique.get("on_conflict") == "replace":
             job["argument"] = self.sealed_for_name(argument, job["name"])
         else:
@@ -123,8 +123,8 @@ class Seal:
         job["tags"] = [*tags, self.tag]
 
     def sealed_for_name(self, argument: Any, name: str) -> dict[str, Any]:
-        """Return the sealed form of an argument. It opens for any job of this name, because a master chooses the ID of
-        the job."""
+        """Return the sealed form of an argument. It can be opened for any job with this name, because a master may
+        choose the ID of the job."""
         return self._with_clear(argument, self._members(encode(argument), "argument", _OF_NAME, name))
 
     def opened_argument(self, value: Any, job_id: str, name: str) -> Any:
@@ -134,14 +134,14 @@ class Seal:
         return decode(self._open(value[SEALED_WITH], value[SEALED], "argument", job_id, name))
 
     def sealed_checkpoint(self, checkpoint: bytes, job_id: str) -> bytes:
-        """Return an encoded checkpoint as masters keep it."""
+        """Return the sealed form of an encoded checkpoint, for a master to store."""
         from msgpack import ExtType
 
         members = self._members(checkpoint, "checkpoint", _OF_JOB, job_id)
         return encode(ExtType(_EXTENSION, encode([members[SEALED_WITH], members[SEALED]])))
 
     def opened_checkpoint(self, checkpoint: bytes | None, job_id: str) -> bytes | None:
-        """Return an encoded checkpoint as the handler saved it. Raise SealError if it cannot be opened."""
+        """Return the encoded checkpoint that the handler saved. Raise SealError if it cannot be opened."""
         from msgpack import ExtType
 
         if not checkpoint:
@@ -154,12 +154,12 @@ class Seal:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """The bytes that the seal adds to a checkpoint, at most."""
+        """Maximum number of bytes that the seal adds to a checkpoint."""
         return _ROOM_FOR_SEAL
 
     def sealed_failure(self, fields: dict[str, Any], job_id: str) -> dict[str, Any]:
-        """Return the report of a failed attempt without the texts of its exception: only the type stays readable. The
-        message about a job that could not be opened stays readable, too: it names the key that people have to give."""
+        """Return the report of a failed attempt without the texts of its exception: only its type stays readable. An
+        exception: if the job could not be opened, the message stays readable, because it names the missing key."""
         error, message = fields.get("error"), fields.get("message")
         if (
             "error" not in fields
@@ -198,7 +198,7 @@ class Seal:
         if cipher is None:
             known = ", ".join(self.key_ids)
             raise SealError(
-                f"the {what} is sealed with the key {key_id}, and only {known} are here: give Seal this key, too",
+                f"the {what} is sealed with the key {key_id}, and this Seal has only {known}: give it this key, too",
                 key_id,
             )
         version, bound, body = data[:1], data[1:2], data[2:]
@@ -256,7 +256,8 @@ def _key_of(key_id: str, key: bytes | str) -> bytes:
 
 
 def _associated(key_id: str, what: str, bound: int, subject: str) -> bytes:
-    """Return the data that a sealed value is bound to, so that it cannot be opened as another value of another job."""
+    """Return the associated data of a sealed value. It binds the value to its job, so that it cannot be opened as a
+    value of another job."""
     return b"\0".join(
         (b"jqmaster-seal-1", key_id.encode(), what.encode(), b"name" if bound else b"job", subject.encode())
     )

@@ -1,4 +1,4 @@
-"""How things are shown in logs, debuggers and error reports: without secrets, and without the content of jobs."""
+"""Texts of objects for logs, debuggers and error reports, without secrets and the content of jobs."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -20,7 +20,7 @@ def some_of(names: Iterable[str], none: str) -> str:
     """Return the first names for a `repr`, and the number of the others.
 
     * `names`: all names.
-    * `none`: what stands for no names.
+    * `none`: the text if there are no names.
     """
     every = list(names)
     more = f" and {len(every) - _MAX_NAMES} more" if len(every) > _MAX_NAMES else ""

@@ -1,4 +1,4 @@
-"""Errors for unknown options that suggest the right one; Python's own errors name only the unknown one."""
+"""Errors for unknown options that suggest the right option. Python's own errors name only the unknown option."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,9 +8,9 @@ CallT = TypeVar("CallT", bound=Callable[..., Any])
 
 
 def suggesting(of: str) -> Callable[[CallT], CallT]:
-    """Decorate a function: its TypeError for an unknown option suggests one of its own.
+    """Decorate a function, so that its TypeError for an unknown option suggests an existing option.
 
-    * `of`: what has the options, such as "a task".
+    * `of`: the object with the options, such as "a task".
     """
 
     def decorate(function: CallT) -> CallT:

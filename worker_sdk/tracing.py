@@ -1,7 +1,8 @@
-"""Traces: from the pusher through the master to the handler, as OpenTelemetry knows them (the extra `tracing`).
+"""OpenTelemetry traces from the pusher through the master to the handler (the extra `tracing`).
 
-Off, and free, until `instrument()`. The context travels as `traceparent` (W3C Trace Context) among the job's headers,
-made when the job is; names and attributes follow OpenTelemetry's conventions for messaging (`create`, `process`).
+Tracing is off, and costs nothing, until `instrument()`. When a job is made, its headers get the context as
+`traceparent` (W3C Trace Context). Names and attributes follow OpenTelemetry's conventions for messaging (`create`,
+`process`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
 
     * `tracer_provider`: receives the spans. Default: the application's global provider.
     * `exception_texts`: record the text and the traceback of a handler's exception, too, and not only its type. They
-      may hold what the setting `redact_paths` of the masters hides from people.
+      may contain values that the masters' setting `redact_paths` hides from people.
 
     Raise ImportError without the package opentelemetry-api (the extra `tracing`).
 
@@ -34,7 +35,7 @@ def instrument(tracer_provider: "TracerProvider | None" = None, *, exception_tex
         tracing.instrument()
     """
     global _tracer, _has_exception_texts, is_on  # noqa: PLW0603  one switch for the process, as instrumentations have it
-    # A handler of signals may enqueue in the midst of the first push.
+    # Import it now: a signal handler may enqueue in the middle of the first push.
     import opentelemetry.trace.propagation.tracecontext  # noqa: F401
     from opentelemetry.trace import get_tracer
 
@@ -55,8 +56,8 @@ def uninstrument() -> None:
 
 
 def note_creation(job: dict[str, Any]) -> None:
-    """Give a new job (a map as the master takes it) the current trace, or one of its own. A `traceparent` that it has
-    already stays."""
+    """Give a new job, in wire form, the current trace, or else a new one. A `traceparent` that the job already has
+    stays."""
     headers = job.get("headers") or {}
     if _tracer is None or HEADER in headers:
         return
@@ -76,8 +77,8 @@ def note_creation(job: dict[str, Any]) -> None:
 def processing(
     name: str, job_id: str, attempt: int, headers: Mapping[str, str]
 ) -> "Iterator[Mapping[str, str]]":
-    """Surround the run of a handler, and yield the headers that continue the trace from here. Record an exception, its
-    text only if `instrument` was told to, and let it pass."""
+    """Surround the run of a handler, and yield the headers that continue the trace from here. Record an exception, with
+    its text only if `instrument` has enabled that, and let it pass."""
     if _tracer is None:
         yield headers
         return
@@ -102,7 +103,7 @@ def processing(
 
 
 def _note_type(span: "Span", exc: Exception) -> None:
-    """Record an exception as OpenTelemetry does, without its text."""
+    """Record an exception as OpenTelemetry does, but without its text."""
     from opentelemetry.trace import Status, StatusCode
 
     kind = type(exc)

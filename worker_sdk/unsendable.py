@@ -1,4 +1,4 @@
-"""Encode what goes to a master. An error says which part of a value a master cannot get, and what to give instead."""
+"""Encode values for a master. An error says which part of a value cannot be sent, and what to send instead."""
 
 import dataclasses
 import datetime
@@ -28,7 +28,7 @@ _FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or d
 
 def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
     """Encode a value for a master. Raise TypeError, ValueError or OverflowError that names the path of a part that
-    cannot be sent. `fields`: the map in which the value has a name; None: the value is such a map itself."""
+    cannot be sent. `fields`: the map in which the value has a name; None: the value is itself such a map."""
     try:
         data = encode(value)
         if not has_text_keys(value):
@@ -39,14 +39,15 @@ def sendable(value: Any, fields: Mapping[str, Any] | None = None) -> bytes:
 
 
 def check_keys(value: Any) -> None:
-    """Raise TypeError, which `explained` completes, for a key that is not text in a value that can be encoded."""
+    """Raise TypeError if a key in a value is not text, although the value can be encoded. `explained` completes the
+    error."""
     if not has_text_keys(value):
         raise TypeError(_KEY_IS_NOT_TEXT)
 
 
 def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
-    """Return an error of the class of `exc`, which `encode(fields)` or `check_keys(fields)` raised, that names the path
-    of the culprit. For an argument of a task it is InvalidArgument."""
+    """Return an error that names the path of the part that cannot be sent. `exc`: the error that `encode(fields)` or
+    `check_keys(fields)` raised, which decides the class. For an argument of a task, it is InvalidArgument."""
     path, value, is_key = _culprit(fields)
     reason = _reason_for_key(value) if is_key and not isinstance(value, str) else _reason_for(value, exc)
     if getattr(fields, "task", None) is not None and path.startswith("argument["):
@@ -63,12 +64,12 @@ def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
 
 
 def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
-    """Return its path, the value itself, and whether it is a key in the value at that path."""
+    """Return the path of the part that cannot be sent, the part, and whether it is a key in the value at that path."""
     path, value = "", fields
     above: set[int] = set()
     for depth in range(_MAX_DEPTH):
         if id(value) in above:
-            break  # it holds itself
+            break  # it contains itself
         above.add(id(value))
         for step, part, is_key in _parts(value):
             if is_key:
@@ -79,7 +80,7 @@ def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
                 value = part
                 break
         else:
-            break  # each part by itself has a form
+            break  # each part can be encoded alone
     return path, value, False
 
 
@@ -108,17 +109,17 @@ def _reason_for_key(value: Any) -> str:
 
 
 def _a(kind: type) -> str:
-    """Return the name of the type with its article. A name with u is usually spoken like UUID or User."""
+    """Return the name of the type with its article. Names with U get "a", as in "a UUID" or "a User"."""
     return f"{'an' if kind.__name__[0] in 'aeioAEIO' else 'a'} {kind.__name__}"
 
 
 def _reason_for(value: Any, exc: Unsendable) -> str:
     if isinstance(value, dict | list | tuple):
-        return f"is nested more than {_MAX_DEPTH} deep, or holds itself"
+        return f"is nested more than {_MAX_DEPTH} deep, or contains itself"
     if isinstance(value, bool | int):
         return "is an integer beyond 64 bits: give it as str"
     if isinstance(value, str):
-        return "is a str that has no UTF-8 form (it holds a lone surrogate)"
+        return "is a str that has no UTF-8 form (it contains a lone surrogate)"
     if isinstance(value, datetime.datetime):
         return "is a datetime without a time zone: give datetime.now(UTC), not datetime.now()"
     kind = type(value)

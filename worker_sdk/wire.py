@@ -1,4 +1,4 @@
-"""MessagePack as master and worker speak it."""
+"""MessagePack in the form that masters and workers exchange."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -8,18 +8,19 @@ import msgpack
 CONTENT_TYPE: Final = "application/msgpack"
 
 
-# Types of values that hold no others.
+# Types whose values contain no other values.
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, datetime, type(None)})
 _TEXT: Final = frozenset({str})
 _LISTS: Final = (list, tuple)
 
 
 class DecodeError(ValueError):
-    """The bytes are not one MessagePack value that Python can hold."""
+    """The bytes are not a single MessagePack value that Python can represent."""
 
 
 def packer() -> msgpack.Packer:
-    """Return a packer whose `pack` does what `encode` does, at half the cost for many values. It is for one thread."""
+    """Return a packer whose `pack` does what `encode` does, at half the cost for many values. Only one thread may use
+    it."""
     return msgpack.Packer(datetime=True, autoreset=True)
 
 
@@ -30,8 +31,8 @@ def encode(value: Any) -> bytes:
 
 
 def has_text_keys(value: Any) -> bool:
-    """Return whether all keys in a value are text: masters take no others, though MessagePack has them. The value is
-    one that `encode` takes."""
+    """Return whether all keys in a value are text. Masters refuse other keys, although MessagePack allows them. The
+    value must be one that `encode` accepts."""
     if type(value) in _PLAIN:
         return True
     left = [value]
@@ -49,7 +50,8 @@ def has_text_keys(value: Any) -> bool:
 
 
 def decode(data: bytes) -> Any:
-    """Decode a value. Timestamps become aware datetimes, unknown extensions `msgpack.ExtType`. Raise DecodeError."""
+    """Decode a value. Timestamps become aware datetimes, and unknown extensions `msgpack.ExtType`. Raise DecodeError
+    for invalid bytes."""
     try:
         return msgpack.unpackb(data, timestamp=3, strict_map_key=False)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
@@ -57,7 +59,7 @@ def decode(data: bytes) -> Any:
 
 
 class Undecodable:
-    """Stands for the argument of a job that cannot be decoded. `why`: for people."""
+    """Replaces the argument of a job if it cannot be decoded. `why`: the reason, for people."""
 
     __slots__ = ("why",)
 
@@ -66,8 +68,7 @@ class Undecodable:
 
 
 def decode_jobs(data: bytes) -> Any:
-    """Decode a map whose `jobs` are each decoded separately: an argument that cannot be decoded becomes an
-    `Undecodable`.
+    """Decode a map, and each of its `jobs` separately: an argument that cannot be decoded becomes an `Undecodable`.
 
     Raise DecodeError if anything else is broken.
     """
@@ -118,5 +119,5 @@ def _skipped(unpacker: msgpack.Unpacker, data: bytes) -> bytes:
 
 
 def iso(instant: datetime) -> str:
-    """`2026-11-21T04:30:00.123Z`."""
+    """Return the instant as ISO 8601 text in UTC, such as `2026-11-21T04:30:00.123Z`."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""A flow: many jobs, one that joins their results, and one that runs whatever became of them."""
+"""A flow: many jobs, a job that joins their results, and a job that runs whatever their outcomes."""

@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def ranked(files: list[str], top: int = 5) -> str:
-    """Run the flow, and return what came out of it as text."""
+    """Run the flow, and return its outcome as text."""
     flow = Flow()
     counts = {file: flow.add(count.to_job(file)) for file in files}
     total = flow.add(join.to_job(), after=list(counts.values()))
@@ -34,11 +34,11 @@ def outcome(
     ranks: TaskJob[list[tuple[str, int]]],
     faults: TaskJob[dict[str, str]],
 ) -> str:
-    """Wait for the ends of the flow, and return them as text."""
+    """Wait until the flow has ended, and return its outcome as text."""
     try:
         return "\n".join(f"{number:>7,} {word}" for word, number in handles[ranks].get())
     except JobSkipped:
-        # One of the files could not be counted, so nothing was joined and ranked.
+        # One of the files could not be counted, so nothing was joined or ranked.
         names = {job.id: file for file, job in counts.items()}
         return "\n".join(f"{names[job_id]}: {why}" for job_id, why in handles[faults].get().items())
 

@@ -1,4 +1,4 @@
-"""The tasks. Run them with `jqmaster worker examples.flow.tasks:tasks --master URL`."""
+"""The tasks of the flow. Run them with `jqmaster worker examples.flow.tasks:tasks --master URL`."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ def count(file: str) -> dict[str, int]:
 
 @tasks.task("words.join", keep_result=True)
 def join(counts: list[dict[str, int]] = INPUTS) -> dict[str, int]:
-    """Join the counts of all files. It gets them because it waits for the jobs that count."""
+    """Join the counts of all files, which are the results of the jobs for which this job waits."""
     total: Counter[str] = Counter()
     for one in counts:
         total.update(one)
@@ -32,7 +32,7 @@ def rank(total: dict[str, int] = INPUT, *, top: int = 5) -> list[tuple[str, int]
 
 @tasks.task("words.report", keep_result=True)
 def report(ctx: Context = INJECTED) -> dict[str, str]:
-    """Return the files that could not be counted, by job. It runs whatever became of them."""
+    """Return the files that could not be counted, by job. This runs whatever the outcomes of the other jobs."""
     return {
         one.job_id: one.outcome.message or "" if one.outcome else ""
         for one in ctx.inputs

@@ -1,1 +1,1 @@
-"""A long import that goes on where it stopped, with a progress bar."""
+"""A long import that continues where it stopped, with a progress bar."""

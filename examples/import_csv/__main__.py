@@ -1,4 +1,4 @@
-"""Import many users, and watch: `python -m examples.import_csv --rows 1000000`."""
+"""Import many users, and watch the progress: `python -m examples.import_csv --rows 1000000`."""
 
 import argparse
 import csv
@@ -16,7 +16,7 @@ WIDTH = 40
 
 def main() -> None:
     escape_unencodable()
-    parser = argparse.ArgumentParser(description="Enqueue an import, and show how far it is.")
+    parser = argparse.ArgumentParser(description="Enqueue an import, and show its progress.")
     parser.add_argument("--rows", type=int, default=500_000)
     rows = parser.parse_args().rows
     with TemporaryDirectory() as directory:
@@ -34,7 +34,7 @@ def write_users(file: Path, rows: int) -> None:
 
 
 def watch(handle: JobHandle[int], every_s: float = 0.2) -> None:
-    """Draw the bar until the job is over."""
+    """Draw a progress bar until the job is over."""
     is_over = False
     while not is_over:
         told = handle.progress()

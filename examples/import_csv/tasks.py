@@ -1,4 +1,4 @@
-"""The task. Run it with `jqmaster worker examples.import_csv.tasks:tasks --master URL`."""
+"""The task that imports. Run it with `jqmaster worker examples.import_csv.tasks:tasks --master URL`."""
 
 import csv
 import sqlite3
@@ -16,10 +16,10 @@ tasks = Tasks()
 
 @tasks.task("users.import", timeout=3600, keep_result=True, rerun_lost=True)
 def import_users(ctx: Context, file: str, database: str) -> int:
-    """Import a CSV file into a table, and return how many users it has then.
+    """Import a CSV file into a table, and return the number of users in the table.
 
-    Each batch is one transaction. A batch that is done again, because the worker died before its position was saved,
-    replaces what it wrote before.
+    Each batch is one transaction. If the worker dies before the position after a batch is saved, the batch is imported
+    again, and replaces the same rows.
     """
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS users (id INTEGER PRIMARY KEY, name TEXT)")
@@ -31,7 +31,7 @@ def import_users(ctx: Context, file: str, database: str) -> int:
 
 
 def batches_of(file: Path) -> Callable[[int], Iterator[list[list[str]]]]:
-    """Return a function that reads the batches of a file, without those that are done."""
+    """Return a function that reads the batches of a file, and skips a number of finished ones."""
 
     def read(done: int) -> Iterator[list[list[str]]]:
         with file.open(newline="") as lines:
@@ -43,6 +43,6 @@ def batches_of(file: Path) -> Callable[[int], Iterator[list[list[str]]]]:
 
 
 def count_rows(file: Path) -> int:
-    """Return the number of rows."""
+    """Return the number of rows in a file."""
     with file.open(newline="") as lines:
         return sum(1 for _ in csv.reader(lines))

@@ -1,1 +1,1 @@
-"""Calls of a model's API by 20 tenants with plans, within the limits of the API."""
+"""20 tenants with plans call a model's API, within the limits of the API."""

@@ -1,6 +1,6 @@
-"""Starts a master, a worker and the stand-in for a model's API, has 20 tenants with plans summarize texts, and prints
-what the API admitted. Exit status 0 if it refused nothing, was used to at least 90 % of its limit, and each tenant got
-its share within 5 %."""
+"""Start a master, a worker and the stand-in for a model's API. Summarize texts for 20 tenants with plans, and print
+what the API admitted. Exit status 0 if the API refused nothing, at least 90 % of its limit was used, and each tenant
+got its share within 5 %."""
 
 import argparse
 import asyncio
@@ -23,11 +23,11 @@ from worker_sdk import Pusher
 from worker_sdk.transport.standard_streams import escape_unencodable
 
 MEAN_TOKENS = 500
-# Estimates of jobs, in turn: the API counts between half and one and a half of each.
+# Estimates of the jobs' tokens, in turn. The API counts between half and one and a half times each estimate.
 ESTIMATES = (300, 400, 500, 600, 700)
 MIN_THROUGHPUT, MAX_OFF = 0.90, 0.05
-# Requests that run at once: 25 a second, each of which takes more than a second on a busy machine, and half as many
-# again.
+# Requests that run at once. 25 requests a second, each of which takes more than a second on a busy machine, need about
+# 32; this is half as many again.
 SLOTS = 48
 
 
@@ -75,7 +75,8 @@ async def show(options: argparse.Namespace) -> int:
             ):
                 await enqueue(master, system.url, options)
                 print(f"{len(TENANTS)} tenants; watch them at {system.url}", flush=True)
-                # The first window may begin with all of its room at once.
+                # The API may admit a whole limit at once at the beginning of the first window, so do not count that
+                # window.
                 await asyncio.sleep(options.window)
                 before = await Book.read(client)
                 await asyncio.sleep(options.minutes * 60)
@@ -87,7 +88,7 @@ async def show(options: argparse.Namespace) -> int:
 
 
 async def enqueue(master: httpx.AsyncClient, url: str, options: argparse.Namespace) -> None:
-    """Put the constraints, and enqueue more jobs of each tenant than it can have run in the time."""
+    """Put the constraints, and enqueue more jobs for each tenant than can run in the time."""
     for name, constraint in constraints_for(options.requests, options.tokens, options.window).items():
         answer = await master.put(f"/api/constraints/{name}", json=constraint)
         answer.raise_for_status()
@@ -101,13 +102,13 @@ async def enqueue(master: httpx.AsyncClient, url: str, options: argparse.Namespa
 
 def argument(tenant: str, number: int) -> dict[str, Any]:
     """Return the argument of a tenant's job."""
-    # The errors of the API have a period of five as well: each estimate meets each error.
+    # The errors of the API repeat every five requests, too, so make each estimate meet each error.
     estimate = ESTIMATES[number // len(ESTIMATES) % len(ESTIMATES)]
     return {"tenant": tenant, "text": f"text {number} of {tenant}", "max_tokens": estimate, "number": number}
 
 
 def report(before: Book, after: Book, options: argparse.Namespace) -> int:
-    """Print what the API admitted between two readings of its book, and return the exit status."""
+    """Print the requests that the API admitted between two readings of its book, and return the exit status."""
     seconds = after.at_s - before.at_s
     used = {tenant: after.used.get(tenant, 0) - before.used.get(tenant, 0) for tenant in TENANTS}
     total = sum(used.values())

@@ -1,8 +1,8 @@
-"""A stand-in for a model's API: `python -m examples.llm.model PORT`. It admits a number of requests and of tokens in
-any window, and answers 429 beyond them.
+"""A stand-in for a model's API: `python -m examples.llm.model PORT`. It admits limited numbers of requests and of
+tokens in any window, and answers 429 beyond these limits.
 
     POST /v1/summaries      {tenant, text, max_tokens, number}: 200 {summary, usage}, or 429 with Retry-After
-    GET  /book              what was admitted and refused
+    GET  /book              the admitted and refused requests
 """
 
 import argparse
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# The share of its estimate that a request uses: wrong by up to half, and right on average.
+# The number of tokens that a request uses, as a factor of its estimate: wrong by up to half, and right on average.
 ERRORS: Final = (0.5, 1.25, 0.75, 1.5, 1.0)
 
 
 @dataclass
 class Model:
-    """The limits of the API and what it has admitted. `clock` returns seconds."""
+    """The limits of the API and the requests that it has admitted. `clock`: returns seconds."""
 
     requests: int
     tokens: int
@@ -32,8 +32,8 @@ class Model:
     _in_window: int = 0
 
     def ask(self, tenant: str, max_tokens: int, number: int) -> tuple[int, dict[str, str], int]:
-        """Return the status and headers of the answer to a request, and the tokens that it used. `number`: of the
-        tenant's requests, which tells how wrong the estimate is."""
+        """Return the status and headers of the answer to a request, and the tokens that it used. `number`: number of
+        the request among those of the tenant, which determines the error of the estimate."""
         now_s = self.clock()
         while self._window and self._window[0][0] <= now_s - self.window_s:
             self._in_window -= self._window.popleft()[1]

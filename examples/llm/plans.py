@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-# Tenants by plan, and the weight of each of them. A tenant of plan `pro` has ten turns while one of `free` has one.
+# Tenants by plan, and the shares of the plans. A tenant of plan `pro` has ten turns while one of `free` has one.
 WEIGHTS: Final = {"pro": 10, "team": 3, "free": 1}
 TENANTS: Final = {
     **{f"pro-{n}": "pro" for n in range(1, 3)},
@@ -11,7 +11,7 @@ TENANTS: Final = {
 }
 JOB: Final = "text.summarize"
 _MATCHER: Final = {"field": "name", "op": "eq", "value": JOB}
-# The share of the API's limits that jobs may use. The rest is for what running jobs use beyond their estimates.
+# The share of the API's limits that jobs may use. The rest is for tokens that running jobs use beyond their estimates.
 SHARE: Final = 0.96
 
 

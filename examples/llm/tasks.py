@@ -1,4 +1,4 @@
-"""The task that asks the model. Run it alone with `jqmaster worker examples.llm.tasks:tasks`."""
+"""The task that calls the model. Run it alone with `jqmaster worker examples.llm.tasks:tasks`."""
 
 import os
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import httpx
 from worker_sdk import INJECTED, ApiLimits, Context, Defer, Depends, Tasks
 
 tasks = Tasks()
-# The API tells in the headers of each answer how much it still admits.
+# The headers of each answer state how much the API still admits.
 limits = ApiLimits(requests="model-requests", tokens="model-tokens")
 
 

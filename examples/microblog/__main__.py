@@ -1,4 +1,4 @@
-"""Starts the site with its workers, posts to 100,000 followers, and tells how long that takes."""
+"""Start the site with its workers, post to 100,000 followers, and print how long that takes."""
 
 import argparse
 import contextlib
@@ -34,7 +34,7 @@ def main() -> None:
         "--at-once",
         type=int,
         default=FEEDS_AT_ONCE,
-        help="feeds that are written to at a time; 0: as many as the workers can",
+        help="number of feeds that are written at a time; 0: as many as the workers can write",
     )
     parser.add_argument("--port", type=int, default=8000, help="port of the site; a free one if it is taken")
     parser.add_argument(
@@ -86,7 +86,7 @@ def show(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def database(directory: Path, postgres: str | None) -> Iterator[str]:
-    """Yield the address of the database. `postgres`: None for SQLite, an address, or "" for a server of its own."""
+    """Yield the address of the database. `postgres`: None for SQLite, an address, or "" for a new server."""
     if postgres is None:
         yield f"sqlite:///{directory / 'microblog.sqlite3'}"
     elif postgres:
@@ -97,7 +97,7 @@ def database(directory: Path, postgres: str | None) -> Iterator[str]:
 
 
 def wait(site: Site) -> None:
-    """Wait for ever, or until a process has ended."""
+    """Wait until one of the site's processes has ended."""
     while True:
         site.check_alive()
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""The application as Django knows it."""
+"""Django's configuration of this application."""
 
 from django.apps import AppConfig
 

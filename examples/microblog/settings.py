@@ -12,7 +12,7 @@ SQLITE: dict[str, Any] = {
     "ENGINE": "examples.microblog.sqlite",
     "NAME": DATABASE_URL.path.removeprefix("/"),
     "OPTIONS": {
-        # Readers do not wait for the writer, and a writer waits for its turn instead of failing.
+        # With these settings, readers do not wait for the writer, and a writer waits for its turn instead of failing.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
@@ -29,7 +29,7 @@ POSTGRESQL: dict[str, Any] = {
 DATABASES = {
     "default": {
         **(SQLITE if DATABASE_URL.scheme == "sqlite" else POSTGRESQL),
-        # A connection serves many jobs. Without this line each job opens one of its own.
+        # A connection serves many jobs. Without this line, each job would open its own connection.
         "CONN_MAX_AGE": 60,
     }
 }
@@ -50,7 +50,8 @@ TASKS = {
     }
 }
 
-# Links are fetched below this address alone: whoever posts must not send the worker to other places of the network.
+# Only links below this address are fetched: users must not be able to send the worker to other addresses in the
+# network.
 CRAWL_BELOW = os.environ.get("MICROBLOG_OUTSIDE", "http://127.0.0.1:8002/")
 
 ROOT_URLCONF = "examples.microblog.urls"

@@ -1,4 +1,4 @@
-"""The story of the example: a post on its way to all followers, a feed that fails, and a post that is deleted."""
+"""The story of the example: a post that goes to all followers, a feed that fails, and a post that is deleted."""
 
 import time
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from examples.microblog.models import Account, FeedEntry, Link, Post
 from examples.microblog.system import Site
 from examples.microblog.visitor import Visitor
 
-# Even on a busy machine, nothing happens for this long only if something is broken.
+# If nothing happens for this long, even on a busy machine, something is broken.
 PATIENCE_S = 60.0
 TELL_EVERY_S = 30.0
 UNFINISHED = ("scheduled", "ready", "retrying", "running")
 
 
 def tell(site: Site, followers: int, say: Callable[[str], None]) -> list[str]:
-    """Post, watch, say what happens, and return what was not as expected."""
+    """Post, watch and describe what happens. Return the deviations from the expected story."""
     return [
         *tell_of_a_post(site, followers, say),
         *tell_of_a_deleted_post(site, max(1, followers // 10), say),
@@ -63,7 +63,7 @@ def tell_of_a_post(site: Site, followers: int, say: Callable[[str], None]) -> li
 
 
 def tell_of_a_deleted_post(site: Site, followers: int, say: Callable[[str], None]) -> list[str]:
-    """Post as grace, and delete it while it is on its way."""
+    """Post as grace, and delete the post while it is still being distributed."""
     before = counts(site)
     with Visitor(site.url, "grace") as grace:
         grace.post("A post with a mistake")
@@ -103,8 +103,8 @@ def until(is_so: Callable[[], bool], site: Site) -> bool:
 
 
 def until_there_are(wanted: int, count: Callable[[], int], site: Site, say: Callable[[str], None]) -> bool:
-    """Wait until there are as many as wanted, and say now and then how many there are. Return whether all are
-    there."""
+    """Wait until `count` returns the number `wanted`, and report the number from time to time. Return whether it was
+    reached."""
     began_s = told_s = time.monotonic()
 
     def left() -> int:
@@ -119,14 +119,14 @@ def until_there_are(wanted: int, count: Callable[[], int], site: Site, say: Call
 
 
 def until_none_is_left(left: Callable[[], int], site: Site) -> bool:
-    """Wait until nothing is left, and return whether that is so: if the number stays for a minute, it is not."""
+    """Wait until `left` returns 0, and return True. Return False if the number has not changed for a minute."""
     found, looked_s = left(), time.monotonic()
     changed_s = looked_s
     while found > 0:
         site.check_alive()
         if time.monotonic() - changed_s > PATIENCE_S:
             return False
-        # Counting takes time away from the jobs.
+        # Count rarely, because counting takes time away from the jobs.
         time.sleep(max(0.2, 10 * (time.monotonic() - looked_s)))
         looked_s = time.monotonic()
         if (now := left()) != found:

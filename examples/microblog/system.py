@@ -13,17 +13,18 @@ import httpx
 from examples.stdlib.system import Child, ending, start
 
 _MANAGE: Final = ("-m", "examples.microblog.manage")
-# Threads of the web server, and jobs of each worker at a time.
+# Number of threads of the web server, and of jobs that each worker runs at a time.
 _THREADS: Final = 8
-# Workers start slowly where others keep the machine busy.
+# Workers start slowly if other programs keep the machine busy.
 READY_WITHIN_S: Final = 600.0
 # A new client would read the certificates of all authorities for each call.
 _HTTP: Final = httpx.Client(timeout=10.0, trust_env=False)
-# If all share one machine, people come before jobs, and before the master, which takes no part in requests.
+# On a shared machine, requests of people come before jobs, and also before the master, which is not needed for
+# requests.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
-# The more jobs write at once, the longer the posts of people wait for a processor, and for their turn in SQLite, which
-# takes one writer at a time. With a job for each processor they wait no longer than without a fan-out.
+# The more jobs write at once, the longer posts of people wait for a CPU, and for their turn in SQLite, which has one
+# writer at a time. With one job per CPU, they wait no longer than without jobs.
 FEEDS_AT_ONCE: Final = min(4, os.cpu_count() or 1)
 
 
@@ -37,7 +38,7 @@ class Site:
     children: tuple[Child, ...]
 
     def check_alive(self) -> None:
-        """SystemExit, if one of the processes has ended."""
+        """Raise SystemExit if one of the processes has ended."""
         for child in self.children:
             child.check_alive()
 
@@ -54,8 +55,8 @@ def running_site(
 ) -> Iterator[Site]:
     """Make the tables, fill them, and start everything.
 
-    `ports`: of the site, the master and the outside. `at_once`: the most feeds that are written to at a time; None: as
-    many as workers can.
+    `ports`: ports of the site, the master and the outside site. `at_once`: maximum number of feeds that are written at
+    a time; None: as many as the workers can write.
     """
     port, master_port, outside_port = ports
     url, master_url, outside_url = (f"http://127.0.0.1:{one}" for one in ports)
@@ -90,14 +91,14 @@ def running_site(
         try:
             yield site
         except Exception:
-            # If a process has ended, its log says why the call failed.
+            # If a process has ended, its log shows why the call failed.
             site.check_alive()
             raise
 
 
 def limit_feeds(master_url: str, at_once: int) -> None:
-    """Put the constraint `feeds`: at most this many feeds are written to at a time. It is in force at once, also while
-    a post is on its way, and operators change it on its page, or with `jqmaster constraints put`."""
+    """Create the constraint `feeds`: at most this many feeds are written at a time. It takes effect at once, even for a
+    post that is being distributed. Operators can change it in the web UI, or with `jqmaster constraints put`."""
     matcher = {"field": "name", "op": "eq", "value": "examples.microblog.tasks.insert_into_feed"}
     answer = httpx.put(
         f"{master_url}/api/constraints/feeds",

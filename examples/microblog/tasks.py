@@ -1,4 +1,4 @@
-"""The jobs. `manage.py jq_worker` runs them."""
+"""The jobs of the site. `manage.py jq_worker` runs them."""
 
 import contextlib
 import html
@@ -19,7 +19,7 @@ MAX_PAGE_CHARS = 100_000
 
 @task(timeout=20, max_retry=5)
 def fetch_title(link_id: int) -> str:
-    """Fetch the title of a linked page. A site that is down is asked again later."""
+    """Fetch the title of a linked page. If the site is down, the job is retried later."""
     link = Link.objects.filter(pk=link_id, post__is_deleted=False).first()
     if link is None:
         raise Discard("the post was deleted")
@@ -39,15 +39,16 @@ def distribute(post_id: int) -> None:
         raise Discard("the post was deleted")
     followers = Follow.objects.filter(followed_id=post.author_id).values_list("follower_id", flat=True)
     mentioned = post.mentions.exclude(follows__followed_id=post.author_id).values_list("pk", flat=True)
-    # Read and sent in parts of 1,000. A repeat after a crash enqueues again, which adds no second entry.
+    # The followers are read and sent in chunks of 1,000. If the job is repeated after a crash, it enqueues all jobs
+    # again, which create no second entries.
     receivers = chain(followers.iterator(chunk_size=10_000), mentioned)
     insert_into_feed.enqueue_many((post_id, owner_id) for owner_id in receivers)
 
 
-# A low priority: titles, and the distribution of the next post, do not wait behind 100,000 of these.
+# The priority is low, so that titles and the distribution of the next post do not wait behind 100,000 of these jobs.
 @task(priority=-10, timeout=30, max_retry=8, retry={"base_s": 0.5, "max_s": 60}, keep_result=False)
 def insert_into_feed(post_id: int, owner_id: int) -> None:
-    """Insert a post into one feed. If that fails, this job alone is retried; the other feeds do not notice."""
+    """Insert a post into one feed. If this fails, only this job is retried; the other feeds are not affected."""
     if not Post.objects.filter(pk=post_id, is_deleted=False).exists():
         raise Discard("the post was deleted")
     owner = Account.objects.filter(pk=owner_id).first()
@@ -56,14 +57,13 @@ def insert_into_feed(post_id: int, owner_id: int) -> None:
     if owner.faults_left:
         Account.objects.filter(pk=owner_id).update(faults_left=F("faults_left") - 1)
         raise OSError(f"the feed of {owner.name} cannot be written")
-    # A single statement holds the lock of SQLite for no longer than it takes: in a transaction of its own, a
-    # thread would hold it while others of this process run. The entry may exist already, or the post may just
-    # have been deleted.
+    # A single statement holds the lock of SQLite only while it runs. In a transaction, a thread would keep the lock
+    # while other threads of this process run. The entry may already exist, or the post may just have been deleted.
     with contextlib.suppress(IntegrityError):
         FeedEntry.objects.create(owner_id=owner_id, post_id=post_id)
 
 
 @task(timeout=600, keep_result=False)
 def remove_from_feeds(post_id: int) -> None:
-    """Remove a deleted post from all feeds, and then itself."""
+    """Remove a deleted post from all feeds, and then delete its row."""
     Post.objects.filter(pk=post_id, is_deleted=True).delete()

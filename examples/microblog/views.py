@@ -1,4 +1,4 @@
-"""The pages: a feed with a form to post, a tag, and how far a post has come."""
+"""The pages: a feed with a form to post, the posts with a tag, and the progress of a post."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def accounts(request: HttpRequest) -> HttpResponse:
 
 
 def feed(request: HttpRequest, name: str) -> HttpResponse:
-    """Show the feed of an account, or save its new post. This example has no login: the address says who you are."""
+    """Show the feed of an account, or save its new post. This example has no login: the address determines the user."""
     account = get_object_or_404(Account, name=name)
     error = ""
     if request.method == "POST":
@@ -45,7 +45,7 @@ def tag(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 def progress(request: HttpRequest, post_id: int) -> JsonResponse:
-    """Tell how many followers have a post in their feeds, and when the first and the last of them got it."""
+    """Return how many followers have a post in their feeds, and when the first and the last follower got it."""
     post = get_object_or_404(Post, pk=post_id)
     found: dict[str, Any] = (
         FeedEntry.objects.filter(post=post)

@@ -1,4 +1,4 @@
-"""A visitor of the site that acts like a browser: with its cookie, and the token of its forms."""
+"""A visitor of the site that acts like a browser, with a cookie and the token of forms."""
 
 import re
 import time
@@ -11,7 +11,7 @@ _PROGRESS: Final = re.compile(r'data-progress="(\S+)"')
 
 
 class Visitor:
-    """Reads and posts as one account. Use it in a `with` block."""
+    """Reads a feed and posts as one account. Use it in a `with` block."""
 
     def __init__(self, url: str, name: str) -> None:
         self._client = httpx.Client(base_url=url, trust_env=False, timeout=60)
@@ -39,7 +39,7 @@ class Visitor:
         return self._send(f"/posts/{post_id}/delete")
 
     def progress(self) -> dict[str, Any]:
-        """Return how far the newest own post in the feed has come."""
+        """Return the progress of the newest own post in the feed."""
         answer = self._client.get(_PROGRESS.findall(self.feed())[0])
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()

@@ -1,5 +1,5 @@
-"""Starts a master, the other systems and workers, has orders carried out, and prints the ledger: what the jobs say
-beside what the other systems have in their book. Exit status 0 if it balances."""
+"""Start a master, the other systems and workers, process orders, and print the ledger. It compares the jobs with the
+book of the other systems. Exit status 0 if it balances."""
 
 import argparse
 import asyncio
@@ -24,9 +24,9 @@ from worker_sdk import Pusher, make_job
 from worker_sdk.pusher import JobOptions
 from worker_sdk.transport.standard_streams import escape_unencodable
 
-# An expensive order needs an approval.
+# One order in this many is expensive, and needs an approval.
 DEAR_EACH = 10
-# Deliberate failures must not use up the last attempts.
+# Allow many retries, because deliberate failures must not use up all attempts.
 OPTIONS: JobOptions = {
     "max_retry": 100,
     "retry": {"base_s": 0.2, "factor": 1.5, "max_s": 5.0, "jitter": True},
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=40)
     parser.add_argument("--faults", type=float, default=1.0, help="factor of all faults of the other systems")
     parser.add_argument(
-        "--kill-every", type=float, help="kill a master or a worker about every this many seconds"
+        "--kill-every", type=float, help="mean time between two kills of a master or a worker, in seconds"
     )
     parser.add_argument(
         "--redis",
@@ -54,12 +54,14 @@ def main() -> None:
     )
     parser.add_argument("--masters", type=int, default=1, help="several need --redis")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=int, default=200, help="orders that a step has in work at a time")
+    parser.add_argument("--limit", type=int, default=200, help="orders that a step processes at a time")
     parser.add_argument("--answer-within", type=float, default=20.0, help="time to wait for a callback, in s")
     parser.add_argument("--within", type=float, default=3_600.0, help="give up after this many seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--by-hand", action="store_true", help="you approve the dear orders, nobody else does"
+        "--by-hand",
+        action="store_true",
+        help="approve the expensive orders yourself instead of letting the clerk do it",
     )
     options = parser.parse_args()
     if options.masters > 1 and not options.redis:
@@ -97,7 +99,7 @@ async def show(options: argparse.Namespace) -> int:
 
 async def carry_out(shop: Shop, options: argparse.Namespace) -> tuple[Ledger, Mapping[str, Any]]:
     """Enqueue the orders, wait until all jobs are over, and compare them with the book."""
-    # A dictionary, so that an order that is enqueued again is found.
+    # Use a dictionary, so that an order that is enqueued again appears only once.
     wanted: Jobs = {}
     client = httpx.AsyncClient(headers={"Accept": "application/json"}, timeout=10.0, trust_env=False)
     async with client, asyncio.TaskGroup() as group:
@@ -130,7 +132,7 @@ async def carry_out(shop: Shop, options: argparse.Namespace) -> tuple[Ledger, Ma
 
 
 def jobs_of(number: int) -> list[dict[str, Any]]:
-    """Return the jobs of an order; each waits for the one before it."""
+    """Return the jobs of an order. Each job waits for the previous one."""
     names = ["order.take", "order.stock", "order.ship"]
     if number % DEAR_EACH == 0:
         names.insert(2, "order.approve")
@@ -160,7 +162,7 @@ async def over(client: httpx.AsyncClient, shop: Shop, within_s: float) -> None:
 
 
 async def read_ends(client: httpx.AsyncClient, urls: Sequence[str], wanted: Jobs) -> None:
-    """Read how each job ended. Jobs that nobody enqueued are not orders of ours, and the book shows them."""
+    """Read how each job ended. Only enqueued jobs are read. The book shows whether others ran."""
     by_id = {job["id"]: job for job in wanted.values()}
     for job in by_id.values():
         job["state"] = "unknown"
@@ -185,7 +187,7 @@ async def call(
     method: str,
     path: str,
 ) -> Any:
-    """Call a master, and another one as long as none answers."""
+    """Call a master. If it does not answer, try the others until one answers."""
     end_s = time.monotonic() + CALL_FOR_S
     while True:
         for url in urls:

@@ -1,4 +1,4 @@
-"""The clerk: a person who answers what lies on the desk, on the page of each question, as a browser would."""
+"""The clerk: a person who answers the questions on a desk. He uses the page of each question, as with a browser."""
 
 import asyncio
 import contextlib
@@ -8,27 +8,28 @@ from typing import Any, Final
 
 import httpx
 
-# Some expensive orders are rejected.
+# One expensive order in this many is rejected.
 REJECTED_EACH: Final = 20
 BROWSER: Final = {"Accept": "text/html", "Accept-Language": "en"}
 LOOK_S: Final = 0.5
-# These statuses of a page say that its question is over, whoever answered it: it is gone from the desk.
+# A page with one of these statuses means that the question is over, whoever answered it, so it is removed from the
+# desk.
 OVER: Final = frozenset({404, 409, 410})
 
 
 @dataclass
 class Clerk:
-    """`answers`: how often each choice was recorded, and how often a question was over."""
+    """Answers questions. `answers`: how often each choice was recorded, and how often a question was already over."""
 
     desk_url: str
     client: httpx.AsyncClient
     answers: Counter[str] = field(default_factory=Counter)
 
     async def work(self) -> None:
-        """Answer until this is cancelled."""
+        """Answer questions until this task is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            # The desk, or the master of a page, may be unreachable: the next look finds the same.
+            # The desk, or the master of a page, may be unreachable. The questions stay for the next round.
             with contextlib.suppress(httpx.HTTPError):
                 for order, url in (await self.client.get(self.desk_url)).json()["questions"].items():
                     await self.decide(int(order), url)
@@ -40,7 +41,7 @@ class Clerk:
             if page.status_code != 200 or f"Ship order {order}?" not in page.text:
                 return
             if "<form" not in page.text:
-                # It was answered before: the response to the form was lost.
+                # The form was answered before, but the response was lost.
                 await self._clear(order, url, "answered before")
                 return
             sent = await self.client.post(url, data=_answer(order), headers=BROWSER)
@@ -57,7 +58,7 @@ class Clerk:
 
 
 def _answer(order: int) -> dict[str, Any]:
-    """Return the form as a browser sends it."""
+    """Return the fields of the form that a browser would send."""
     if order % REJECTED_EACH == 0:
         return {"choice": "reject", "comment": "too dear for us"}
     return {"choice": "approve", "comment": "", "value.insured": "1"}

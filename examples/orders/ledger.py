@@ -1,11 +1,11 @@
-"""The ledger: what the jobs say became of each order, beside what the other systems have in their book."""
+"""The ledger: it compares the outcome of each order according to the jobs with the book of the other systems."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# The step of the book for each job of an order. An approval is in no book.
+# The step in the book for each job of an order. Approvals are in no book.
 STEPS: Final = {"order.take": "order", "order.stock": "stock", "order.ship": "shipping"}
 FINAL: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
 
@@ -14,8 +14,8 @@ FINAL: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipp
 class Ledger:
     """The comparison.
 
-    * `rows`: how many orders ended in this way, by step.
-    * `faults`: what does not balance, in words. Empty: all does.
+    * `rows`: by step and state, how many orders ended in this state.
+    * `faults`: texts about the differences. Empty if the ledger balances.
     """
 
     rows: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -35,7 +35,7 @@ class Ledger:
 def compare(jobs: Mapping[tuple[str, int], Mapping[str, Any]], book: Iterable[Mapping[str, Any]]) -> Ledger:
     """Return the ledger.
 
-    * `jobs`: by name and order, what a master says of each job that was enqueued: `id`, `state`, and `code` of the last
+    * `jobs`: by name and order, the state of each enqueued job at a master: `id`, `state`, and `code` of the last
       failure.
     * `book`: the entries of the other systems.
     """

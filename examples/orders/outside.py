@@ -1,14 +1,14 @@
-"""The other systems, as one HTTP service of their own: `python -m examples.orders.outside PORT`. It takes orders, sends
-stock, and ships, and it fails in all the ways in which such systems do.
+"""The other systems, as one HTTP service: `python -m examples.orders.outside PORT`. It accepts orders, reserves stock
+and ships, and fails in all the ways in which such systems fail.
 
-    GET  /{step}/room       204, or 503 while too much is in work
-    POST /{step}            {order, callback_url} with an Idempotency-Key: 202 taken, 4xx and 5xx with a code
-    GET  /book              what was really done, and what went wrong on purpose
-    PUT  /desk/{order}      {url}: a question for the clerk, with the address of its page
-    GET  /desk              the questions by order, which nobody took from the desk
-    DELETE /desk/{order}    takes one from the desk
+    GET  /{step}/room       204, or 503 while too many orders are in progress
+    POST /{step}            {order, callback_url} with an Idempotency-Key: 202 accepted, 4xx and 5xx with a code
+    GET  /book              the work that was really done, and the deliberate faults
+    PUT  /desk/{order}      {url}: puts a question for the clerk on the desk, with the address of its page
+    GET  /desk              the questions that are on the desk, by order
+    DELETE /desk/{order}    removes a question from the desk
 
-The same key again is the same order: it is done once, and the answer goes to the new address.
+A repeated key means the same order: it is processed once, and the answer goes to the new address.
 """
 
 import argparse
@@ -28,22 +28,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 STEPS: Final = ("order", "stock", "shipping")
-# Orders that the shop can never carry out, however often it is asked.
+# One order in so many can never be processed, however often the shop asks for it.
 NO_SUCH_ARTICLE_EACH, UNDELIVERABLE_EACH = 37, 41
-# A callback is tried for so long: masters may be down.
+# How long a callback is repeated, because masters may be down.
 CALL_BACK_FOR_S: Final = 120.0
 
 
 @dataclass(frozen=True)
 class Faults:
-    """How often each thing goes wrong, of 1."""
+    """The probability of each fault, from 0 to 1."""
 
     unavailable: float = 0.05
     conflict: float = 0.05
     slow: float = 0.03
-    # It was done, and the answer is lost on its way.
+    # The work was done, but the answer is lost.
     answer_lost: float = 0.03
-    # It was done, the answer is an error, and the callback comes nevertheless.
+    # The work was done and the callback comes, but the answer is an error.
     error_though_done: float = 0.03
     callback_lost: float = 0.05
     callback_doubled: float = 0.10
@@ -56,12 +56,12 @@ class Faults:
 
 @dataclass
 class Entry:
-    """A line of the book: an order of one step, under one key."""
+    """A line of the book: an order in one step, with one key."""
 
     step: str
     order: int
     key: str
-    # `done`, or the code with which it was refused for good.
+    # `done`, or the code with which the order was permanently refused.
     outcome: str
     calls: int = 0
     callbacks: Counter[str] = field(default_factory=Counter)
@@ -116,7 +116,7 @@ class Outside:
         return Response(status_code=204)
 
     async def _clear(self, request: Request) -> Response:
-        # A newer question of the same order stays.
+        # Keep a newer question about the same order.
         order = request.path_params["order"]
         if self.desk.get(order) == request.query_params["url"]:
             del self.desk[order]
@@ -145,7 +145,7 @@ class Outside:
             self.book[step, key] = entry
         entry.calls += 1
         if entry.outcome == "NO_SUCH_ARTICLE":
-            # This is known at once.
+            # This fault is known at once.
             return _error(422, entry.outcome)
         await self._begin(entry, fields["callback_url"])
         if self._happens("answer_lost"):
@@ -164,7 +164,7 @@ class Outside:
         else:
             body["error"] = entry.outcome
         if self._happens("callback_early"):
-            # Within the call, but not for ever: the master may be down.
+            # Call within the request, but not for long: the master may be down.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2):
                     await self._call_back(entry, callback_url, body)
@@ -185,7 +185,7 @@ class Outside:
         task.add_done_callback(self._tasks.discard)
 
     async def _call_back(self, entry: Entry, callback_url: str, body: dict[str, Any]) -> None:
-        """Call until there is an answer that says something about the callback."""
+        """Repeat the callback until a master accepts or refuses it."""
         assert self._client is not None
         end_s = asyncio.get_running_loop().time() + CALL_BACK_FOR_S
         while asyncio.get_running_loop().time() < end_s:
@@ -213,7 +213,7 @@ class _Silence(Response):
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        # A response that is shorter than it says, which no client accepts.
+        # This response is shorter than its stated length, so no client accepts it.
         await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"100")]})
 
 
@@ -233,7 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="examples.orders.outside", description=__doc__)
     parser.add_argument("port", type=int)
     parser.add_argument("--faults", type=float, default=1.0, help="factor of all faults; 0: none")
-    parser.add_argument("--limit", type=int, default=200, help="orders that a step has in work at a time")
+    parser.add_argument("--limit", type=int, default=200, help="orders that a step processes at a time")
     parser.add_argument("--work", type=float, default=0.2, help="mean time until the callback, in seconds")
     parser.add_argument("--slow", type=float, default=3.0, help="time of a slow answer, in seconds")
     parser.add_argument("--seed", type=int, default=1)

@@ -46,7 +46,7 @@ class Step(OutsideWork):
         return await ready_when(ctx, HttpOk(f"{OUTSIDE}/{self.path}/room", after_s=1.0))
 
     async def challenge(self, argument: dict[str, int], ctx: Context) -> None:
-        """Hand the order over. The key makes a repeat harmless: the order is done once."""
+        """Hand the order over. The key makes a repeated call safe: the order is processed only once."""
         opened = await ctx.open_challenge(meta=argument)
         body = {"order": argument["order"], "callback_url": opened.callback_url}
         headers = {"Idempotency-Key": ctx.idempotency_key}
@@ -95,7 +95,7 @@ class Approve(Approval):
         )
 
     async def ask(self, argument: dict[str, int], ctx: Context, url: str) -> None:
-        """Lay the question on the clerk's desk. The newest address of an order is the one that counts."""
+        """Put the question on the clerk's desk. For each order, the newest address counts."""
         try:
             answer = await client().put(f"{OUTSIDE}/desk/{argument['order']}", json={"url": url})
         except httpx.HTTPError as error:
@@ -104,14 +104,14 @@ class Approve(Approval):
             raise CodedError("TEMPORARY_UNAVAILABLE", f"desk answers {answer.status_code}")
 
     async def on_answer(self, answer: FormAnswer, ctx: Context) -> Any:
-        """Go on, or end the order."""
+        """Continue with the order, or end it."""
         if not answer.is_approved:
             raise CodedError("REJECTED", answer.comment)
         return {"insured": answer.values.get("insured", False), "by": answer.by}
 
 
 def client() -> httpx.AsyncClient:
-    """Return the client of this process."""
+    """Return the HTTP client of this process."""
     if not _clients:
         _clients.append(httpx.AsyncClient(timeout=CALL_TIMEOUT_S, trust_env=False))
     return _clients[0]

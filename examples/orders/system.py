@@ -1,4 +1,5 @@
-"""The processes of the example: masters with their store, the other systems, workers; and who kills them."""
+"""The processes of the example: masters with their store, the other systems and workers; and the code that kills
+them."""
 
 import asyncio
 import contextlib
@@ -15,10 +16,10 @@ import httpx
 
 from examples.stdlib.system import Child, ending, start
 
-# Everything that ended is kept until the ledger is made.
+# Keep all finished jobs until the ledger is made.
 _KEPT_S: Final = "86400"
 _MAX_JOBS: Final = 32
-# Several processes start at once, and the machine may have other work.
+# Several processes start at once, and the machine may be busy with other programs.
 SERVES_WITHIN_S: Final = 600.0
 # A new client would read the certificates of all authorities for each call.
 _HTTP: Final = httpx.Client(timeout=2.0, trust_env=False)
@@ -48,20 +49,20 @@ class Shop:
         self.children.append(start(name, self.directory, *arguments, env=self.env))
 
     def check_alive(self) -> None:
-        """SystemExit, if one of the processes has ended."""
+        """Raise SystemExit if one of the processes has ended."""
         for child in self.children:
             child.check_alive()
 
     def kill(self, name: str) -> None:
-        """Kill a process with SIGKILL. It can no longer write anything down."""
+        """Kill a process with SIGKILL, so that it cannot save anything."""
         child = next(child for child in self.children if child.name == name)
         os.kill(child.process.pid, signal.SIGKILL)
         child.process.wait()
         self.kills[name] = self.kills.get(name, 0) + 1
 
     async def kill_now_and_then(self, every_s: float, dice: random.Random) -> None:
-        """Kill masters and workers, and start each again a moment later. The next one is killed when all masters serve
-        again: however busy the machine is, something happens between two kills.
+        """Kill masters and workers, and start each again a moment later. Wait until all masters serve again before the
+        next kill, so that even on a busy machine, jobs run between two kills.
         """
         names = [name for name in self.commands if name != "outside"]
         while True:
@@ -90,9 +91,9 @@ async def running_shop(
     outside_options: tuple[str, ...] = (),
     answer_within_s: float = 20.0,
 ) -> AsyncIterator[Shop]:
-    """Start everything, and yield when the workers have registered. SystemExit if that fails.
+    """Start everything, and yield when the workers have registered. Raise SystemExit if that fails.
 
-    * `ports`: of the other systems, then of each master. Several masters need `redis_url`.
+    * `ports`: the port of the other systems, then the port of each master. Several masters need `redis_url`.
     """
     outside_port, *master_ports = ports
     urls = tuple(f"http://127.0.0.1:{port}" for port in master_ports)
@@ -105,7 +106,7 @@ async def running_shop(
             "JQMASTER_RETENTION_SUCCEEDED_S": _KEPT_S,
         }
         if redis_url:
-            # Not as an argument: every process of the machine would see its password.
+            # Do not pass this as an argument: every process of the machine could see the password.
             shop.env["JQMASTER_REDIS_URL"] = redis_url
         store = () if redis_url else ("--data-dir", str(data))
         for number, port in enumerate(master_ports, 1):

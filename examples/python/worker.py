@@ -1,5 +1,5 @@
-"""The worker that the conformance kit uses to test `worker_sdk`: `python -m examples.python.worker` (PULL=1:
-it pulls).
+"""The worker that the conformance kit uses to test `worker_sdk`: `python -m examples.python.worker` (with PULL=1, it
+pulls).
 
 jqmaster conformance worker --run "python -m examples.python.worker"
 """
@@ -27,8 +27,7 @@ async def fail(message: str, *, retry: bool) -> None:
     raise RuntimeError(message)
 
 
-# The kit gives these two handlers arguments that are not a map of parameters. A handler takes any argument as
-# it is.
+# For these two handlers, the kit uses arguments that are not maps of parameters. A handler accepts any argument.
 
 
 @worker.handler("conformance.echo")

@@ -1,1 +1,1 @@
-"""The example that `make run` shows: the standard library of this Python, analysed one job per file."""
+"""The example that `make run` shows: it analyses the standard library of this Python, with one job per file."""

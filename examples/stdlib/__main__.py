@@ -1,4 +1,4 @@
-"""Starts a master and a worker, gives them the standard library to analyse, and shows the work as it is done."""
+"""Start a master and a worker, let them analyse the standard library, and show the work while it is done."""
 
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 600.0
-# On a busy machine, a call may take long.
+# A call may take long on a busy machine.
 CALL_TIMEOUT_S = 60.0
 BURST = 1000
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
@@ -46,7 +46,7 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
-    # A shell starts background processes with SIGINT ignored. Master and worker heed it even so.
+    # A shell starts background processes with SIGINT ignored. Master and worker react to it even then.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = asyncio.run(show(options.port, once=options.once))
@@ -94,7 +94,7 @@ async def show(port: int, *, once: bool) -> int:
 
 
 async def work(system: System, console: Console) -> list[str]:
-    """Enqueues, watches, and returns what was not as expected."""
+    """Enqueue jobs, watch them, and return the deviations from the expected outcome."""
     configure(url=system.url, timeout_s=CALL_TIMEOUT_S, max_wait_s=CALL_TIMEOUT_S)
     files = list(source_files())
     story: deque[str] = deque(maxlen=8)
@@ -121,7 +121,7 @@ async def work(system: System, console: Console) -> list[str]:
 async def watch(
     system: System, story: deque[str], live: Live, total: int, special: Mapping[str, JobHandle[Any]]
 ) -> None:
-    """Shows counts, throughput and what becomes of the special jobs until all of them are over."""
+    """Show counts, throughput and the states of the special jobs until all jobs are over."""
     told: dict[str, Any] = {}
     began_s = time.monotonic()
     async with observer(system) as client:
@@ -144,8 +144,8 @@ async def watch(
 
 
 async def burst(system: System, story: deque[str], live: Live) -> list[str]:
-    """Show the speed of the queue itself, with jobs that do nothing; return what was not as expected. All
-    other jobs are over."""
+    """Show the speed of the queue itself, with jobs that do nothing, after all other jobs are over. Return the
+    deviations from the expected outcome."""
     story.append(f"and now {BURST:,} jobs that do nothing: how fast is the queue itself?")
     async with observer(system) as client:
         before = over((await client.get("/api/jobs?limit=1")).json()["counts"])
@@ -183,7 +183,7 @@ def over(counts: Mapping[str, int]) -> int:
 
 
 async def seen(handle: JobHandle[Any]) -> Mapping[str, Any]:
-    """Return the job as a master has it now."""
+    """Fetch the current job from a master, and return it."""
     job = (await handle.arefresh()).job
     assert job is not None
     return job
@@ -203,7 +203,7 @@ def tell(label: str, job: Mapping[str, Any], counts: dict[str, int]) -> str:
 
 
 def picture(counts: Mapping[str, int], share: float, line: str, story: Iterable[str]) -> Panel:
-    """Return the live view. `share`: how much of the bar is full; `line`: what stands beside it."""
+    """Return the live view. `share`: the filled share of the bar. `line`: the text next to the bar."""
     table = Table(box=None, expand=True)
     for state in STATES:
         table.add_column(state, justify="right")
@@ -224,7 +224,7 @@ async def verify(
     urgent: JobHandle[Analysis],
     summary: JobHandle[Summary],
 ) -> list[str]:
-    """Prints the summary; returns what was not as expected. `files`: the jobs of the files."""
+    """Print the summary, and return the deviations from the expected outcome. `files`: the jobs of the files."""
     done = await succeeded_jobs(system)
     jobs = {path: done.get(handle.id) or await seen(handle) for path, handle in files.items()}
     unparsable, faults = sort_out(jobs.items())
@@ -264,7 +264,7 @@ async def verify(
 
 
 async def succeeded_jobs(system: System) -> dict[str, Mapping[str, Any]]:
-    """Return the jobs of files that have succeeded, as lists show them, by ID."""
+    """Return by ID the jobs of files that have succeeded, in the form of lists."""
     found: dict[str, Mapping[str, Any]] = {}
     query = {"name": analyse_file.name, "state": "succeeded", "limit": "200"}
     async with observer(system) as client:
@@ -277,7 +277,7 @@ async def succeeded_jobs(system: System) -> dict[str, Mapping[str, Any]]:
 
 
 def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path], list[str]]:
-    """Return the files that do not parse, and all that is wrong with analyses that should be over."""
+    """Return the files that do not parse, and texts about the faults of other analyses."""
     unparsable, faults = [], []
     for path, job in jobs:
         match job:
@@ -304,7 +304,7 @@ def source_files() -> Iterator[Path]:
 
 
 def free_port(wanted: int) -> int:
-    """Return `wanted`, or a port that the system chooses if that is taken."""
+    """Return the port `wanted`, or if it is taken, a port that the system chooses."""
     for port in (wanted, 0):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

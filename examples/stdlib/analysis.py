@@ -1,4 +1,4 @@
-"""Analyzes one source file. Plain Python, no queue in sight."""
+"""Analyse one source file, in plain Python without any use of the queue."""
 
 import ast
 from collections import Counter
@@ -21,7 +21,7 @@ _BRANCHES = (
 
 
 class Branches(NamedTuple):
-    """The function of a file that has the most branches."""
+    """The function with the most branches in a file."""
 
     function: str
     number: int
@@ -41,7 +41,7 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Summary:
-    """Totals of several files, and the first of each ranking."""
+    """Totals of several files, and the first places of each ranking."""
 
     files: int
     lines: int
@@ -92,7 +92,7 @@ def _nodes(tree: ast.AST) -> tuple[list[ast.AST], list[int]]:
     nodes, parents = [tree], [0]
     for place, node in enumerate(nodes):
         children = list(ast.iter_child_nodes(node))
-        nodes += children  # which the loop then reaches
+        nodes += children  # the loop then also reaches these
         parents += [place] * len(children)
     below = [int(isinstance(node, _BRANCHES)) for node in nodes]
     for place in range(len(nodes) - 1, 0, -1):

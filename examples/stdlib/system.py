@@ -1,4 +1,4 @@
-"""A master on its own Valkey and one worker: real processes, which do not outlive the one that started them."""
+"""Run a master with its own Valkey and one worker, as real processes that end with the process that started them."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-# A busy machine may need this long. What takes longer than `SLOW_S` is named meanwhile.
+# A busy machine may need this long to start. A start that takes longer than `SLOW_S` is reported.
 SERVES_WITHIN_S = 600.0
 SLOW_S = 30.0
 ENDS_WITHIN_S = 30.0
@@ -33,7 +33,7 @@ class Child:
     log: Path
 
     def check_alive(self) -> None:
-        """SystemExit with the end of its log, if it has ended."""
+        """Raise SystemExit with the end of its log if the process has ended."""
         if (status := self.process.poll()) is not None:
             raise SystemExit(f"the {self.name} has ended (status {status}):\n{self.log_end()}")
 
@@ -47,7 +47,7 @@ class System:
     children: tuple[Child, ...]
 
     def check_alive(self) -> None:
-        """SystemExit, if one of the processes has ended."""
+        """Raise SystemExit if one of the processes has ended."""
         for child in self.children:
             child.check_alive()
 
@@ -56,7 +56,7 @@ class System:
 async def running_system(
     directory: Path, port: int, *, worker: str = "examples.stdlib.tasks:tasks", max_jobs: int = 16
 ) -> AsyncIterator[System]:
-    """Run a system as in production, only smaller. Yield when the worker has registered; SystemExit if that
+    """Run a system as in production, only smaller. Yield when the worker has registered. Raise SystemExit if that
     fails. `max_jobs`: how many jobs the worker runs at once."""
     url = f"http://127.0.0.1:{port}"
     data = directory / "data"
@@ -83,7 +83,7 @@ async def running_system(
         try:
             yield system
         except Exception:
-            # If a process has ended, its log says why the call failed.
+            # If a process has ended, its log shows why the call failed.
             system.check_alive()
             raise
 
@@ -91,9 +91,9 @@ async def running_system(
 def start(
     name: str, directory: Path, *arguments: str, env: Mapping[str, str] | None = None, nice: int = 0
 ) -> Child:
-    """Start `python ARGUMENTS`. Ctrl-C in the terminal does not reach it: it is ended in its turn. Call this
-    from the main thread only: the process ends with it. `env`: more variables of its environment. `nice`: how
-    far it steps back on a busy machine."""
+    """Start `python ARGUMENTS`. Ctrl-C in the terminal does not reach the process, so that it can be ended in the right
+    order. Call this only from the main thread, because the process ends with this thread. `env`: further environment
+    variables. `nice`: the increment of the nice value."""
     ends_with_parent = end_with_parent()
 
     def prepare() -> None:
@@ -115,11 +115,11 @@ def start(
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
-    """Return what a new process has to call so that it ends with this one, by a signal."""
+    """Return a function for a new process to call. After that, the new process gets a signal when this one ends."""
     parent = os.getpid()
 
     def call() -> None:
-        # This works however the parent ends: a SIGKILL leaves it no time to end its children.
+        # This works in whatever way the parent ends. After a SIGKILL, the parent itself could not end its children.
         _LIBC.prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
             os._exit(1)
@@ -129,8 +129,8 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], Non
 
 @contextlib.contextmanager
 def ending(data: Path) -> Iterator[list[Child]]:
-    """End the processes in the list, the last first, so that a worker hands back what it still runs to a live
-    master."""
+    """At the end of the block, end the processes in the list, the last one first, so that a worker can hand back its
+    jobs to a running master."""
     children: list[Child] = []
     try:
         yield children
@@ -146,10 +146,11 @@ def ending(data: Path) -> Iterator[list[Child]]:
 
 
 def _kill_store(data: Path) -> None:
-    """Kill the Valkey: a master that was killed leaves its own to the next master, and here there is none."""
+    """Kill the Valkey of the master. A killed master leaves its Valkey to the next master, but here there is no next
+    master."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((data / "valkey.pid").read_text())
-        # The number alone may belong to another process by now.
+        # The process ID alone is not enough: it may belong to another process by now.
         if Path(f"/proc/{pid}/cwd").resolve() == data.resolve():
             os.kill(pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""The tasks. Run them with `jqmaster worker examples.stdlib.tasks:tasks --master URL`."""
+"""The tasks of the example. Run them with `jqmaster worker examples.stdlib.tasks:tasks --master URL`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ tasks = Tasks()
 
 @tasks.task("source.analyse", keep_result=True, discard_on=SyntaxError)
 def analyse_file(path: str) -> Analysis:
-    """Analyse one file. A file that does not parse ends its job quietly; anything else is retried.
+    """Analyse one file. If the file does not parse, the job ends as discarded. All other errors are retried.
 
-    A plain function runs in a thread of the worker.
+    As a plain function, it runs in a thread of the worker.
     """
     return analyse(Path(path))
 
@@ -22,7 +22,7 @@ def analyse_file(path: str) -> Analysis:
     "archive.connect", keep_result=True, retry={"base_s": 0.5, "factor": 2.0, "max_s": 5.0, "jitter": False}
 )
 async def connect(ctx: Context, archive: str) -> str:
-    """Fail twice, as other people's systems do, and succeed then."""
+    """Fail twice, as other systems may do, and then succeed."""
     if ctx.attempt <= 2:
         raise ConnectionError(f"{archive} is not reachable (attempt {ctx.attempt})")
     return f"connected at attempt {ctx.attempt}"
@@ -30,7 +30,7 @@ async def connect(ctx: Context, archive: str) -> str:
 
 @tasks.task("nothing.do")
 async def do_nothing() -> None:
-    """Do nothing: what such a job costs, the queue costs."""
+    """Do nothing, so that the time of such a job is the cost of the queue."""
 
 
 @tasks.task("source.summarise", keep_result=True, priority=10, timeout=60)

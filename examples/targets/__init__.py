@@ -1,1 +1,1 @@
-"""Endpoints that do jobs without an SDK."""
+"""HTTP endpoints that run jobs without an SDK."""

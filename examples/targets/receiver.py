@@ -1,4 +1,4 @@
-"""A receiver in plain Python that answers later: it takes the job, works in a thread, and calls back.
+"""A receiver in plain Python that answers later: it accepts the job, works in a thread, and calls back.
 
     python examples/targets/receiver.py 8002
 
@@ -23,7 +23,7 @@ class Receiver(BaseHTTPRequestHandler):
         except ValueError:
             self.send_error(400)
             return
-        # A repeat of a delivery has the same address for its callback only within one attempt.
+        # Repeated deliveries have the same callback address only within one attempt.
         work = threading.Thread(target=cut, args=(film, self.headers["JQ-Callback-Url"]))
         self.send_response(202)
         self.send_header("JQ-Await", "3600")
@@ -33,7 +33,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def cut(film: dict[str, int], callback_url: str) -> None:
-    """Do the work, and post its result."""
+    """Do the work, and post the result to the callback address."""
     time.sleep(film.get("minutes", 0) / 1000)
     body = json.dumps({"minutes": film.get("minutes", 0), "cut": True}).encode()
     call = urllib.request.Request(callback_url, body, {"Content-Type": "application/json"})

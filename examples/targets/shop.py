@@ -1,4 +1,4 @@
-"""A web application whose jobs come back to it: an order is taken, and its mail is sent later by a job.
+"""A web application that receives its own jobs: it accepts an order, and a job sends the mail later.
 
     pip install starlette uvicorn httpx
     SECRET=$(jqmaster webhooks secret) JQMASTER_URL=http://127.0.0.1:8080 uvicorn examples.targets.shop:app --port 8001
@@ -22,13 +22,13 @@ from starlette.routing import Route
 
 MASTER = os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080")
 SECRET = base64.b64decode(os.environ["SECRET"].removeprefix("whsec_"))
-# In a real application: a table with the fence of the last delivery of each order.
+# A real application would use a table with the fence of the last delivery of each order.
 orders: dict[int, str] = {}
 fences: dict[int, int] = {}
 
 
 async def take_order(request: Request) -> Response:
-    """Take an order, and leave the mail to a job."""
+    """Accept an order, and enqueue a job for the mail."""
     number = len(orders) + 1
     orders[number] = "taken"
     async with httpx.AsyncClient() as http:
@@ -39,15 +39,15 @@ async def take_order(request: Request) -> Response:
 
 
 async def send_mail(request: Request) -> Response:
-    """Do the job. 2xx: it is done, and the body is its result. 404: it fails for good. Any other status: it is tried
-    again."""
+    """Run the job. The status 2xx means success, and the body is the result. 404 means that the job fails for good.
+    After any other status, the job is tried again."""
     body = await request.body()
     if not is_signed(request, body):
         return Response(status_code=401)
     order = (await request.json())["order"]
     if order not in orders:
         return JSONResponse({"error": f"no order {order}"}, 404)
-    # A delivery may be repeated, and an older one may come late. The fence grows with each.
+    # A delivery may be repeated, and an older one may arrive late. The fence grows with each delivery.
     fence = int(request.headers["JQ-Fence"])
     if fence < fences.get(order, 0):
         return JSONResponse({"error": "a newer delivery has begun"}, 410)
@@ -57,7 +57,7 @@ async def send_mail(request: Request) -> Response:
 
 
 def is_signed(request: Request, body: bytes) -> bool:
-    """Check the signature as Standard Webhooks describes it. There are libraries for this, too."""
+    """Return whether the signature is valid according to Standard Webhooks. There are also libraries for this."""
     sent_at = request.headers.get("webhook-timestamp", "0")
     if abs(time.time() - int(sent_at)) > 300:
         return False

@@ -110,7 +110,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 
 def names_module() -> str:
-    """Return the module that tells workers and pushers the names of the masters' settings."""
+    """Return the source of the module with the names of the masters' settings, for workers and pushers."""
     names = "".join(f'    "{name}",\n' for name in sorted(Settings.model_fields))
     return (
         '"""Names of the masters\' settings. `make docs` writes this module."""\n\n'

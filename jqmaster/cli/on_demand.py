@@ -14,8 +14,8 @@ from jqmaster.cli.console.groups import CommandGroup
 
 @dataclass(frozen=True)
 class CommandOnDemand:
-    """One command. `place` is the `module:attribute` of its function, or of a group's Typer instance. `panel`: its part
-    of the help. `is_reading`: see `with_session`."""
+    """One command. `place`: the `module:attribute` of its function, or of a group's Typer instance. `panel`: the panel
+    of the help that lists it. `is_reading`: see `with_session`."""
 
     name: str
     place: str
@@ -29,8 +29,8 @@ class CommandOnDemand:
 
 
 class Commands(UserDict[str, Any]):
-    """The commands of a group by name, as Typer expects them. The names are known at once; looking one up imports
-    it."""
+    """The commands of a group by name, as Typer expects them. The names are known at once. Looking up a name imports
+    the command."""
 
     def __init__(self, commands: Iterable[CommandOnDemand]) -> None:
         super().__init__({command.name: command for command in commands})
@@ -44,7 +44,7 @@ class Commands(UserDict[str, Any]):
 
 def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
-    # Typer builds only what is registered on an instance. Only the root has the completion option.
+    # Typer builds only commands that are registered on an instance. Only the root has the option for completion.
     around = CommandGroup(add_completion=False)
     around.callback()(_nothing)
     if isinstance(found, typer.Typer):

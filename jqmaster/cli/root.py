@@ -12,7 +12,7 @@ from jqmaster.cli.on_demand import CommandOnDemand, Commands
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 _ROOM: Final = "jqmaster.cli.commands."
 
-# By panel of the help, in the order in which a newcomer needs them.
+# By panel of the help, in the order in which new users need them.
 COMMANDS: Final = (
     CommandOnDemand("serve", f"{_ROOM}serve:serve", "Run"),
     CommandOnDemand("worker", f"{_ROOM}worker:worker", "Run"),
@@ -65,9 +65,9 @@ COMMANDS: Final = (
     CommandOnDemand("seal", f"{_ROOM}seal:app", "Operate"),
     CommandOnDemand("remove-contracts", f"{_ROOM}stats:remove_contracts", "Operate"),
     CommandOnDemand("tokens", f"{_ROOM}tokens:app", "Access"),
-    CommandOnDemand("token", f"{_ROOM}tokens:app", "Access", is_hidden=True),  # its name until 0.1
+    CommandOnDemand("token", f"{_ROOM}tokens:app", "Access", is_hidden=True),  # the name until release 0.1
     CommandOnDemand("users", f"{_ROOM}users:app", "Access"),
-    CommandOnDemand("user", f"{_ROOM}users:app", "Access", is_hidden=True),  # its name until 0.1
+    CommandOnDemand("user", f"{_ROOM}users:app", "Access", is_hidden=True),  # the name until release 0.1
     CommandOnDemand("doctor", f"{_ROOM}store:doctor", "Store"),
     CommandOnDemand("fsck", f"{_ROOM}store:fsck", "Store"),
     CommandOnDemand("backup", f"{_ROOM}backup:backup", "Store"),
@@ -83,7 +83,7 @@ COMMANDS: Final = (
 )
 
 
-# Other lists are groups of commands with a command `list`. So these take the word, too.
+# Other lists are the command `list` of a group. So these commands accept the word `list`, too.
 _LISTS: Final = ("actions", "audit", "jobs", "names", "pauses")
 
 
@@ -101,7 +101,7 @@ class _Root(TyperGroup):
         return name, command, rest[1:] if name in _LISTS and rest[:1] == ["list"] else rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Expected errors that it raises end it in one line."""
+        """Run a command. An expected error ends it with one line of text."""
         with exits.told():
             return super().invoke(ctx)
 

@@ -59,16 +59,16 @@ _OF_CONTROL: Final = {
     "discard_all": "use `jqmaster cancel` with a filter",
     "rate_limit": "use a constraint",
     "time_limit": "give the task a time_limit",
-    "add_consumer": "a worker takes the names that it has",
-    "cancel_consumer": "pause a name by a constraint",
+    "add_consumer": "a worker runs the jobs of all tasks that it knows",
+    "cancel_consumer": "pause a task name with a constraint",
     "shutdown": "use `jqmaster workers drain`",
     "broadcast": "use middleware or the API",
     "pool_grow": "change max_jobs of the worker on the page Workers",
     "pool_shrink": "change max_jobs of the worker on the page Workers",
-    "autoscale": "use the demand that the master tells",
+    "autoscale": "use the demand that the master reports",
     "enable_events": "the master has all events",
     "disable_events": "the master has all events",
-    "election": "the master is one",
+    "election": "masters elect their leader themselves",
     "terminate": "use revoke",
 }
 
@@ -95,7 +95,7 @@ class Celery(Tasks):
 
     * `main`: its name, which changes nothing.
     * `include`: modules of tasks, which are imported when the tasks are first needed.
-    * `set_as_current`: its settings count for shared tasks.
+    * `set_as_current`: shared tasks use the settings of this application.
     * `config_source`: as for `config_from_object`.
     * `options`: `broker`, `backend` and others are ignored: `JQMASTER_URL` names the master.
 
@@ -168,7 +168,7 @@ class Celery(Tasks):
             len(self.conf)
 
     def config_from_envvar(self, variable_name: str, silent: bool = False, force: bool = False) -> None:
-        """Do as `config_from_object` with the module that an environment variable names.
+        """Read settings from the module that an environment variable names, as `config_from_object` does.
 
         * `variable_name`: name of the variable.
         * `silent`, `force`: as for `config_from_object`.
@@ -349,7 +349,7 @@ class Celery(Tasks):
         self.finalize()
         return {**{task.name: task for shared in self._shared for task in shared}, **self._tasks}
 
-    # --- what changes nothing
+    # --- methods without effect
 
     def set_current(self) -> None:
         """Use the settings of this application for shared tasks."""
@@ -399,7 +399,7 @@ def _packages(given: Any) -> Sequence[str]:
 
 
 def _related(package: str, related_name: str | None) -> Any:
-    """Return the module of tasks of a package, if it has one."""
+    """Return a package's module of tasks, if it has one."""
     if related_name is None:
         return importlib.import_module(package)
     importlib.import_module(package)

@@ -1,4 +1,4 @@
-"""The entries of beat as definitions of a master."""
+"""Convert entries of `beat_schedule` to definitions of a master."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,15 +8,15 @@ from worker_sdk.celery_compat.process import KnownTask
 from worker_sdk.celery_compat.schedules import schedule_of
 from worker_sdk.tasks.scheduled import Declared, definition_name
 
-# Options of an entry about brokers.
+# Options of an entry that concern brokers only.
 _OPTIONS_WITHOUT_EFFECT = frozenset({"routing_key", "exchange", "serializer", "compression", "retry"})
 
 
 def definitions_of(
     entries: Mapping[str, Mapping[str, Any]], tasks: Mapping[str, KnownTask], time_zone: str
 ) -> dict[str, Declared]:
-    """Return the definitions by name. Raise ValueError or TypeError, which name the entry, for an entry that a master
-    cannot express."""
+    """Return the definitions of the entries of `beat_schedule`, by name. Raise ValueError or TypeError, which name the
+    entry, for an entry that a master cannot express."""
     found: dict[str, Declared] = {}
     for name, entry in entries.items():
         try:

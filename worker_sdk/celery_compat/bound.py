@@ -14,7 +14,7 @@ from worker_sdk.worker.context import Context
 
 _INSTEAD_OF_SELF: Final = {
     "replace": "return the result, and enqueue the other task in a chain",
-    "add_to_chord": "enqueue all jobs of the chord at first",
+    "add_to_chord": "enqueue all jobs of the chord at once",
     "send_event": "use ctx.progress or ctx.emit of a task of worker_sdk",
     "subtask_from_request": "use retry",
     "update": "use update_state",
@@ -143,16 +143,16 @@ class BoundTask:
         self, task_id: str | None = None, state: str | None = None, meta: Any = None, **request: Any
     ) -> None:
         """Report the progress of the job. Callers read it as `state` and `info` of their `AsyncResult`, and people see
-        it.
+        it in the web UI.
 
         * `task_id`: must be left out: a task can report only its own progress.
         * `state`: a word of your own, such as `PROGRESS`.
         * `meta`: a map. Its `current` and `total` are shown as the completed share. State and map together may have 200
-          characters; if the map is larger, callers get only the state.
+          characters. If they are longer, callers get only the state.
         * `request`: changes nothing.
         """
         if task_id not in (None, self.request.id):
-            raise TypeError(f"update_state of another task; {GUIDE}")
+            raise TypeError(f"update_state cannot report for another task; {GUIDE}")
         if self._ctx is None:
             return
         from worker_sdk.worker.progress import MAX_MESSAGE_CHARS

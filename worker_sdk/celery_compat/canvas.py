@@ -32,8 +32,8 @@ class Canvas:
     ends_with_many = False
 
     def place(self, flow: "_Placing", takes: str | None) -> "TaskJob[Any] | Flow[Any]":
-        """Add the jobs of this canvas to the flow. `takes`: the results of the step before that the first jobs get;
-        None: none."""
+        """Add the jobs of this canvas to the flow. `takes`: which results of the previous step the first jobs get;
+        None: no results."""
         raise NotImplementedError
 
     def result(self, handles: "FlowHandles[Any]", placed: "_Placing") -> Any:
@@ -91,7 +91,7 @@ class Canvas:
 
 
 class _Placing:
-    """The jobs that were made of a canvas.
+    """The jobs made from a canvas.
 
     * `jobs`: by the identity of the signature.
     """
@@ -105,7 +105,7 @@ class Signature(Canvas):
 
     * `task`: the task, or its name.
     * `args`, `kwargs`: arguments.
-    * `immutable`: the call takes no result of the step before.
+    * `immutable`: the call takes no result of the previous step.
     * `options`: options of the call.
     """
 
@@ -154,7 +154,7 @@ class Signature(Canvas):
     def set(self, immutable: bool | None = None, **options: Any) -> "Signature":
         """Set options of the call, and return this signature.
 
-        * `immutable`: the call takes no result of the step before.
+        * `immutable`: the call takes no result of the previous step.
         * `options`: as for `apply_async`.
         """
         if immutable is not None:

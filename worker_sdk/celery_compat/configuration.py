@@ -161,9 +161,9 @@ class Conf(MutableMapping[str, Any]):
 
 
 def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
-    """Return the settings of an object, a module or the name of one: `config_from_object` takes them.
+    """Return the settings of an object or a module, or of the one that a text names, for `config_from_object`.
 
-    * `namespace`: a prefix that their names must have, and that is cut off.
+    * `namespace`: only names with this prefix are settings. The prefix is removed.
     """
     found = _imported(source) if isinstance(source, str) else source
     values = found if isinstance(found, Mapping) else {name: _value(found, name) for name in dir(found)}
@@ -173,7 +173,7 @@ def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
         if not name.startswith("_") and name.upper().startswith(prefix.upper()) and not _is_code(value):
             settings[_name_of(name[len(prefix) :])] = value
     if not namespace:
-        # A module has other names besides its settings.
+        # A module also has names that are no settings.
         settings = {
             name: value
             for name, value in settings.items()
@@ -197,7 +197,7 @@ def _imported(name: str) -> Any:
 def _value(found: Any, name: str) -> Any:
     try:
         return getattr(found, name)
-    except Exception:  # a property of foreign settings may raise anything, and it may be none of Celery's
+    except Exception:  # a property may raise anything, and need not be one of Celery's settings
         return None
 
 

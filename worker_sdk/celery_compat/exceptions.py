@@ -58,7 +58,7 @@ class Reject(Exception):  # noqa: N818  Celery's name
     """Raise it in a task to refuse the job.
 
     * `reason`: the reason, for people.
-    * `requeue`: run the job again a moment later, which counts as no retry. Otherwise it fails for good.
+    * `requeue`: True runs the job again a moment later without counting a retry. Otherwise the job fails for good.
     """
 
     def __init__(self, reason: object = None, requeue: bool = False) -> None:

@@ -8,7 +8,7 @@ from worker_sdk.errors import InvalidArgument
 
 
 class _NotGiven:
-    """The default of a first parameter, which may be filled with the result of the step before."""
+    """The default of a first parameter, which the result of the previous step may fill."""
 
 
 _NOT_GIVEN: Final = _NotGiven()
@@ -37,13 +37,13 @@ class Parameters:
         """Return the arguments of a call by name. Raise InvalidArgument, a TypeError, if they do not fit.
 
         * `args`, `kwargs`: the call.
-        * `is_first_taken`: the first parameter is filled later.
+        * `is_first_taken`: True if the result of the previous step will fill the first parameter.
         """
         try:
             if not is_first_taken:
                 return dict(self._signature.bind(*args, **kwargs).arguments)
             if not self.positional:
-                raise TypeError("it has no parameter for the result of the step before: use si()")
+                raise TypeError("it has no parameter for the result of the previous step: use si()")
             found = dict(self._signature.bind(None, *args, **kwargs).arguments)
             del found[self.positional[0]]
             return found
@@ -55,7 +55,7 @@ class Parameters:
         return self._signature.parameters[name].default is inspect.Parameter.empty
 
     def travelling(self) -> list[inspect.Parameter]:
-        """Return the parameters in the form for jobs: each by name, and the first may be omitted."""
+        """Return the parameters as a job carries them: all by name, and the first one optional."""
         found = []
         for one in self._signature.parameters.values():
             name_too = one.POSITIONAL_OR_KEYWORD if one.kind is one.POSITIONAL_ONLY else one.kind

@@ -1,4 +1,4 @@
-"""Results as Celery has them."""
+"""Results of jobs, with the interface of Celery's results."""
 
 import json
 import re
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncResult", "EagerResult", "GroupResult", "ResultBase", "ResultSet"]
 
-# The form in which `update_state` writes state and map.
+# The text in which `update_state` writes state and map.
 _TOLD: Final = re.compile(r"([A-Z][A-Z_]*)(?: (.*))?", re.DOTALL)
 _MISSING: Final = {
     "collect": "ask the results that you have",
@@ -38,11 +38,11 @@ _MISSING: Final = {
 
 
 class AsyncResult:
-    """The job of a call, with the methods of Celery's class.
+    """A job with the interface of Celery's `AsyncResult`.
 
     * `id`, `task_id`: ID of the job.
     * `handle`: the `JobHandle`, for new code.
-    * `parent`: the result of the step before in a chain.
+    * `parent`: the result of the previous step in a chain.
     """
 
     def __init__(self, handle: JobHandle[Any] | str, **options: Any) -> None:
@@ -96,7 +96,8 @@ class AsyncResult:
 
     @property
     def result(self) -> Any:
-        """The result, or the exception of a job that failed. Before the end, the `meta` of its last `update_state`."""
+        """The result, or the exception of a job that failed. While the job is not over, the `meta` of its last
+        `update_state`."""
         if self.ready():
             return self.get(propagate=False)
         return self._told()[1]

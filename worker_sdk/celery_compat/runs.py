@@ -17,7 +17,9 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 # Headers of jobs, with facts about the call besides its arguments.
-TAKES: Final = f"{OWN_HEADERS}takes"  # `one` result of the step before, or the list of `all`, comes first
+TAKES: Final = (
+    f"{OWN_HEADERS}takes"  # the first argument: `one` result of the previous step, or the list of `all`
+)
 ARGS: Final = f"{OWN_HEADERS}args"  # the number of arguments that were given by position
 SOFT_LIMIT: Final = f"{OWN_HEADERS}soft-time-limit"
 
@@ -80,7 +82,7 @@ class Runs:
         functools.update_wrapper(chosen, self._function)
         del chosen.__wrapped__
         first = inspect.Parameter("_ctx", inspect.Parameter.POSITIONAL_ONLY, annotation=Context)
-        # A parameter that the step before may fill can be omitted, at any position.
+        # A parameter that the previous step may fill can be omitted, at any position.
         chosen.__signature__ = inspect.Signature(
             [first, *self._parameters.travelling()],
             return_annotation=self._parameters.returns,
@@ -106,15 +108,15 @@ class Runs:
         return args, kwargs, request
 
     def _fill_first(self, ctx: Context, given: dict[str, Any]) -> None:
-        """Add the results of the step before, if the call says so. Raise UnfitArgumentError if the first argument is
-        missing."""
+        """Add the results of the previous step if the call takes them. Raise UnfitArgumentError if the first argument
+        is missing."""
         takes = ctx.headers.get(TAKES)
         parameters = self._parameters
         if not parameters.positional or (first := parameters.positional[0]) in given:
             return
         if takes is None:
             if parameters.needs(first):
-                problem = "is missing: no value was given, and the call takes no result of a step before"
+                problem = "is missing: no value was given, and the call takes no result of a previous step"
                 raise UnfitArgumentError(f"{self._task.name}: {first}: {problem}", [(first, problem)])
             return
         results = [one.result if one.is_success else None for one in ctx.inputs]

@@ -1,4 +1,4 @@
-"""The schedules of beat, which become definitions of a master."""
+"""The schedules of beat, converted to definitions of a master."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -55,7 +55,7 @@ class crontab:  # noqa: N801  Celery's name
 
 
 class schedule:  # noqa: N801  Celery's name
-    """A schedule by an interval.
+    """A schedule with a fixed interval.
 
     * `run_every`: length of the interval, or its seconds. Masters accept whole minutes only.
     * `relative`: changes nothing: intervals are counted from midnight UTC.
@@ -68,8 +68,8 @@ class schedule:  # noqa: N801  Celery's name
         return f"<schedule of {self.run_every}>"
 
     def definition(self, time_zone: str) -> dict[str, Any]:
-        """Return the schedule as an argument of `Tasks.every`. Raise ValueError for an interval that is not whole
-        minutes."""
+        """Return the schedule as an argument of `Tasks.every`. Raise ValueError for an interval that is not a whole
+        number of minutes."""
         minutes, rest = divmod(self.run_every, timedelta(minutes=1))
         if rest or minutes < 1:
             raise ValueError(

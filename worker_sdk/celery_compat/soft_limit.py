@@ -16,7 +16,7 @@ def call_within(limit_s: float, function: Callable[[], Any]) -> Any:
     """Call a function, and raise SoftTimeLimitExceeded inside it after `limit_s` seconds.
 
     In the main thread, which isolated attempts use, a signal interrupts every wait of the function. In other threads,
-    the exception comes when the function next runs Python code, so a blocking call in C ends first.
+    the exception is raised when the function next runs Python code, so a blocking call in C finishes first.
     """
     limit = _by_signal(limit_s) if _may_use_signal() else _InThread(limit_s)
     try:
@@ -39,7 +39,7 @@ class _Limit(Protocol):
 def _may_use_signal() -> bool:
     return (
         threading.current_thread() is threading.main_thread()
-        # Other code may use the signal, such as a time limit of a test runner.
+        # Leave the signal alone if other code uses it, such as a time limit of a test runner.
         and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     )
 
@@ -80,8 +80,8 @@ class _InThread:
         with self._lock:
             self._is_over = True
         # A pending exception is raised here at the latest, not in the next job of this thread: Python checks for it at
-        # each backward jump. Do not withdraw it: Python 3.11 would then check for it for ever, and no function would
-        # begin under a tracer such as coverage or a debugger.
+        # each backward jump. Do not withdraw it: Python 3.11 would then check for it forever, and under a tracer, such
+        # as coverage or a debugger, no function would start.
         for _ in range(2):
             pass
 

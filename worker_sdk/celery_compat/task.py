@@ -1,4 +1,4 @@
-"""Functions as Celery's tasks: `delay`, `apply_async`, and signatures."""
+"""Functions with the interface of Celery's tasks: `delay`, `apply_async`, and signatures."""
 
 import functools
 import inspect
@@ -135,7 +135,7 @@ class CeleryTask:
         * `args`, `kwargs`: arguments of the function.
         * `options`: `countdown`, `eta`, `expires`, `priority` (the largest runs first), `task_id`, `headers`,
           `time_limit`, `soft_time_limit`, `ignore_result`, and `queue`, which becomes the tag `queue:NAME` of the job.
-          Those about brokers change nothing. TypeError names others.
+          Options about brokers change nothing. All others raise TypeError.
         """
 
         if self._conf()["task_always_eager"] and not substitutes:
@@ -184,7 +184,7 @@ class CeleryTask:
     subtask = signature
 
     def s(self, *args: Any, **kwargs: Any) -> Signature:
-        """Return a signature that takes the result of the step before in front of its arguments.
+        """Return a signature that takes the result of the previous step in front of its arguments.
 
         * `args`, `kwargs`: arguments of the function.
         """
@@ -213,7 +213,7 @@ class CeleryTask:
     ) -> Any:
         """Return the job of a call. Raise TypeError if the arguments or options do not fit.
 
-        * `takes`: the first argument comes from the step before: its `one` result, or the list of `all` results.
+        * `takes`: what the previous step gives as the first argument: its `one` result, or the list of `all` results.
         """
         given = self.job_options(options)
         own: dict[str, str] = {}
@@ -233,7 +233,7 @@ class CeleryTask:
     ) -> dict[str, Any]:
         """Return the arguments of a call by name. Raise InvalidArgument, a TypeError, if they do not fit.
 
-        * `is_first_taken`: the first parameter is filled later.
+        * `is_first_taken`: True if the result of the previous step will fill the first parameter.
         """
         return self._parameters.bound(args, kwargs, is_first_taken=is_first_taken)
 

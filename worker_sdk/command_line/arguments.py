@@ -68,7 +68,8 @@ def _from_variable(option: WorkerOption) -> Any:
 
 
 def _value_of(option: WorkerOption) -> Callable[[str], Any]:
-    """Return the function that makes the value of a text, and raises ArgumentTypeError for one that is not valid."""
+    """Return the function that converts a text to the option's value. It raises ArgumentTypeError for an invalid
+    text."""
 
     def convert(text: str) -> Any:
         if option.choices and text not in option.choices:

@@ -1,4 +1,4 @@
-"""How commands end: their exit codes, and the error that ends one."""
+"""The exit codes of commands, and the error that ends a command."""
 
 import contextlib
 import sys

@@ -41,7 +41,7 @@ def discovered(package: str) -> list[Any]:
 
 def _imported(module_name: str) -> Any:
     """Return the module. Raise CommandError with the reason if it cannot be imported."""
-    # Do as `python -m` does: the module usually lies in the current directory.
+    # As with `python -m`, the module usually lies in the current directory.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -15,7 +15,7 @@ WORKER_HELP: Final = "Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OB
 @dataclass(frozen=True, slots=True)
 class WorkerOption:
     """One option. `name`: the keyword that has its value. `kind`: type of a value. `variable`: the environment variable
-    that stands for the option. `least`, `most`: bounds of a number."""
+    that sets the option. `least`, `most`: bounds of a number."""
 
     name: str
     flag: str
@@ -51,7 +51,7 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "namespace", "--namespace", variable="JQMASTER_NAMESPACE", panel=_NETWORK,
-        help="Namespace at the master. Addresses that name one themselves keep it.",
+        help="Namespace at the master. An address that names a namespace keeps it.",
     ),
     WorkerOption(
         "namespaces", "--namespaces", metavar="NAME=SHARE", variable="JQMASTER_WORKER_NAMESPACES", is_list=True,
@@ -85,7 +85,7 @@ OPTIONS: Final = (
     ),
     WorkerOption(
         "grace", "--grace", kind=float, least=0,
-        help="Seconds that running jobs have to finish when the worker is told to end.",
+        help="Seconds that running jobs have to finish when the worker is told to stop.",
     ),
     WorkerOption(
         "processes", "--processes", kind=int, default=1, least=1, most=64, panel=_PROCESS,

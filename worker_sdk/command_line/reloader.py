@@ -17,7 +17,7 @@ _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 class Reloader:
     """Run `python -m MODULE` with these arguments in a process of its own, and again after each change of a Python file
-    under the directory. A changed process drains first, as on SIGTERM."""
+    under the directory. Before it restarts, the process drains, as on SIGTERM."""
 
     def __init__(self, module: str, arguments: Sequence[str], directory: Path) -> None:
         self._command = module_command(module, *arguments)
@@ -58,5 +58,5 @@ def files_of(directory: Path) -> Iterator[tuple[str, int]]:
             if name.endswith(".py"):
                 try:
                     yield (file := os.path.join(path, name)), os.stat(file).st_mtime_ns
-                except FileNotFoundError:  # an editor replaces it at this moment
+                except FileNotFoundError:  # an editor is just replacing the file
                     continue

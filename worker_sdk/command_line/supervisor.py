@@ -20,7 +20,7 @@ FIRST_BACKOFF_S: Final = 0.1
 LAST_BACKOFF_S: Final = 5.0
 # After a process has worked for this long, the backoff starts again with a short pause.
 STEADY_AFTER_S: Final = 30.0
-# Longer than a master (requests, duties) or a worker with its default grace takes to end in good order.
+# Longer than an orderly end takes: a master ends its requests and duties, a worker its jobs in its default grace.
 END_WITHIN_S: Final = 60.0
 KILLED_WITHIN_S: Final = 5.0
 
@@ -34,7 +34,7 @@ class ChildFailedError(Exception):
 
 
 class Supervisor:
-    """Component. `child`: the module that children run (see `worker_sdk.command_line.child`).
+    """Starts and supervises the children. `child`: the module that children run (see `worker_sdk.command_line.child`).
 
     Each of `orders` is the work of one child. It is sent through a pipe, so that its secrets appear neither in `ps` nor
     in the environment of the child's own children.
@@ -58,8 +58,8 @@ class Supervisor:
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
-        """Return when all children work. Raises ChildFailedError if one ends before that, and OSError if there is no
-        room for one."""
+        """Return when all children work. Raises ChildFailedError if one ends before that, and OSError if the system
+        cannot start one."""
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):
@@ -87,7 +87,7 @@ class Supervisor:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     def terminate(self) -> None:
-        """Tell the children to end. A second call makes children that support this end sooner."""
+        """Tell the children to end. After a second call, children end sooner if they support this."""
         for child in self._children.values():
             _send(child, signal.SIGTERM)
 
@@ -105,7 +105,7 @@ class Supervisor:
             began_s = time.monotonic()
             try:
                 code = await self._run_once(number, order, working)
-            except Exception as error:  # no other process may end because of it
+            except Exception as error:  # the other processes must keep running
                 if not working.done():
                     working.set_exception(error)
                     return
@@ -147,7 +147,7 @@ class Supervisor:
         watching = asyncio.create_task(_wait_until_ready(ready))
         try:
             assert child.stdin
-            with contextlib.suppress(ConnectionError):  # it has ended; its exit code tells why
+            with contextlib.suppress(ConnectionError):  # it has ended; its exit code shows why
                 child.stdin.write(json.dumps(order).encode() + b"\n")
                 await child.stdin.drain()
             ending = asyncio.create_task(child.wait())

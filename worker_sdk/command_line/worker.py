@@ -19,7 +19,7 @@ from worker_sdk.worker import first_process
 
 # A worker may be given any grace for its running jobs. A second signal ends it sooner.
 END_WITHIN_S: Final = 24 * 3600.0
-# Options that are not simply an attribute of the same name of a worker.
+# Options that do not simply set the worker's attribute of the same name.
 _APART: Final = frozenset({"packages", "commands", "labels", "log_level"})
 
 
@@ -27,7 +27,7 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
     """Run the worker that the options of `command_line.options` describe, until a signal ends it. Return the exit code.
     Raise CommandError if the worker cannot start.
 
-    `module`: the module that has the command; --reload runs it again.
+    `module`: the module of the command; --reload runs this module again.
     """
     first_process.give_way()
     target = options["target"]
@@ -70,7 +70,7 @@ def run_worker(options: Mapping[str, Any], *, module: str) -> int:
 
 
 def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
-    """Run one of several processes, the `number`th. Call `ready` once the worker is known to be valid."""
+    """Run process `number` of several. Call `ready` once the worker is known to be valid."""
     with _start_errors():
         found = _configured(target, given)
         if not found.pull:
@@ -107,11 +107,11 @@ def _run_burst(found: Worker, idle_s: float) -> None:
 
 @contextlib.contextmanager
 def _start_errors() -> Iterator[None]:
-    """Turn errors of a worker's start and of its registration into a CommandError of one line."""
+    """Convert errors of a worker's start and registration to a CommandError with one line."""
     try:
         yield
     except RefusedError as error:
-        raise CommandError(REFUSED, f"no master takes this worker: {error}") from error
+        raise CommandError(REFUSED, f"no master accepts this worker: {error}") from error
     except OSError as error:
         from worker_sdk.transport.tls import TlsFileError
 
@@ -131,8 +131,8 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
 
     set_up_logs(given["log_level"])
     told = asyncio.Event()
-    # Wait as long as the workers' own grace allows: each worker ends in good order by itself, and a second signal
-    # shortens it.
+    # Each worker ends in good order within its own grace, and a second signal shortens it. Wait as long as the grace
+    # allows.
     supervisor = Supervisor(
         "worker_sdk.command_line.child",
         [{"target": target, "options": given, "number": number} for number in range(processes)],
@@ -166,7 +166,7 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Worker:
     if commands := given.get("commands"):
         found.run_tasks(_commands(commands))
     for name, value in given.items():
-        # Options given here take precedence over the object's own.
+        # Options of the command take precedence over the attributes of the object.
         if name not in _APART and value is not None:
             setattr(found, name, value)
     found.labels.update(given.get("labels") or {})
@@ -177,7 +177,7 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Worker:
     if not names:
         raise CommandError(
             USAGE,
-            f"{target} has no handlers and tasks: import the modules that declare them, or name their package with "
+            f"{target} has no handlers or tasks: import the modules that declare them, or name their package with "
             "--autodiscover",
         )
     return found
@@ -192,7 +192,7 @@ def _masters(given: list[str]) -> Sequence[str]:
 
 
 def _shares(given: list[str]) -> dict[str, int]:
-    """Return the shares of `--namespaces`. Raise CommandError for one that has another form."""
+    """Return the shares of `--namespaces`. Raise CommandError for a share in another form."""
     try:
         return shares_of(given)
     except ValueError as error:

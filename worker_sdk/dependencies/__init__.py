@@ -1,1 +1,1 @@
-"""Dependencies: values that handlers get besides the argument of the job."""
+"""Dependencies: values that handlers get in addition to the argument of the job."""

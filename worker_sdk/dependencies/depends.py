@@ -67,12 +67,12 @@ def Depends(function: Callable[..., Any], *, scope: Scope = "job") -> Any:  # no
     * `scope`: `job` makes a value for each attempt, `worker` one when the worker starts, before it registers.
 
     A function that several parameters depend on is called once for each attempt, or once for the worker. An exception
-    fails the attempt, or the start of the worker. A generator of an attempt gets the exception of the handler at its
-    `yield`, also when the job is canceled. An exception of the clean-up itself is logged and changes nothing for the
-    job. Hence commit in the handler, and only release in the clean-up.
+    fails the attempt, or the start of the worker. If the handler raises or the job is canceled, the exception is raised
+    at the `yield` of the generators of this attempt. An exception of the clean-up itself is only logged, and the job
+    can still succeed. Therefore, commit in the handler, and only release in the clean-up.
 
     A `def` handler needs functions that are not async, unless their scope is `worker`. For an `async def` handler, all
-    run in the event loop. An isolated handler makes all values in its own process.
+    functions run in the event loop. An isolated handler makes all values in its own process.
 
     For example:
 

@@ -27,8 +27,8 @@ class ValueCall:
 
 
 def value_calls(dependencies: Iterable[Dependency]) -> list[ValueCall]:
-    """Return the calls that make these values, in order. Raise TypeError for a function that cannot be called this way,
-    and for functions that depend on each other in a circle."""
+    """Return the calls that make these values, each after the calls whose values it needs. Raise TypeError for a
+    function that cannot be called this way, and for functions that depend on each other in a circle."""
     calls: dict[Dependency, ValueCall] = {}
     path: list[Dependency] = []
 

@@ -37,7 +37,7 @@ class WorkerValues:
                 self._calls[call.dependency] = call
 
     async def open(self) -> None:
-        """Make the values that are not there yet. If a function raises, clean up what was made, and raise its
+        """Make the values that are not there yet. If a function raises, clean up the values made so far, and raise its
         exception."""
         try:
             for dependency, call in self._calls.items():
@@ -168,7 +168,7 @@ def _make_value_now(
 
 async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
     """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups. An
-    exception that ends a task or a thread is raised after all clean-ups."""
+    exception that ends a task or a thread, such as CancelledError, is raised after all clean-ups."""
     while opened:
         around = opened.pop()
         try:

@@ -5,7 +5,7 @@ from django.core import checks
 
 
 class JqmasterConfig(AppConfig):
-    """The application `worker_sdk.django`."""
+    """Registers `worker_sdk.django` and its system checks."""
 
     name = "worker_sdk.django"
     label = "jqmaster"

@@ -30,7 +30,7 @@ from worker_sdk.unsendable import sendable
 
 @dataclass(slots=True)
 class _Shared:
-    """The common part of the backends of one alias: Django makes a backend for each thread."""
+    """State that the backends of one alias share: Django makes a backend for each thread."""
 
     params: Mapping[str, Any]
     outbox: BackendOutbox
@@ -38,8 +38,8 @@ class _Shared:
 
 
 _shared: Final[dict[str, _Shared]] = {}
-# Each declared task, by alias and the path of its function. A task is declared once, when its module is imported, and
-# stays declared when the settings change, as in tests.
+# Each declared task, by alias and the path of its function. Importing a task's module declares it once. It stays
+# declared when the settings change, as in tests.
 _declared: Final[defaultdict[str, dict[str, Any]]] = defaultdict(dict)
 
 
@@ -49,12 +49,13 @@ class JqmasterBackend(BaseTaskBackend):
     * `master`, `token`: as for `Tasks`. Default: `JQMASTER_URL` and `JQMASTER_TOKEN`.
     * `namespace`: namespace of the jobs at this master. Default: that of the address, of the process or of the running
       job.
-    * `enqueue`: what happens inside a transaction. `outbox` (default): the job is pushed exactly if the transaction
-      commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
+    * `enqueue`: when to push a job that is enqueued inside a transaction. `outbox` (default): if and only if the
+      transaction commits. `on_commit`: after the commit; the job is lost if the process dies in between. `immediately`:
+      at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
     * `push_in_background`: let a thread push the outbox, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.
-    * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Those of a task take
+    * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Options of a task take
       precedence.
 
     For example:
@@ -284,7 +285,7 @@ class JqmasterBackend(BaseTaskBackend):
         return await sync_to_async(self.get_result)(result_id)
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
-        """Return the faults of the settings.
+        """Return the faults of the settings as Django's check messages.
 
         For example:
 

@@ -1,4 +1,4 @@
-"""Pushes of an outbox in a thread, so that no request waits for them."""
+"""Push the rows of an outbox in a thread, so that no request waits for the pushes."""
 
 import atexit
 import os
@@ -16,7 +16,7 @@ from worker_sdk.outbox.steps import drive
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
 
-# How long the end of the process waits. A relay pushes what is left then.
+# How long the end of the process waits for the last pushes. A relay pushes the remaining rows later.
 _LAST_PUSH_WITHIN_S: Final = 5.0
 # A thread that has had nothing to do for this long ends, and closes its connection to the database.
 _IDLE_S: Final = 10.0
@@ -55,7 +55,7 @@ class BackgroundPushes:
                 threading.Thread(target=self._run, name="jqmaster outbox", daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to push, and return whether that is so."""
+        """Wait until nothing is left to push, and return whether everything was pushed in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
@@ -75,13 +75,13 @@ class BackgroundPushes:
                         self._changed.notify_all()
                     close_old_connections()
         except BaseException:
-            # A connection may also fail while it is closed. The next push begins a new thread.
+            # Closing a connection may fail, too. The next push starts a new thread.
             with self._changed:
                 self._is_running = False
             raise
 
     def _next_batch(self) -> list[tuple[str, float]]:
-        """Wait for transactions, and return them. An empty list tells the thread to end."""
+        """Wait for transactions, and return them. After an empty list, the thread ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting, _IDLE_S)
             self._is_running = bool(self._waiting)

@@ -1,17 +1,17 @@
-"""The check of a call against the parameters of its task, before the job is made."""
+"""Check a call against the parameters of its task before the job is made."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-# Stands for the context, which the worker gives as the first argument.
+# Placeholder for the context, which the worker gives as the first argument.
 _CONTEXT: Final = object()
 
 
 def check_call(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise TypeError if the function of a task does not take these arguments. On a worker the job would fail, and be
-    retried in vain.
+    """Raise TypeError if the function of a task does not take these arguments. Otherwise the job would fail on a
+    worker, and retries could not help.
 
     * `task`: the task.
     * `args`, `kwargs`: the arguments, without the context.

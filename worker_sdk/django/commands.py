@@ -59,7 +59,7 @@ def _output(ended: Ended) -> str:
 
 
 def _manage() -> list[str]:
-    """Return how this site starts management commands."""
+    """Return the command line with which this site starts management commands."""
     return [sys.executable, "-m", "django"] if not _manage_file() else [sys.executable, _manage_file()]
 
 

@@ -15,19 +15,19 @@ from worker_sdk.django.ui_settings import ui_settings
 CONNECT_TIMEOUT_S: Final = 5.0
 # Longer than the pauses of long polls and event streams.
 READ_TIMEOUT_S: Final = 90.0
-# How long a master counts as one that knows the site, before it is asked again.
+# How long the answer of a master that it knows the site stays valid.
 KNOWN_S: Final = 60.0
 
 Fields = Sequence[tuple[str, bytes]]
 
 
 class UnknownSiteError(Exception):
-    """The master does not accept users that this site names."""
+    """The master does not trust this site to say who the user is."""
 
 
 class MasterTransport:
     """Sends requests to the first master that accepts the connection. Raises httpx.TransportError if none does, and
-    UnknownSiteError if the master does not accept users that this site names."""
+    UnknownSiteError if the master does not trust this site to say who the user is."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls = [url.rstrip("/") for url in urls]
@@ -44,8 +44,8 @@ class MasterTransport:
     async def send(
         self, method: str, target: str, fields: Fields, content: bytes, *, probe: Fields
     ) -> httpx.Response:
-        """Return an answer whose body is still to be read. `probe`: fields that name a user, by which the
-        master is asked first whether it knows this site."""
+        """Send a request, and return its answer, whose body is not read yet. `probe`: fields that name a user. A first
+        request with them checks whether the master trusts this site."""
         loop = asyncio.get_running_loop()
         if (client := self._async.get(loop)) is None:
             client = self._async[loop] = httpx.AsyncClient(timeout=self._timeout, limits=self._limits)
@@ -80,7 +80,7 @@ class MasterTransport:
         raise httpx.ConnectError("no master takes a connection")
 
     def _in_turn(self) -> list[str]:
-        """Return the addresses, beginning with a different one at each call."""
+        """Return the addresses, starting with a different one at each call."""
         first = self._first
         self._first = (first + 1) % len(self._urls)
         return self._urls[first:] + self._urls[:first]
@@ -89,16 +89,16 @@ class MasterTransport:
         return time.monotonic() < self._known_until_s.get(url, float("-inf"))
 
     def _judge(self, url: str, answer: httpx.Response) -> None:
-        """Refuse a master that would ignore who the user is: a master without tokens allows its own machine
-        everything."""
+        """Raise UnknownSiteError if the master would ignore who the user is, as a master without tokens does for its
+        own machine."""
         try:
             method = json.loads(answer.content).get("method")
         except (ValueError, AttributeError):
             method = None
         if method != "proxy":
             raise UnknownSiteError(
-                f"the master at {url} does not take the word of this site: compare login_user_header, login_proxies, "
-                "login_proxy_secret and group_roles with JQMASTER_UI"
+                f"the master at {url} does not trust this site to say who the user is: compare login_user_header, "
+                "login_proxies, login_proxy_secret and group_roles with JQMASTER_UI"
             )
         self._known_until_s[url] = time.monotonic() + KNOWN_S
 

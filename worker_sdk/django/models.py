@@ -4,7 +4,7 @@ from django.db import models
 
 
 class OutboxRow(models.Model):
-    """A job that waits for its push. Its columns are those of `worker_sdk.outbox.sqlalchemy.outbox_table`."""
+    """A job that waits for its push. It has the same columns as `worker_sdk.outbox.sqlalchemy.outbox_table`."""
 
     seq = models.BigAutoField(primary_key=True)
     txn = models.CharField(max_length=32)
@@ -21,7 +21,7 @@ class OutboxRow(models.Model):
         indexes = (models.Index(fields=["txn", "seq"], name="jqmaster_outbox_txn_seq"),)
         verbose_name = "job in the outbox"
         verbose_name_plural = "jobs in the outbox"
-        # The web UI asks for these permissions. Django keeps each permission under a model.
+        # The web UI checks these permissions. Django attaches every permission to a model.
         permissions = (
             ("view_jobs", "Can see jobs"),
             ("operate_jobs", "Can change jobs, constraints and workers"),

@@ -1,10 +1,10 @@
-"""The names of the jobs of tasks."""
+"""Names of the jobs that run Django's tasks."""
 
 from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME
 
 
 def job_name(module_path: str, queue_name: str) -> str:
-    """Return the name of the jobs of a task. A queue other than the default one is its first part."""
+    """Return the name of the jobs of a task. A queue other than the default one becomes the first part of the name."""
     return module_path if queue_name == DEFAULT_TASK_QUEUE_NAME else f"{queue_name}/{module_path}"
 
 

@@ -1,4 +1,4 @@
-"""Options of jobs for Django's tasks, besides Django's own options."""
+"""Job options for Django's tasks, in addition to Django's own options."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME, Task, task_back
 from worker_sdk.option_types import check_options
 from worker_sdk.pusher.jobs import unknown_options
 
-# By name: the options that `@task`, `using` and the settings take.
+# The options, by name, that `@task`, `using` and the settings accept.
 JOB_OPTIONS: Final = (
     "timeout",
     "max_retry",
@@ -26,10 +26,10 @@ JOB_OPTIONS: Final = (
     "key",
     "requires",
 )
-# The options of Django: those that `using` takes, and all that a declaration takes.
+# Django's options: those that `using` accepts, and all that a declaration accepts.
 _CHANGES: Final = frozenset({"priority", "queue_name", "run_after", "backend", *JOB_OPTIONS})
 _DECLARED: Final = _CHANGES | {"takes_context"}
-# Limits of masters for labels.
+# Limits of the master for labels.
 _MAX_LABELS: Final = 8
 _MAX_LABEL_CHARS: Final = 64
 _MAX_VALUE_CHARS: Final = 200
@@ -45,8 +45,8 @@ class JqmasterTask(Task):
     """A task of Django with options of jqmaster. `@task(timeout=600)` sets them, and `using` changes them.
 
     * `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`, `rerun_lost`, `keep_result`,
-      `key`, `requires`: as in `TaskOptions`. None means the value of the backend's settings, and then of the master. An
-      empty map as `requires` removes the labels of the settings or of the task.
+      `key`, `requires`: as in `TaskOptions`. None means the value in the backend's settings, or else the master's
+      default. An empty map as `requires` removes the labels that the settings or the task require.
 
     For example:
 
@@ -82,10 +82,10 @@ class JqmasterTask(Task):
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
-        """Enqueue a job for each call, many with one request to a master, and return their result objects.
+        """Enqueue a job for each call, with many jobs in one request, and return their result objects.
 
         * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
-          iterable is read as its jobs are sent.
+          iterable is read while its jobs are being sent.
 
         In a transaction, the setting `enqueue` decides when the jobs are pushed.
 
@@ -97,11 +97,11 @@ class JqmasterTask(Task):
         return found
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
-        """Enqueue a job for each call, many with one request to a master, and return their result objects. It does not
+        """Enqueue a job for each call, with many jobs in one request, and return their result objects. It does not
         block the event loop.
 
         * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
-          iterable is read as its jobs are sent.
+          iterable is read while its jobs are being sent.
 
         In a transaction, the setting `enqueue` decides when the jobs are pushed.
 
@@ -114,8 +114,8 @@ class JqmasterTask(Task):
 
 
 def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Decorate a function to make it a task, with or without options. It does what `django.tasks.task` does, and takes
-    the options of jqmaster on each version of Django; that of Django 6.0 refuses them.
+    """Decorate a function to make it a task, with or without options. In contrast to `django.tasks.task` of Django 6.0,
+    it also accepts the options of jqmaster.
 
     * `function`: the function, if there are no options.
     * `options`: `priority`, `queue_name`, `backend`, `takes_context`, and the options of jqmaster.
@@ -141,7 +141,7 @@ def _check_names(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def options_fault(task: Any) -> str:
-    """Return the fault of the options of a task, or an empty text."""
+    """Return what is wrong with the options of a task, or an empty text."""
     if fault := labels_fault(getattr(task, "requires", None)):
         return fault
     try:
@@ -165,13 +165,13 @@ def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def labels_fault(requires: Any) -> str:
-    """Return the fault of a value of the option `requires`, or an empty text."""
+    """Return what is wrong with a value of the option `requires`, or an empty text."""
     if requires is None:
         return ""
     if not isinstance(requires, Mapping):
         return f"requires is {requires!r}, and not a map of labels"
     if len(requires) > _MAX_LABELS:
-        return f"requires has {len(requires)} labels, and {_MAX_LABELS} is the most"
+        return f"requires has {len(requires)} labels; at most {_MAX_LABELS} are allowed"
     for name, value in requires.items():
         if not isinstance(name, str) or not 1 <= len(name) <= _MAX_LABEL_CHARS:
             return f"requires has the label {name!r}: a text of 1 to {_MAX_LABEL_CHARS} characters is needed"

@@ -1,4 +1,4 @@
-"""The outbox in transactions of Django."""
+"""An outbox that writes in transactions of Django."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,10 +24,10 @@ from worker_sdk.pusher.jobs import JobLike
 class DjangoOutbox(Outbox):
     """An outbox in a database of Django.
 
-    * `using`: alias of the database. Give each database that you write to an outbox of its own.
+    * `using`: alias of the database. Each database that you write to needs its own outbox.
 
     * `in_background`: push right after the commit in a thread of the process, so that a request does not wait for the
-      master. Inside jobs, and where callbacks of `on_commit` run before the commit, pushes are direct.
+      master. Inside jobs, and in tests where callbacks of `on_commit` run before the commit, the calling thread pushes.
 
     The other arguments are those of `Outbox`. The table comes with the migrations of `worker_sdk.django`.
 
@@ -56,10 +56,10 @@ class DjangoOutbox(Outbox):
     def _where(self) -> str:
         return f"the database {self.using!r}"
 
-    @with_only("transactions of Django are synchronous, so call the block by `sync_to_async`")
+    @with_only("transactions of Django are synchronous: call the block with `sync_to_async`")
     def transaction(self, **options: Any) -> Iterator[None]:
-        """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that it enqueues are jobs if the outermost
-        transaction commits.
+        """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that the block enqueues become jobs only
+        if the outermost transaction commits.
 
         * `options`: those of `transaction.atomic`, such as `durable`.
 
@@ -73,8 +73,8 @@ class DjangoOutbox(Outbox):
 
     @either_with
     def writing(self) -> Iterator[None]:
-        """Enqueue the tasks of the block in the open transaction, such as that of `ATOMIC_REQUESTS`. Without a
-        transaction, their rows are pushed at once. While autocommit is off, the relay pushes them after the commit.
+        """Enqueue the tasks of the block in the open transaction, for example in the one of `ATOMIC_REQUESTS`. Without
+        a transaction, their rows are pushed at once. While autocommit is off, the relay pushes them after the commit.
 
         For example:
 
@@ -100,7 +100,7 @@ class DjangoOutbox(Outbox):
         """Add any number of jobs to the open transaction, and return their IDs.
 
         * `jobs`: an iterable of what `make_job` or `Task.to_job` returned, or of pairs `(name, argument)`. It is read
-          as it is written.
+          while its jobs are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -136,7 +136,7 @@ class DjangoOutbox(Outbox):
     def is_in_transaction(self) -> bool:
         """Return whether code that runs here is in a transaction of the database, without connecting to it.
 
-        Code that turned autocommit off is in one at any time, as is all code with `AUTOCOMMIT: False` in `DATABASES`.
+        With autocommit off, for example by `AUTOCOMMIT: False` in `DATABASES`, code is always in a transaction.
 
         For example:
 
@@ -150,7 +150,8 @@ class DjangoOutbox(Outbox):
         return not connection.autocommit
 
     def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call back as `transaction.on_commit` does. While autocommit is off, Django does so when it is turned on.
+        """Call `callback` after the commit, as `transaction.on_commit` does. While autocommit is off, Django calls it
+        only once autocommit is on again.
 
         For example:
 
@@ -160,7 +161,7 @@ class DjangoOutbox(Outbox):
             transaction.on_commit(callback, using=self.using)
 
     def push_own(self, transaction: str, began_s: float) -> None:
-        """Push a transaction right after its commit. After a failure, the relay pushes it."""
+        """Push a transaction right after its commit. If this fails, the relay pushes it."""
         # In a TestCase callbacks run before the commit: another thread would not see the rows.
         is_here = self.is_in_a_job_or_recorded() or self.is_in_transaction()
         if self._background is not None and not is_here:
@@ -196,7 +197,7 @@ class DjangoOutbox(Outbox):
             raise
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` in a transaction that is committed at its end, also if Django leaves commits to its users.
+        """Do `work` in a transaction that is committed at the end, even with `AUTOCOMMIT: False`.
 
         For example:
 
@@ -217,7 +218,7 @@ class DjangoOutbox(Outbox):
 
     @contextmanager
     def _committed(self) -> Iterator[None]:
-        """Commit at the end of the block if Django leaves that to its users, as with `AUTOCOMMIT: False`."""
+        """Commit at the end of the block if Django does not commit itself, as with `AUTOCOMMIT: False`."""
         connection: Any = connections[self.using]
         is_by_hand = not connection.in_atomic_block and self.is_in_transaction()
         try:
@@ -236,7 +237,7 @@ class DjangoOutbox(Outbox):
         return await sync_to_async(self.read)(work)
 
     def insert(self, rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
-        """Add rows of pairs (job ID, body) to the open transaction, for a destination."""
+        """Add a row to the open transaction for each pair (job ID, body), with a destination."""
         from worker_sdk.django.rows import DjangoRows
 
         connection: Any = connections[self.using]
@@ -257,11 +258,11 @@ class DjangoOutbox(Outbox):
             one = _OpenInDjango(self, name, time.monotonic(), lease_ms, is_direct=lease_ms > 0)
             opened[self, destination] = one
             if not connection.commit_on_exit:
-                # Autocommit is off, so Django's callbacks do not run at the commit, and perhaps never. Relays need not
-                # wait for them.
+                # Autocommit is off, so Django's callbacks do not run at the commit, and perhaps never. Relays may push
+                # the rows at once.
                 one.lease_ms, one.began_s = 0, float("-inf")
-        # Register it each time: a savepoint that is rolled back, or a test that captures callbacks, removes some of
-        # them.
+        # Register the callback each time: a savepoint that is rolled back, or a test that captures callbacks, removes
+        # some of them.
         transaction.on_commit(one.push, using=self.using)
         return one
 
@@ -282,7 +283,7 @@ class _OpenInDjango:
     is_over: bool = False
 
     def push(self) -> None:
-        """Push the rows right after the commit. After a failure, the relay pushes them."""
+        """Push the rows right after the commit. If this fails, the relay pushes them."""
         if self.is_over:
             return
         self.is_over = True

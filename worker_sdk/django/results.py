@@ -1,4 +1,4 @@
-"""Jobs as the result objects of Django's tasks."""
+"""Convert a master's view of a job to a result object of Django's tasks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ _STATUSES: Final = {
     "canceled": TaskResultStatus.FAILED,
     "skipped": TaskResultStatus.FAILED,
 }
-# The outcomes of attempts that are errors, each with the exception that is shown if no code raised one.
+# Outcomes of attempts that are errors, each with the exception to show if no code raised one.
 _ERRORS: Final = {
     "failure": "builtins.Exception",
     "timeout": "builtins.TimeoutError",
@@ -62,7 +62,7 @@ def result_of(view: Mapping[str, Any], backend: Any) -> Any:
 
 
 def as_datetime(value: Any) -> datetime | None:
-    """Return an instant of the API as a datetime in the form of Django's settings."""
+    """Return an instant of the API as a datetime, naive or aware according to `USE_TZ`."""
     if value is None:
         return None
     found = value if isinstance(value, datetime) else datetime.fromisoformat(value)

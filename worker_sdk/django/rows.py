@@ -1,4 +1,4 @@
-"""The table of the outbox in an open transaction of Django."""
+"""Reads and writes the table of the outbox in an open transaction of Django."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ _CLOCKS: Final = {
 
 
 class DjangoRows:
-    """The rows that `using`, the alias of a database, holds."""
+    """The rows of the outbox in one database. `using`: alias of the database."""
 
     def __init__(self, using: str) -> None:
         vendor = connections[using].vendor
@@ -29,8 +29,8 @@ class DjangoRows:
         self._using = using
         self._sql = _CLOCKS[vendor]
         # InnoDB locks every row that a locking read looks at. Such a read sees the newest version of a row, but its
-        # subquery sees an older one, that of the snapshot. So a plain read finds the first rows, and they are then
-        # locked by their keys.
+        # subquery sees an older one, the one in the snapshot. So a plain read finds the first rows, and a second
+        # statement locks them by their keys.
         self._locks_what_it_scans = vendor == "mysql"
         self._skips_locked = connections[using].features.has_select_for_update_skip_locked
 
@@ -49,8 +49,8 @@ class DjangoRows:
             return int(cursor.fetchone()[0])
 
     def wait_for_writers(self) -> None:
-        """Begin a transaction with a write. If another one is writing, SQLite refuses at once a transaction that reads
-        first."""
+        """Begin a transaction with a write, so that it waits for other writers. SQLite would refuse a transaction that
+        reads first and then writes beside another writer."""
         connection = connections[self._using]
         if connection.vendor == "sqlite":
             table = connection.ops.quote_name(OutboxRow._meta.db_table)
@@ -58,7 +58,7 @@ class DjangoRows:
                 cursor.execute(f"UPDATE {table} SET error = error WHERE 0")  # noqa: S608 - the name of our table
 
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        # Do not use the ORM, which takes several times as long for as many rows.
+        # Do not use the ORM, which takes several times as long to insert many rows.
         connection = connections[self._using]
         table = connection.ops.quote_name(OutboxRow._meta.db_table)
         into = f"INSERT INTO {table} (txn, token, format, created_ms, lease_until_ms, job_id, body)"
@@ -74,7 +74,8 @@ class DjangoRows:
                     [*same, ids, bodies],
                 )
             else:
-                # Drivers of MySQL know bytes. They send many rows at once if there is nothing but placeholders.
+                # Drivers of MySQL encode bytes themselves. They send many rows at once only if the values are all
+                # placeholders.
                 cursor.executemany(
                     f"{into} VALUES (%s, %s, %s, %s, %s, %s, %s)",
                     [(*same, job_id, body) for job_id, body in jobs],
@@ -84,7 +85,7 @@ class DjangoRows:
         return bool(self._free(resting).exists())
 
     def _free(self, resting: Collection[str]) -> Any:
-        """Return the rows without a current lease, for other destinations than those with these marks."""
+        """Return the rows without a current lease, except rows for the destinations with these marks."""
         free = self._all.filter(lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT)
         for mark in sorted(resting):
             free = free.exclude(txn__startswith=mark) if mark else free.filter(txn__startswith=DESTINED)
@@ -170,5 +171,5 @@ class DjangoRows:
         return list(self._all.exclude(error=None).order_by("seq").values_list("job_id", "error")[:limit])
 
     def has(self, job_id: str) -> bool:
-        """Return whether the row of a job is there."""
+        """Return whether the table has the row of a job."""
         return bool(self._all.filter(job_id=job_id).exists())

@@ -1,8 +1,8 @@
 """The web UI of jqmaster as a part of a Django site, behind its login and its permissions.
 
 `path("jobs/", include("worker_sdk.django.ui"))` in the URLs of the site. Requests go to a master with the name and the
-role of Django's user; neither Django's cookies nor any credential of the master reach the browser. Requests
-to the address of a challenge go there without a user, because that address is the credential.
+role of Django's user. Django's cookies do not reach the master, and no credential of the master reaches the browser.
+Requests to the address of a challenge go there without a user, because that address is the credential.
 """
 
 import logging
@@ -33,7 +33,7 @@ _REQUEST_FIELDS: Final = (
     "accept", "accept-encoding", "content-type", "idempotency-key", "if-match", "if-none-match", "jq-store",
     "last-event-id", "x-request-id",
 )  # fmt: skip
-# The addresses of challenges. Outside systems, and people who have a link, need no login.
+# The addresses of challenges. They need no login, because outside systems and people with a link use them.
 _CALLBACK: Final = re.compile(r"callbacks/[A-Za-z0-9_-]{1,100}(/progress)?")
 # All other fields are passed on unchanged, because the header of a signature may have any name.
 _KEPT_BACK: Final = frozenset(
@@ -61,12 +61,12 @@ _NOBODY: Final[dict[str, Any]] = {
     "namespaces": None,
 }  # fmt: skip
 _CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
-# The name under which the site itself asks a master whether it knows the site.
+# The user name for requests that check whether a master trusts this site.
 _NO_USER: Final = "site"
 
 
 async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
-    """Show a page of the web UI, or pass a call of it to a master."""
+    """Show a page of the web UI, or pass an API call of the UI to a master."""
     user = await request.auser()
     role = await sync_to_async(role_of)(user)
     if _CALLBACK.fullmatch(path):
@@ -100,7 +100,8 @@ async def _challenge(request: HttpRequest, path: str, user: Any, role: str | Non
 async def _passed_on(
     request: HttpRequest, path: str, fields: list[tuple[str, bytes]], probe: list[tuple[str, bytes]]
 ) -> HttpResponseBase:
-    """Return a master's answer. `probe`: fields by which the master is asked first whether it knows this site."""
+    """Return a master's answer. `probe`: header fields of a first request that checks whether the master trusts this
+    site."""
     try:
         content = request.body
     except RequestDataTooBig:
@@ -115,7 +116,7 @@ async def _passed_on(
             if _is_stream(answer):
                 return _answer(answer, StreamingHttpResponse(_body(answer)))
             return _answer(answer, HttpResponse([part async for part in _body(answer)]))
-        # A WSGI server has made this loop for this request alone, so a blocking call delays nothing else.
+        # The WSGI handler made this event loop for this request alone, so a blocking call delays nothing else.
         answer = masters().send_sync(request.method, target, fields, content, probe=probe)
         if _is_stream(answer):
             return _answer(answer, StreamingHttpResponse(_body_sync(answer)))
@@ -128,7 +129,7 @@ async def _passed_on(
         return _problem(HTTPStatus.BAD_GATEWAY, "no_master", "no master answers")
 
 
-# Pages of other sites cannot send the header that changes need, and the master's pages do not know Django's token.
+# The requests have a header of their own against cross-site calls, and the master's pages do not know Django's token.
 urlpatterns = [re_path(r"^(?P<path>.*)$", csrf_exempt(jobs), name="jqmaster")]
 
 
@@ -140,7 +141,7 @@ def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) ->
     if is_authenticated:
         return _problem(HTTPStatus.FORBIDDEN, "no_role", "the user has no permission to see jobs")
     if request.method == "GET" and path == "api/session":
-        # The session call of a page that is still open is answered, so that the page learns how to log in again.
+        # Answer the session call of an open page even without a login, so that the page learns where to log in again.
         back = request.path.removesuffix(path)
         login_url = redirect_to_login(back).url
         return JsonResponse(_NOBODY | {"login_url": login_url}, headers={"Cache-Control": "no-store"})
@@ -157,25 +158,27 @@ def _refusal(request: HttpRequest, path: str) -> HttpResponse | None:
     if refusal := _cross_site(request):
         return refusal
     if request.headers.get("x-csrf-token") != _CSRF_TOKEN:
-        return _problem(HTTPStatus.FORBIDDEN, "csrf", "X-CSRF-Token is not as `GET api/session` says")
+        return _problem(
+            HTTPStatus.FORBIDDEN, "csrf", "X-CSRF-Token is not the token that `GET api/session` returns"
+        )
     return None
 
 
 def _unknown_method(request: HttpRequest) -> HttpResponse | None:
     if request.method in _METHODS:
         return None
-    return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", "the method is not known")
+    return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", "the method is not allowed")
 
 
 def _cross_site(request: HttpRequest) -> HttpResponse | None:
-    """Refuse requests that a page of another site makes a browser send."""
+    """Return a refusal if a page of another site made the browser send the request, otherwise None."""
     if request.method in _SAFE:
         return None
     origin = request.headers.get("origin")
     if origin is not None:
         sent = urlsplit(origin)
-        # Behind a proxy that ends TLS, a site may not know that it is reached by HTTPS. The opposite error does not
-        # happen.
+        # Behind a proxy that ends TLS, a site may not know that browsers reach it by HTTPS. The opposite mistake does
+        # not happen.
         is_elsewhere = sent.netloc != request.get_host() or (request.is_secure() and sent.scheme != "https")
     else:
         is_elsewhere = False
@@ -206,14 +209,17 @@ def _user_fields(name: str, role: str) -> list[tuple[str, bytes]]:
 
 
 def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
-    """Return the header fields for the master: those that name the user, and the browser's fields about the message."""
+    """Return the header fields for the master: those that name the user, and those of the browser that describe the
+    message."""
     fields = [
         (field, request.headers[field].encode("latin-1"))
         for field in _REQUEST_FIELDS
         if field in request.headers
     ]
     if "accept-encoding" not in request.headers:
-        fields.append(("accept-encoding", b"identity"))  # httpx would ask for more than the browser can read
+        fields.append(
+            ("accept-encoding", b"identity")
+        )  # httpx would accept encodings that the browser cannot read
     return [
         *fields,
         ("x-forwarded-for", str(request.META.get("REMOTE_ADDR") or "").encode()),
@@ -235,7 +241,7 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
     # Otherwise proxies in front of Django would hold events back.
     response["x-accel-buffering"] = "no"
     if _is_stream(answer) and "content-encoding" not in response:
-        # Django's GZipMiddleware would hold small events back, but leaves a response alone that has an encoding.
+        # Django's GZipMiddleware would hold small events back. It leaves a response alone that has an encoding.
         response["content-encoding"] = "identity"
     return response
 

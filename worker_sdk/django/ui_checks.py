@@ -46,7 +46,7 @@ def _problems() -> Iterator[checks.CheckMessage]:
         return
     if not known.secret:
         yield checks.Warning(
-            "JQMASTER_UI: no secret is set, so that whoever calls from the address of the site may name any user.",
+            "JQMASTER_UI: no secret is set, so any process at the address of the site can act as any user.",
             hint="Set secret, and login_proxy_secret of the masters, to the same random text.",
             id="jqmaster.W003",
         )
@@ -55,6 +55,6 @@ def _problems() -> Iterator[checks.CheckMessage]:
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             yield checks.Warning(
                 f"JQMASTER_UI: {url} is called without encryption.",
-                hint="Use https, or a network of which you are sure.",
+                hint="Use https, or make sure that nobody else can reach the network.",
                 id="jqmaster.W004",
             )

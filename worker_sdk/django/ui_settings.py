@@ -1,4 +1,4 @@
-"""The setting `JQMASTER_UI`: where the masters are, and which role a user has."""
+"""The setting `JQMASTER_UI`: addresses of the masters, and roles of users."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,8 @@ OPTIONS: Final = frozenset({"master", "secret", "user_header", "groups_header", 
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """`role` gives the role of a user, or None where the user may not see jobs."""
+    """The settings in force. `role`: a function that returns the role of a user, or None if the user may not see
+    jobs."""
 
     masters: tuple[str, ...]
     secret: str
@@ -39,7 +40,7 @@ def ui_settings() -> UiSettings:
 
 def role_by_permissions(user: Any) -> str | None:
     """Return the role that Django's permissions give: `jqmaster.view_jobs`, `jqmaster.operate_jobs` and
-    `jqmaster.administer_jobs`, which superusers have."""
+    `jqmaster.administer_jobs`. Superusers have all of them."""
     for role, permission in (
         ("admin", "jqmaster.administer_jobs"),
         ("operator", "jqmaster.operate_jobs"),
@@ -51,7 +52,7 @@ def role_by_permissions(user: Any) -> str | None:
 
 
 def role_of(user: Any) -> str | None:
-    """Return the role of a user; None: there is none, or the user is not logged in."""
+    """Return the role of a user; None: the user has no role or is not logged in."""
     if not user.is_authenticated or not user.is_active:
         return None
     role = ui_settings().role(user)

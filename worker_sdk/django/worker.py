@@ -43,9 +43,9 @@ def django_worker(
     """Return a worker for the tasks in the modules `tasks` of all applications, and for the management commands that
     the settings list.
 
-    * `aliases`: backends of `TASKS` whose jobs it runs. Default: all of jqmaster.
-    * `queues`: queues whose jobs it runs. Default: all.
-    * `relays`: relay the outbox, too.
+    * `aliases`: aliases of the backends whose jobs the worker runs. Default: all backends of jqmaster.
+    * `queues`: queues whose jobs the worker runs. Default: all.
+    * `relays`: whether the worker also relays the outbox.
     * `middleware`: middleware inside of `DjangoConnections`.
     * `options`: those of `Worker`.
 
@@ -79,7 +79,8 @@ def django_worker(
 
 
 def backends(aliases: Iterable[str] | None) -> list[JqmasterBackend]:
-    """Return the backends of these aliases, or all of jqmaster. Raise ValueError for one of another kind."""
+    """Return the backends of these aliases, or all backends of jqmaster. Raise ValueError if an alias names another
+    kind of backend."""
     found = [task_backends[alias] for alias in (task_backends if aliases is None else aliases)]
     others = [one.alias for one in found if not isinstance(one, JqmasterBackend)]
     if others and aliases is not None:
@@ -97,7 +98,7 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
             try:
                 value = normalize_json(await task.func(*arguments, **result.kwargs))
             except Discard:
-                # As with other handlers, this does not count as a failure.
+                # An exception of a receiver does not count as a failure, as with other handlers.
                 _note_success(result, None)
                 await task_finished.asend(type(backend), task_result=result)
                 raise
@@ -134,7 +135,7 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
 def _begin(
     task: Any, backend: JqmasterBackend, argument: Mapping[str, Any], ctx: Context
 ) -> tuple[Any, list[Any]]:
-    """Return the result object of an attempt that begins, and the arguments of the function."""
+    """Return the result object of a starting attempt, and the arguments of the function."""
     _, queue = task_and_queue(ctx.name)
     now = timezone.now()
     result = TaskResult(
@@ -187,7 +188,8 @@ def _outboxes(found: Iterable[JqmasterBackend]) -> list[Any]:
 
 
 def _add_masters(options: dict[str, Any], found: Sequence[JqmasterBackend]) -> None:
-    """Add the master and the namespaces of backends to the options of their worker, if these do not name others."""
+    """Add the master and the namespaces of backends to the options of their worker, unless these options already name
+    some."""
     first = found[0].options
     if options.get("master") is None and first.get("master") is not None:
         options.update(master=first["master"], token=options.get("token") or first.get("token"))

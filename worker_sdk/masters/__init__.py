@@ -1,2 +1,1 @@
-"""How a worker or a pusher reaches a master: the choice among several, and one client for event loops and one for
-threads."""
+"""Clients that reach a master, one for event loops and one for threads, and the choice among several masters."""

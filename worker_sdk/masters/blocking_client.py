@@ -1,5 +1,4 @@
-"""Calls to masters that block a thread. They use the standard library only, and nothing in them needs the event
-loop."""
+"""Calls to masters that block a thread. They use only the standard library, and need no event loop."""
 
 import functools
 import http.client
@@ -29,7 +28,7 @@ _CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError
 
 
 class BlockingClient:
-    """One kept connection, for one thread at a time."""
+    """A client with one kept connection, for one thread at a time."""
 
     def __init__(self, masters: Masters, token: str | None, *, durability: str | None = None) -> None:
         check_variables()
@@ -47,7 +46,7 @@ class BlockingClient:
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> MasterAnswer:
         """Make one call. `timeout_s` bounds the whole call, however slowly the answer trickles in.
 
-        Raise MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
+        Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a 5xx.
         """
         forked.check()
         end_s = time.monotonic() + timeout_s
@@ -72,15 +71,15 @@ class BlockingClient:
             self._masters.failed(address)
             raise
         except BaseException:
-            # The call was interrupted, for example by a signal handler. An answer may be under way that the next call
-            # would take for its own.
+            # The call was interrupted, for example by a signal handler. Its answer may still come, and the next call
+            # must not read it.
             self.close()
             raise
         return self._masters.verified(address, answer)
 
     def close(self) -> None:
         if self._connection is not None:
-            # Do not use contextlib: when Python exits, `__del__` gets here after the names of modules are gone.
+            # Do not use contextlib: when Python exits, `__del__` may run after the names of modules are gone.
             try:  # noqa: SIM105
                 self._connection.close()
             except OSError:
@@ -88,13 +87,13 @@ class BlockingClient:
             self._connection = None
 
     def __del__(self) -> None:
-        # Pushers of tasks are replaced while threads may use them, so their connections are closed here.
+        # When a pusher of tasks is replaced, other threads may still use it, so only this closes its connection.
         if getattr(self, "_connection", None) is not None:
             self.close()
 
     def renew(self) -> None:
-        # This closes only this process's copy. Nothing is sent: not over TCP, because the parent holds it open, nor
-        # over TLS, because closing a socket of `ssl` sends no farewell.
+        # This closes only this process's copy, and sends nothing: over TCP, the parent keeps the connection open, and
+        # over TLS, closing a socket of `ssl` sends no close_notify.
         self.close()
 
     def _exchange(
@@ -131,8 +130,8 @@ class BlockingClient:
         )
 
 
-# A socket's timeout applies to each operation, so an answer of one byte a minute would never end. Here each operation
-# gets the time that is left for the call.
+# A socket's timeout applies to each operation, so an answer of one byte a minute would never end. Here, each operation
+# gets the remaining time of the call.
 
 
 class _BlockingConnection(http.client.HTTPConnection):

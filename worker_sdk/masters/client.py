@@ -24,7 +24,7 @@ _KEPT_FIELDS: Final = frozenset(
 
 
 class MasterClient:
-    """Makes each call once. Repeats are left to the caller."""
+    """Makes each call once. The caller repeats it if needed."""
 
     def __init__(
         self, masters: Masters, token: str | None, *, timeout_s: float = 15.0, durability: str | None = None
@@ -50,11 +50,11 @@ class MasterClient:
         await self._http.close()
 
     def disown(self) -> None:
-        """Make no more calls, because this is a forked process."""
+        """Give up the connections, which belong to the parent of this forked process. No more calls may follow."""
         self._http.disown()
 
     def drop_idle(self) -> None:
-        """Stop using the connections that are open now."""
+        """Stop using the connections that are idle now."""
         self._http.drop_idle()
 
     async def call(
@@ -66,9 +66,9 @@ class MasterClient:
         timeout_s: float | None = None,
         fields: str = "",
     ) -> MasterAnswer:
-        """Make one call. `timeout_s`: for calls that wait on purpose. `fields`: further fields of the head, as
-        `field_lines` writes them. Raise MasterUnreachableError; then it is another
-        master's turn, as it is after a 5xx."""
+        """Make one call. `timeout_s`: for calls that wait on purpose. `fields`: further header fields, as `field_lines`
+        writes them. Raise MasterUnreachableError if no answer comes. The caller then tries another master, as after a
+        5xx."""
         if self._tls:
             self._tls.refresh()
         address = self._masters.current

@@ -15,19 +15,19 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # The longest wait that a Retry-After can cause.
 MAX_RETRY_AFTER_S: Final = 60.0
-# For how long a silent master is asked last: a call to it costs a whole timeout.
+# For how long a silent master is tried last: each call to it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
-# For how long a master that serves another store is asked last.
+# For how long a master that serves another store is tried last.
 _AVOIDED_FOREIGN_S: Final = 60.0
-# The header that names the job of an answer whose body does not.
+# The header that names the job if the body of the answer does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
-# The header that lists the names of a push that no worker has ever served.
+# The header that lists the job names of a push that no worker has ever served.
 UNSERVED_FIELD: Final = "JQ-Unserved-Names"
 
 
 class MasterUnreachableError(Exception):
-    """No answer: the call may or may not have been carried out. `is_final`: the master's certificate cannot be
-    verified, so the call was not carried out, and repeats would not be."""
+    """No answer came: the call may or may not have been carried out. `is_final`: the master's certificate cannot be
+    verified, so the call was not carried out, and repeating it would not help."""
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class MasterUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MasterAnswer:
-    """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the head
+    """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the header
     names, and `store` the store that the master named, if any. `unserved` lists names of a push that no worker has ever
     served, separated by commas."""
 
@@ -57,12 +57,12 @@ class MasterAnswer:
 
     @property
     def is_transient(self) -> bool:
-        """Return whether a repeat, or a call to another master, may get a different answer."""
+        """Return whether repeating the call, or calling another master, may get a different answer."""
         if self.code == "archive_damaged":
-            # The archive has given its answer. A repeat would get the same.
+            # The answer came from the archive. A repeat would get the same answer.
             return False
         if self.code == "offer_under_way":
-            # Within moments, the job to replace either starts or waits again.
+            # The conflicting offer ends within moments: the job to replace then either runs or waits again.
             return True
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
@@ -76,8 +76,8 @@ class MasterAnswer:
 
 
 class Masters:
-    """Addresses without a trailing slash. The current address is used until it fails, then the next one. `affinity`:
-    the store whose masters are trusted, shared by all clients of the same addresses."""
+    """Chooses among the addresses of masters, which have no trailing slash. The current address is used until it fails,
+    then the next one. `affinity`: the store whose masters are trusted, shared by all clients of the same addresses."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Masters:
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
         self._answered: set[str] = set()
-        # A signal handler may interrupt a call and make one of its own.
+        # A signal handler may interrupt a call and make its own call.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 
@@ -112,7 +112,7 @@ class Masters:
 
     @property
     def in_turn(self) -> list[str]:
-        """Return all addresses, beginning with the current one."""
+        """Return all addresses, starting with the current one."""
         turn = self._turn
         return [*self._addresses[turn:], *self._addresses[:turn]]
 
@@ -121,8 +121,8 @@ class Masters:
         return {HEADER: self.affinity.store} if self.affinity.store else {}
 
     def verified(self, address: str, answer: MasterAnswer) -> MasterAnswer:
-        """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
-        then it is another master's turn, as it is after a 5xx."""
+        """Return the answer if it can be trusted. Raise MasterUnreachableError if a master of another store gave it.
+        The caller then tries another master, as after a 5xx."""
         self._answered.add(address)
         affinity = self.affinity
         if (affinity.foreign or answer.store != affinity.store) and not affinity.admits(
@@ -135,7 +135,7 @@ class Masters:
         return answer
 
     def has_answered(self, address: str) -> bool:
-        """Return whether a call to this address was ever answered."""
+        """Return whether this address has ever answered a call."""
         return address in self._answered
 
     def failed(
@@ -143,7 +143,7 @@ class Masters:
     ) -> None:
         """Record that the master at an address gave no answer (if `was_silent`, not even a refused connection), or a
         5xx (`has_answered`). If several callers report this at once, the current address still moves only one step. For
-        `avoided_s`, other addresses are asked first."""
+        `avoided_s` seconds, other addresses are tried first."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
@@ -153,7 +153,8 @@ class Masters:
             others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses))]
             next_turn = next((n for n in others if self._avoided_until_s[n] <= now_s), None)
             if next_turn is None and not has_answered:
-                # This one is away, so ask the one that has been avoided longest: it may be well again.
+                # The current address does not answer. Try the address that has been avoided longest: it may answer
+                # again.
                 next_turn = min(others, key=self._avoided_until_s.__getitem__, default=None)
             self._turn = turn if next_turn is None else next_turn
             self.current = self._addresses[self._turn]
@@ -178,7 +179,8 @@ def read_answer(
     store: str = "",
     unserved: str = "",
 ) -> MasterAnswer:
-    """Return the answer. A body that is not a MessagePack map counts as empty, because proxies answer in HTML."""
+    """Return the decoded answer. The body of an error that is not a MessagePack map counts as empty, because proxies
+    answer in HTML."""
     body: Any = None
     if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
         try:
@@ -196,21 +198,21 @@ def read_answer(
 
 
 def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
-    """Return the pause before the next try with full jitter: anything up to the step, which doubles (`tries` from
-    1)."""
-    # Use the module's own generator: Python reseeds it in a forked process, so siblings do not return at the same
-    # time.
+    """Return the seconds to wait before the next try, with full jitter: a random time up to a limit that doubles with
+    each try. `tries` counts from 1."""
+    # Use the module's own generator: Python reseeds it in a forked process, so sibling processes do not retry at the
+    # same time.
     return random.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))  # noqa: S311 - guards nothing
 
 
 def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:
-    """Return the seconds until the next try: at least as many as the master asked for, plus a random part, so that
-    callers do not return all at once."""
+    """Return the seconds until the next try: the time that the master asked for, plus a random part, so that callers do
+    not all return at once."""
     return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
 
 
 def _seconds(retry_after: str) -> float | None:
-    # The other form of the field, a date, would depend on this machine's clock, so it counts as absent.
+    # Retry-After can also be a date. It would depend on this machine's clock, so it counts as absent.
     if not retry_after.strip().isdigit():
         return None
     return min(float(retry_after), MAX_RETRY_AFTER_S)

@@ -1,4 +1,4 @@
-"""Refusals that a caller can fix: a token that is missing or wrong, an address that is not a master's."""
+"""Refusals that a caller can fix: a missing or wrong token, or an address that is not a master's."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ def problem_of(answer: MasterAnswer, address: str) -> Mapping[str, Any]:
     detail = str(answer.body.get("detail") or answer.body.get("title") or "")
     if answer.status == 401:
         return {**answer.body, "detail": f"{detail}; {TOKEN_ADVICE}" if detail else TOKEN_ADVICE}
-    # Keep the master's own words. Only if it has no such route, the address has a path that it should not have.
+    # Keep the master's own words, unless it has no such route: then the configured address has a path by mistake.
     has_path = urlsplit(address).path not in ("", "/")
     if answer.status == 404 and (not answer.code or (has_path and answer.code == "not_found")):
         return {**answer.body, "detail": f"no jqmaster at {address}; give http://host:port"}

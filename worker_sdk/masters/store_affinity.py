@@ -1,4 +1,4 @@
-"""The store that this program belongs to, so that a master of another store is not taken for one of its own."""
+"""Remember the store that this program belongs to, so that it does not trust a master of another store."""
 
 import logging
 import threading
@@ -11,15 +11,15 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "JQ-Store"
-# A store that was emptied and started again counts as another store. Its masters are trusted after no master of the
-# former store has answered for this long: by default a lease.
+# A store that was emptied and started again counts as another store. Its masters are trusted once no master of the
+# former store has answered for this long. The default is a lease.
 PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0
 
 
 class StoreAffinity:
-    """`store` is the store of the first master that granted a call; "" until then. `foreign` holds, by address, the
-    other store that its master named last. It is thread-safe.
+    """`store` is the store of the first master that granted a call; "" until then. `foreign`: by address, another store
+    that the master there named last. It is thread-safe.
 
     `patience_s` may be set at any time. All clients of a worker share one `StoreAffinity`.
     """
@@ -33,7 +33,7 @@ class StoreAffinity:
         self.foreign: dict[str, str] = {}
         self._foreign_since_s = 0.0
         self._warned_at_s: dict[str, float] = {}
-        # A signal handler may interrupt a call and make one of its own.
+        # A signal handler may interrupt a call and make its own call.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 
@@ -42,8 +42,8 @@ class StoreAffinity:
         self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
-        """Return whether to trust an answer from `address`, whose master named `store`. Older masters do not send the
-        header, and are trusted. `addresses`: all addresses of this client.
+        """Return whether to trust an answer from `address`, whose master named `store`. Older masters do not name their
+        store, and are trusted. `addresses`: all addresses of this client.
         """
         if not store or (store == self.store and not self.foreign):
             return True
@@ -61,7 +61,7 @@ class StoreAffinity:
             is_everywhere = all(self.foreign.get(one) == store for one in addresses)
             if is_everywhere and now_s - self._foreign_since_s >= self.patience_s:
                 logger.warning(
-                    "all masters have belonged to store %s for %.0f s: the former store, %s, is given up",
+                    "all masters have belonged to store %s for %.0f s: the former store, %s, no longer counts",
                     store, self.patience_s, self.store,
                 )  # fmt: skip
                 self.store = store
@@ -73,6 +73,6 @@ class StoreAffinity:
         if now_s - self._warned_at_s.get(address, -_WARN_EVERY_S) >= _WARN_EVERY_S:
             self._warned_at_s[address] = now_s
             logger.warning(
-                "%s belongs to another store (%s, not %s): its answers are not believed, and it is asked last",
+                "%s belongs to another store (%s, not %s): its answers are ignored, and it is tried last",
                 address, store, self.store,
             )  # fmt: skip

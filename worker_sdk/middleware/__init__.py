@@ -1,4 +1,4 @@
-"""Middleware that comes with the SDK. Each imports its third-party package only when it is used."""
+"""Middleware that comes with the SDK. Each module imports its third-party package only when it is used."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ __all__ = [
     "SqlAlchemyConnections",
 ]
 
-# Every worker imports the base class, which should not import any of these.
+# Every worker imports the base class, which must not import third-party packages.
 _MODULES: Final = {
     "DjangoConnections": "worker_sdk.middleware.django",
     "ErrorHook": "worker_sdk.middleware.errors",

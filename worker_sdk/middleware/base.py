@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Middleware(EnqueueMiddleware):
-    """Run code of yours around handlers, around calls that enqueue, and at the start and the end of a worker.
+    """Run your own code around handlers, around calls that enqueue, and at the start and the end of a worker.
 
-    Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. The
-    first of several is outermost. A method that is not overridden costs nothing.
+    Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. If
+    there are several, the first one is the outermost. A method that is not overridden costs nothing.
 
     For example:
 
@@ -37,14 +37,15 @@ class Middleware(EnqueueMiddleware):
         """Run in the event loop of the worker before it registers, for instance to open a pool or to load a model. It
         may be `async def`.
 
-        An exception stops the start: the worker never registers, and those that had started get `on_stop`.
+        An exception stops the start: the worker never registers, and `on_stop` is called for the middleware that had
+        already started.
         """
         return None
 
     def on_stop(self) -> Awaitable[None] | None:
-        """Run when the worker has stopped, in the reverse order. It may be `async def`.
+        """Run when the worker has stopped, in the reverse order of the middleware. It may be `async def`.
 
-        An exception is logged. A handler that does not stop within `grace_s` may still run.
+        An exception is logged. A handler that does not stop within `grace_s` may still be running.
         """
         return None
 
@@ -54,12 +55,12 @@ class Middleware(EnqueueMiddleware):
 
         * `ctx`: the context of the attempt.
 
-        An exception that the generator raises takes the place of the handler's, and ends the attempt as one of the
-        handler would: `raise Discard` or `raise Retry` work, too. If the generator ends, the exception of the handler
-        counts: it cannot be swallowed.
+        An exception of the generator replaces the exception of the handler, and decides how the attempt ends: `raise
+        Discard` and `raise Retry` work, too. If the generator ends without an exception, the exception of the handler
+        still counts, so the generator cannot swallow it.
 
-        It runs in the thread of a `def` handler, and in the event loop for an `async def` handler, where it must not
-        block. For an isolated handler it runs in the worker, not in the process of the handler, and the `yield` raises
+        The generator runs in the thread of a `def` handler. For an `async def` handler, it runs in the event loop and
+        must not block. For an isolated handler, the generator runs in the worker, and the `yield` raises
         `IsolatedHandlerError`. The argument of a task is checked at the `yield`, too.
         """
         yield

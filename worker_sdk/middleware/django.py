@@ -1,4 +1,4 @@
-"""Django in a worker."""
+"""Middleware that manages Django's database connections in a worker."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A hook for the exceptions of handlers."""
+"""Middleware that reports the exceptions of handlers."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Exceptions that decide how a job continues, and report no fault.
+# Exceptions that decide how a job continues, and are no errors.
 ORDERS: Final = (Defer, Retry, Discard, Fail)
 _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canceled"})
 
@@ -21,8 +21,8 @@ _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canc
 class ErrorHook(Middleware):
     """Call a function with each exception that fails an attempt, such as one that sends it to an error tracker.
 
-    * `report`: is called as `report(exc, ctx)` where the handler ran. Its own exceptions are logged. For an async
-      handler it runs in the event loop.
+    * `report`: called as `report(exc, ctx)` in the thread of the handler; for an async handler, in the event loop. Its
+      own exceptions are logged.
     * `ignore`: exception classes that are not reported.
 
     `Defer`, `Retry`, `Discard`, `Fail` and cancellations are not reported: they are not errors. For an isolated handler
@@ -58,7 +58,7 @@ class ErrorHook(Middleware):
 
 
 def is_quiet(exc: BaseException) -> bool:
-    """Return whether an isolated handler was stopped, or ended without a failure."""
+    """Return whether the exception is from an isolated handler that was stopped, or that ended without a failure."""
     return isinstance(exc, IsolatedHandlerError) and (
         not exc.fields or exc.fields.get("type") in _QUIET_ENDINGS
     )

@@ -1,4 +1,4 @@
-"""Logs with the context of the job in which they were written."""
+"""Middleware and formatters that add the running job to log records."""
 
 import json
 import logging
@@ -17,11 +17,11 @@ logger = logging.getLogger("worker_sdk.job")
 
 
 class JobLogs(Middleware):
-    """Put the job into every log record that is written while it runs, by whatever library: `job_id`, `job_name` and
-    `attempt`. Log the end of each attempt with its duration.
+    """Add the running job to every log record, also to those of libraries: `job_id`, `job_name` and `attempt`. Log the
+    end of each attempt with its duration.
 
     * `handlers`: the log handlers whose records get the job. Default: those of the root logger when the worker starts.
-    * `level`: level of the record at the end of a successful attempt. Failures are logged by the worker itself.
+    * `level`: level of the record at the end of a successful attempt. The worker itself logs failures.
 
     If structlog is installed, its context variables get the same fields.
 
@@ -69,8 +69,8 @@ class JobLogs(Middleware):
 
 
 class JobContextFilter(logging.Filter):
-    """A filter for log handlers that gives records the attributes `job_id`, `job_name` and `attempt` of the job that
-    runs. A format may name them, because records outside of jobs have them with the value None.
+    """A filter for log handlers that gives records the attributes `job_id`, `job_name` and `attempt` of the running
+    job. A format may always name them: outside of jobs, their value is None.
 
     For example:
 
@@ -83,7 +83,7 @@ class JobContextFilter(logging.Filter):
         return "<JobContextFilter>"
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the attributes, unless they are there. Return True.
+        """Add the attributes, unless the record has them. Return True.
 
         * `record`: the record.
 

@@ -1,4 +1,4 @@
-"""Errors of handlers in Sentry."""
+"""Middleware that sends the errors of handlers to Sentry."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Sentry(Middleware):
-    """Send each exception that fails an attempt to Sentry, in a scope of its own with the tags `job_name` and `job_id`
+    """Send each exception that fails an attempt to Sentry, in its own scope with the tags `job_name` and `job_id`
     and the context `job`. Events that the handler itself sends have them, too. Call `sentry_sdk.init` first.
 
     * `ignore`: as for `ErrorHook`.
@@ -25,7 +25,7 @@ class Sentry(Middleware):
     """
 
     def __init__(self, *, ignore: tuple[type[BaseException], ...] = ()) -> None:
-        import sentry_sdk  # import it now: a missing package should not fail jobs later
+        import sentry_sdk  # import it now, so that a missing package fails the start and not the jobs
 
         self._new_scope = sentry_sdk.isolation_scope
         self._hook = ErrorHook(lambda exc, ctx: sentry_sdk.capture_exception(exc), ignore=ignore)

@@ -1,4 +1,4 @@
-"""SQLAlchemy in a worker."""
+"""Middleware that manages SQLAlchemy's sessions and connections in a worker."""
 
 import inspect
 from collections.abc import AsyncIterator, Iterator
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class SqlAlchemyConnections(Middleware):
-    """Give connections of SQLAlchemy back after each attempt, and close them when the worker has stopped.
+    """Return connections of SQLAlchemy to their pool after each attempt, and close them when the worker has stopped.
 
     * `owners`: a `scoped_session` or `async_scoped_session` is removed after each attempt, which rolls back what was
       not committed. An `Engine` or `AsyncEngine` is disposed of at the end of the worker.
 
-    A `scoped_session` by thread is removed after `def` handlers alone, because async handlers share their thread. Give
-    those an `async_scoped_session`, or a session as a dependency.
+    A `scoped_session` per thread is removed only after `def` handlers, because async handlers share one thread. Give
+    async handlers an `async_scoped_session`, or a session as a dependency.
 
     For example:
 

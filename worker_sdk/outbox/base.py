@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("worker_sdk.outbox")
 
 _PUT_OFF_MS: Final = 5_000
-# Callers wait for a push right after a commit. So after a failed push, the next ones are left to the relay.
+# A push right after a commit delays the caller. So after a failed push, new rows are left to the relay for a while.
 _MAX_WAIT_S: Final = 2.0
 _REST_S: Final = 5.0
 _A_DAY: Final = timedelta(days=1)
@@ -36,11 +36,12 @@ class Outbox:
     """The base class of outboxes.
 
     * `master`: address of the master that gets the jobs, or a list of addresses. Default: as for tasks.
-    * `token`: bearer token with the scope `push`. It is used only together with `master`.
-    * `lease_s`: time for which a process reserves the rows that it pushes. After a crash, the rows wait this long.
-    * `key_ttl`: time after a push for which a repeat makes no second job, even if the first has long ended; up to 30
-      days. None: only as long as the master keeps the first job.
-    * `is_direct`: push right after the commit. Otherwise the relay alone pushes.
+    * `token`: bearer token with the scope `push`. It needs `master`.
+    * `lease_s`: time for which a process reserves the rows that it pushes. After a crash, the rows wait until this time
+      is over.
+    * `key_ttl`: how long after a push a repeated push makes no second job, even if the first job has ended; up to 30
+      days. None: for as long as the master keeps the first job.
+    * `is_direct`: push right after the commit. Otherwise only the relay pushes.
 
     For example:
 
@@ -68,7 +69,7 @@ class Outbox:
         self._own: LazyPushers | None = None
         self._made_for: Any = None
         self._of_worker: weakref.WeakKeyDictionary[Any, LazyPushers] = weakref.WeakKeyDictionary()
-        # By destination: until when new rows are left to the relay.
+        # By destination: until when new rows are left to the relay, by the monotonic clock.
         self._rest_until_s: dict[str | None, float] = {}
 
     def __repr__(self) -> str:
@@ -78,16 +79,16 @@ class Outbox:
         """Return the place of the rows, for people."""
         return "a database"
 
-    # --- of each database
+    # --- implemented for each kind of database
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` in a transaction of its own, and return its result."""
+        """Run `work` in a separate transaction, and return its result."""
         raise NotImplementedError
 
     is_async = False
 
     async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` in a transaction of its own, and return its result. It does not block the event loop."""
+        """Run `work` in a separate transaction, and return its result. It does not block the event loop."""
         raise NotImplementedError
 
     def read(self, work: Callable[[Rows], Any]) -> Any:
@@ -99,7 +100,8 @@ class Outbox:
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` as `in_transaction` does, for pushes and relays: the application has no part in the transaction.
+        """Run `work` as `in_transaction` does, for pushes and relays: in a transaction of which the application is no
+        part.
 
         For example:
 
@@ -108,7 +110,7 @@ class Outbox:
         return self.in_transaction(work)
 
     def own_read(self, work: Callable[[Rows], Any]) -> Any:
-        """Do `work` as `read` does, for pushes and relays.
+        """Run `work` as `read` does, for pushes and relays.
 
         For example:
 
@@ -155,7 +157,7 @@ class Outbox:
         return found
 
     def retry_stuck(self) -> int:
-        """Let the relay push the jobs that were set aside again, and return their number.
+        """Let the relay try to push again the jobs that were set aside, and return their number.
 
         For example:
 
@@ -191,10 +193,11 @@ class Outbox:
     # --- for the rest of the package
 
     def destination(self, namespace: str | None) -> str | None:
-        """Return where the jobs of a call go, for their rows; None: where this outbox pushes.
+        """Return the destination for the rows of a call's jobs. None means the masters and the namespace of this
+        outbox.
 
-        `namespace`: the one that the call names. Otherwise, jobs of a job go to its namespace, also if a relay that
-        belongs to another one pushes them.
+        `namespace`: the namespace that the call names, if any. Otherwise, a job that another job enqueues goes to that
+        job's namespace, even if a relay of another namespace pushes it.
         """
         if namespace is None and self._access is None and (ctx := running_job.get()) is not None:
             from worker_sdk.pusher.by_process import namespace_at
@@ -204,7 +207,7 @@ class Outbox:
         return None if namespace is None else f"{_NAMESPACE}{namespace}"
 
     def initial_lease_ms(self, destination: str | None) -> int:
-        """Return the lease of a new row, for its writer to push it; 0 if the writer will not push it."""
+        """Return the lease of a new row, during which its writer pushes it; 0 if the writer will not push it."""
         is_resting = time.monotonic() < self._rest_until_s.get(destination, 0.0)
         return self.lease_ms if self.is_direct and not is_resting else 0
 
@@ -217,7 +220,8 @@ class Outbox:
         return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
 
     def steps_of_many(self, transactions: Sequence[tuple[str, float]]) -> "Iterator[Steps[Done | None]]":
-        """Yield the steps that push several committed transactions. Those whose leases still last are pushed together.
+        """Yield the steps that push several committed transactions. Transactions whose lease is not over are pushed
+        together.
 
         `transactions`: pairs (transaction, instant of its first row by the monotonic clock).
         """
@@ -237,7 +241,7 @@ class Outbox:
         for destination, failure in done.failures.items() if done is not None else ():
             self._rest_until_s[destination] = time.monotonic() + _REST_S
             logger.warning(
-                "outbox: no master accepted jobs%s (%s); they wait for the relay, as do all of the next %.0f s",
+                "outbox: no master accepted jobs%s (%s); they wait for the relay, as do new jobs of the next %.0f s",
                 to_people(destination),
                 failure,
                 _REST_S,
@@ -248,8 +252,8 @@ class Outbox:
         logger.exception("outbox: transaction %s could not be pushed; it waits for the relay", transaction)
 
     def pushers(self, destination: str | None = None) -> "Pushers":
-        """Return the clients that push to a destination. They have no middleware, because it has already surrounded the
-        enqueue. Raise WorkerSdkError if this outbox cannot push there."""
+        """Return the clients that push to a destination. They have no middleware, because it already ran when the jobs
+        were enqueued. Raise WorkerSdkError if this outbox cannot push there."""
         if destination is None:
             return self._present_pushers()
         if not destination.startswith(_NAMESPACE):
@@ -270,7 +274,8 @@ class Outbox:
         return self._process_pushers()
 
     def is_in_a_job_or_recorded(self) -> bool:
-        """Return whether a job runs here, or a test records pushes: both know only their own thread."""
+        """Return whether this thread runs a job, or a test that records pushes. A background thread would not know of
+        either."""
         return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":
@@ -294,7 +299,7 @@ class Outbox:
 
 
 class _Bare:
-    """The clients of a test, without middleware."""
+    """A test's clients, without middleware."""
 
     def __init__(self, pushers: Any) -> None:
         self._pushers = pushers
@@ -315,7 +320,8 @@ class _Bare:
 
 
 def chain_of_this_moment() -> "EnqueueChain | None":
-    """Return the middleware around jobs that are enqueued here. Inside a job, it is the worker's."""
+    """Return the middleware for jobs that are enqueued at this moment: inside a job the worker's, otherwise the
+    process's."""
     pushers: Any = pushers_for(None, is_outbox_left_out=True)
     chain: EnqueueChain | None = pushers.chain()
     return chain
@@ -335,7 +341,7 @@ def in_pages(jobs: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def written_by(pushers: Any) -> Iterator[None]:
-    """Let enqueueing a task in this block write a row."""
+    """Let tasks that are enqueued in this block write rows, by these clients."""
     mark = outbox_pushers.set(pushers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A relay inside a worker."""
+"""Middleware that relays an outbox inside a worker."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ class OutboxRelay(Middleware):
         if task is None:
             return
         if self._relay is not None:
-            # A thread cannot be cancelled, so it ends after its round.
+            # A thread cannot be cancelled, so it ends after its current round.
             self._relay.stop()
         else:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Relays push rows that direct pushes did not push: after a crash, and while no master answered."""
+"""Relays push the rows that direct pushes left behind, after a crash or while no master answered."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("worker_sdk.outbox")
 
-# How long the rows of a transaction wait for room in a backlog before they are tried again.
+# How long the rows of a transaction wait for a full backlog before they are tried again.
 _PUT_OFF_MS: Final = 5_000
 _MAX_PAUSE_S: Final = 30.0
 _LATE_S: Final = 60.0
@@ -26,7 +26,7 @@ _TELL_EVERY_S: Final = 60.0
 
 
 class _Rounds:
-    """The common part of both relays: the pause after each round, and the lines of the log."""
+    """The common part of both relays: the rounds, the pauses between them, and the log lines."""
 
     def __init__(
         self, outbox: "Outbox", poll_s: float, on_stats: "Callable[[OutboxStats], object] | None"
@@ -40,12 +40,13 @@ class _Rounds:
         self._failed_rounds = 0
         # By destination: the failures since its masters last accepted jobs, and the instant of the next attempt.
         self._failing: dict[str | None, tuple[int, float]] = {}
-        # The one of them that the present round tries again.
+        # The destinations among `_failing` that the current round tries again.
         self._tried: list[str | None] = []
         self._told_s = float("-inf")
 
     def steps(self) -> "Steps[Done | None]":
-        """Return the steps of a round. At most one destination whose masters accepted nothing is tried again in it."""
+        """Return the steps of a round. A round tries again at most one destination whose masters accepted nothing
+        before."""
         now_s = time.monotonic()
         due = [(at_s, one) for one, (_, at_s) in self._failing.items() if at_s <= now_s]
         self._tried = [min(due, key=lambda one: one[0])[1]] if due else []
@@ -58,7 +59,7 @@ class _Rounds:
         self._failed_rounds = 0
         done = done or Done()
         for destination in self._tried:
-            # Without rows for it, it is not known whether its masters accept jobs.
+            # Without rows for a destination, the round shows nothing about its masters.
             if destination not in done.failures:
                 del self._failing[destination]
             if destination in done.served:
@@ -75,7 +76,7 @@ class _Rounds:
         self._failing.clear()
 
     def sum_up(self, done: Done, total: Done) -> None:
-        """Add the result of a round to that of all, and leave out of the next rounds the destinations that failed."""
+        """Add the result of a round to the total, and exclude destinations that failed from the next rounds."""
         total.pushed += done.pushed
         total.set_aside += done.set_aside
         total.put_off += done.put_off
@@ -84,7 +85,7 @@ class _Rounds:
         self._failing.update(dict.fromkeys(done.failures, (1, float("inf"))))
 
     def failed(self, error: Exception) -> float:
-        """Record a round that an error ended, such as one of the database. Return the time to wait."""
+        """Record a round that an error ended, such as an error of the database. Return the time to wait."""
         self._failed_rounds += 1
         if self._failed_rounds == 1:
             self._tell_failure(error, "")
@@ -102,7 +103,7 @@ class _Rounds:
         return self.on_stats is not None or time.monotonic() - self._told_s >= _TELL_EVERY_S
 
     def report(self, stats: "OutboxStats") -> None:
-        """Pass on the figures, and log once a minute if somebody should look at them."""
+        """Pass the figures to `on_stats`, and log those that need attention, once a minute."""
         if self.on_stats is not None:
             self.on_stats(stats)
         if time.monotonic() - self._told_s < _TELL_EVERY_S:
@@ -119,13 +120,13 @@ class _Rounds:
 
 
 class Relay:
-    """Push what an outbox holds, in a thread.
+    """Push the jobs of an outbox, in a thread.
 
     * `outbox`: the outbox.
-    * `poll_s`: time between two looks at the table while there is nothing to do.
+    * `poll_s`: seconds between two checks of the table while there is nothing to do.
     * `on_stats`: is called after each round with an `OutboxStats`, for metrics.
 
-    Any number of relays may run at a time: each transaction is pushed by one of them, in the order of its jobs.
+    Any number of relays may run at a time: each transaction is pushed by one relay, in the order of its jobs.
 
     For example:
 
@@ -168,7 +169,7 @@ class Relay:
                 self._ending.wait(pause_s)
 
     def run_once(self) -> Done | None:
-        """Push the rows that no other process works on. Return the result; None if there are none.
+        """Push the rows that no other process works on. Return the result; None if there are no such rows.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 
@@ -181,8 +182,8 @@ class Relay:
         return drive(self._rounds.steps(), SyncOf(self._rounds.outbox))
 
     def run_all(self) -> Done:
-        """Push the rows that no other process works on, and return the result of all rounds. Destinations whose masters
-        accept nothing are left out after their failure.
+        """Push the rows that no other process works on, and return the result of all rounds. After a failure, a
+        destination is skipped.
 
         Raise the errors of the database. Errors of masters are the `failures` of the result.
 
@@ -198,7 +199,7 @@ class Relay:
         return total
 
     def stop(self) -> None:
-        """Let `run` return after its round. Any thread may call it."""
+        """Let `run` return after its current round. Any thread may call it."""
         self._ending.set()
 
     def _tell(self) -> None:
@@ -207,17 +208,17 @@ class Relay:
 
 
 class AsyncRelay:
-    """Push what an outbox holds, in an event loop:
+    """Push the jobs of an outbox, in an event loop:
 
         relay = AsyncRelay(outbox, poll_s=0.5)
         task = asyncio.create_task(relay.run())
         task.cancel()
 
     * `outbox`: the outbox.
-    * `poll_s`: time between two looks at the table while there is nothing to do.
+    * `poll_s`: seconds between two checks of the table while there is nothing to do.
     * `on_stats`: is called after each round with an `OutboxStats`, for metrics.
 
-    Any number of relays may run at a time: each transaction is pushed by one of them, in the order of its jobs.
+    Any number of relays may run at a time: each transaction is pushed by one relay, in the order of its jobs.
     """
 
     def __init__(
@@ -252,7 +253,7 @@ class AsyncRelay:
             await asyncio.sleep(pause_s)
 
     async def run_once(self) -> Done | None:
-        """Push the rows that no other process works on. Return the result; None if there are none.
+        """Push the rows that no other process works on. Return the result; None if there are no such rows.
 
         Raise the errors of the database. An error of the master is the `failure` of the result.
 
@@ -265,8 +266,8 @@ class AsyncRelay:
         return await adrive(self._rounds.steps(), AsyncOf(self._rounds.outbox))
 
     async def run_all(self) -> Done:
-        """Push the rows that no other process works on, and return the result of all rounds. Destinations whose masters
-        accept nothing are left out after their failure.
+        """Push the rows that no other process works on, and return the result of all rounds. After a failure, a
+        destination is skipped.
 
         Raise the errors of the database. Errors of masters are the `failures` of the result.
 
@@ -283,7 +284,7 @@ class AsyncRelay:
 
 
 class SyncOf:
-    """The database and the masters of an outbox, for `drive`."""
+    """Access of `drive` to the database and the masters of an outbox."""
 
     def __init__(self, outbox: "Outbox") -> None:
         self._outbox = outbox
@@ -299,7 +300,7 @@ class SyncOf:
 
 
 class AsyncOf:
-    """The database and the masters of an outbox, for `adrive`."""
+    """Access of `adrive` to the database and the masters of an outbox."""
 
     def __init__(self, outbox: "Outbox") -> None:
         self._outbox = outbox

@@ -1,4 +1,4 @@
-"""The rows of an outbox, and the operations of each database on them."""
+"""Rows of an outbox, and the operations on them that each kind of database implements."""
 
 import hashlib
 import uuid
@@ -16,7 +16,8 @@ FORMAT: Final = 2
 _WITHOUT_DESTINATION: Final = 1
 # The field of a body that holds the destination, such as `namespace:mail`.
 _DESTINATION: Final = "to"
-# Transactions have hexadecimal names. Those of rows with a destination begin with this letter and a digest of it.
+# Transactions have hexadecimal names. If the rows have a destination, the name begins with this letter and a digest of
+# the destination.
 DESTINED: Final = "n"
 _MARK_CHARS: Final = 8
 _NAME_CHARS: Final = 32
@@ -46,7 +47,7 @@ class Row:
         return job
 
     def destination(self) -> str | None:
-        """Return where the job goes, such as `namespace:mail`; None: where the outbox pushes."""
+        """Return where the job goes, such as `namespace:mail`; None: to the masters and the namespace of the outbox."""
         return str(decode(self.body)[_DESTINATION]) if mark_in(self.transaction) else None
 
 
@@ -55,7 +56,7 @@ class OutboxStats:
     """The state of an outbox.
 
     * `waiting`: number of jobs that are committed and not pushed yet.
-    * `lag_s`: age of the oldest of them in seconds; 0 if there is none.
+    * `lag_s`: age of the oldest waiting job in seconds; 0 if no job waits.
     * `stuck`: number of jobs that a master refused and that were set aside.
     * `newer`: number of rows that a newer release wrote. This release leaves them alone.
 
@@ -73,19 +74,19 @@ class OutboxStats:
 
 
 class Rows(Protocol):
-    """The table in an open transaction. Every instant in it is of the database's clock, in milliseconds."""
+    """The table in an open transaction. All its instants are by the database's clock, in milliseconds."""
 
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        """Add rows of pairs (job ID, body). Relays leave them alone for `lease_ms`."""
+        """Add a row for each pair (job ID, body). Relays leave them alone for `lease_ms`."""
         ...
 
     def is_any_free(self, resting: Collection[str] = ()) -> bool:
-        """Return whether there is a row without a current lease, which a claim would find."""
+        """Return whether there is a row without a current lease, so that a claim would find it."""
         ...
 
     def claim(self, token: str, lease_ms: int, limit: int, resting: Collection[str] = ()) -> list[str]:
         """Lease the first rows of up to `limit` transactions whose lease is over, oldest first. Return these
-        transactions. `resting`: marks of the destinations whose transactions are left out, as `mark_of` returns."""
+        transactions. `resting`: marks of the destinations to skip, as `mark_of` returns them."""
         ...
 
     def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
@@ -99,8 +100,8 @@ class Rows(Protocol):
     def remove(self, rows: Sequence[Row]) -> None:
         """Delete rows that were pushed.
 
-        Another relay may have deleted them before, if the lease was over. Then SQLite may have given their `seq` to
-        rows of other transactions, which stay.
+        If the lease was over, another relay may have deleted them before, and SQLite may have given their `seq` to rows
+        of other transactions. Those rows stay.
         """
         ...
 
@@ -110,7 +111,7 @@ class Rows(Protocol):
         ...
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
-        """Lease the first rows of these transactions, which this relay holds, for `lease_ms` from now."""
+        """Renew the lease on the first rows of these transactions, which this relay holds, for `lease_ms` from now."""
         ...
 
     def lease_rows(self, seqs: Sequence[int], token: str, lease_ms: int) -> None:
@@ -143,12 +144,13 @@ def to_people(destination: str | None) -> str:
 
 
 def mark_in(transaction: str) -> str:
-    """Return the mark of the destination in the name of a transaction; "" if it has none."""
+    """Return the mark of the destination in the name of a transaction; "" if its rows have no destination."""
     return transaction[:_MARK_CHARS] if transaction.startswith(DESTINED) else ""
 
 
 def new_transaction(destination: str | None) -> str:
-    """Return the name of a new transaction. Its rows have one destination, so that no row waits for those of others."""
+    """Return the name of a new transaction. All its rows have the same destination, so that no row waits for rows with
+    another one."""
     return (mark_of(destination) + uuid.uuid4().hex)[:_NAME_CHARS]
 
 
@@ -163,9 +165,9 @@ def body_of(job: Mapping[str, Any], key_ttl_s: float | None, destination: str | 
     if destination is not None:
         kept[_DESTINATION] = destination
     if (delay := kept.pop("delay", None)) is not None:
-        # The time counts from the enqueue, not from a push that an outage may delay.
+        # The delay counts from the enqueue, not from a push that an outage may delay.
         kept["run_at"] = iso(datetime.now(UTC) + timedelta(seconds=delay))
     if key_ttl_s is not None and "key" not in kept:
-        # A master knows an ID only as long as it keeps the job, and a repeat may arrive after that.
+        # A master forgets an ID when it deletes the job. A repeated push may arrive after that, so give the job a key.
         kept["key"], kept["key_ttl"] = kept["id"], key_ttl_s
     return sendable(kept)

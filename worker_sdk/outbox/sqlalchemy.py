@@ -26,7 +26,7 @@ from worker_sdk.outbox.writer import Writer
 from worker_sdk.pusher.jobs import JobLike
 
 if TYPE_CHECKING:
-    # Do not import this at run time: it needs greenlet, which sessions of threads do not.
+    # Do not import this at run time: it needs greenlet, which synchronous sessions do not need.
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 TABLE: Final = "jqmaster_outbox"
@@ -65,8 +65,8 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
 class SqlAlchemyOutbox(Outbox):
     """An outbox in a database that SQLAlchemy reaches.
 
-    * `engine`: an `Engine` or an `AsyncEngine`. Relays use it, and pushes after a commit.
-    * `table`: what `outbox_table` returned. Default: a table with the default name in a MetaData of its own.
+    * `engine`: an `Engine` or an `AsyncEngine`. Relays and pushes after a commit use it.
+    * `table`: what `outbox_table` returned. Default: a table with the default name in a separate MetaData.
 
     The other arguments are those of `Outbox`.
 
@@ -100,7 +100,7 @@ class SqlAlchemyOutbox(Outbox):
     # --- the table
 
     def create_table(self) -> None:
-        """Create the table if it is not there. Applications with migrations let these do so.
+        """Create the table if it is missing. An application with migrations creates it in a migration instead.
 
         Raise the errors of the database, and TypeError for an engine of the other kind:
 
@@ -110,8 +110,8 @@ class SqlAlchemyOutbox(Outbox):
             self.table.create(connection, checkfirst=True)
 
     async def acreate_table(self) -> None:
-        """Create the table if it is not there. Applications with migrations let these do so. It is for an
-        `AsyncEngine`.
+        """Create the table if it is missing. An application with migrations creates it in a migration instead. It is
+        for an `AsyncEngine`.
 
         Raise the errors of the database, and TypeError for an engine of the other kind:
 
@@ -124,12 +124,14 @@ class SqlAlchemyOutbox(Outbox):
 
     @with_only("for an AsyncSession, write `async with outbox.atransaction(session)`")
     def transaction(self, session: Session) -> Iterator[Session]:
-        """Run the block in a transaction of a session. Tasks that it enqueues are jobs if the transaction commits.
+        """Run the block in a transaction of a session. Tasks that the block enqueues become jobs only if the
+        transaction commits.
 
-        * `session`: the session. If it is in a transaction already, the block is a savepoint of it, and the jobs follow
-          the outer commit.
+        * `session`: the session. If it is in a transaction already, the block is a savepoint in it, and the jobs are
+          pushed after the outer commit.
 
-        At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
+        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls it back, without
+        any jobs.
 
         Raise the errors of the database, and TypeError for a session of the other kind:
 
@@ -149,7 +151,7 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def writing(self, session: Session) -> Iterator[Session]:
-        """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit.
+        """Write tasks that the block enqueues in the transactions of a session. The block does not commit.
 
         * `session`: the session. You commit it, in the block or after it.
 
@@ -180,7 +182,7 @@ class SqlAlchemyOutbox(Outbox):
         """Add any number of jobs to the transaction of a session, and return their IDs.
 
         * `session`: the session.
-        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned. It is read as it is written.
+        * `jobs`: an iterable of what `make_job` or `Task.to_job` returned. It is read while its rows are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -191,13 +193,14 @@ class SqlAlchemyOutbox(Outbox):
 
     @async_with_only("for a Session, write `with outbox.transaction(session)`")
     async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
-        """Run the block in a transaction of a session. Tasks that it enqueues are jobs if the transaction commits. It
-        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
+        """Run the block in a transaction of a session. Tasks that the block enqueues become jobs only if the
+        transaction commits. It is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
-        * `session`: the session. If it is in a transaction already, the block is a savepoint of it, and the jobs
-          follow the outer commit.
+        * `session`: the session. If it is in a transaction already, the block is a savepoint in it, and the jobs are
+          pushed after the outer commit.
 
-        At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
+        At the end of the block, the transaction commits, and the jobs are pushed. An exception rolls it back,
+        without any jobs.
 
         Raise the errors of the database, and TypeError for a session of the other kind:
 
@@ -215,8 +218,8 @@ class SqlAlchemyOutbox(Outbox):
 
     @either_with
     def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
-        """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit. It
-        is for an `AsyncSession`: enqueue with `aenqueue` and `amany`.
+        """Write tasks that the block enqueues in the transactions of a session. The block does not commit. It is for an
+        `AsyncSession`: enqueue with `aenqueue` and `amany`.
 
         * `session`: the session. You commit it, in the block or after it.
 
@@ -249,8 +252,8 @@ class SqlAlchemyOutbox(Outbox):
         loop.
 
         * `session`: the session.
-        * `jobs`: an iterable, or an async one, of what `make_job` or `Task.to_job` returned. It is read as it is
-          written.
+        * `jobs`: an iterable, or an async one, of what `make_job` or `Task.to_job` returned. It is read while its
+          rows are written.
 
         Raise the errors of the database, and TypeError for a value that cannot be sent:
 
@@ -272,13 +275,17 @@ class SqlAlchemyOutbox(Outbox):
     def _sync_engine(self) -> sa.Engine:
         engine: sa.Engine = self.engine
         if self.is_async:
-            raise TypeError("this outbox has an AsyncEngine: use the methods with an a before their name")
+            raise TypeError(
+                "this outbox has an AsyncEngine: use the methods whose names begin with an extra a, such as aadd"
+            )
         return engine
 
     def _async_engine(self) -> "AsyncEngine":
         engine: AsyncEngine = self.engine
         if not self.is_async:
-            raise TypeError("this outbox has an Engine: use the methods without an a before their name")
+            raise TypeError(
+                "this outbox has an Engine: use the methods whose names begin without the extra a, such as add"
+            )
         return engine
 
     def _awriter(self, session: "AsyncSession") -> Writer:
@@ -297,14 +304,14 @@ class SqlAlchemyOutbox(Outbox):
         return tied
 
     def push_own(self, transaction: str, began_s: float) -> None:
-        """Push a transaction right after its commit. A failure leaves it to the relay."""
+        """Push a transaction right after its commit. If this fails, the relay pushes it."""
         try:
             self.note(drive(self.own_steps(transaction, began_s), SyncOf(self)))
         except Exception:
             self.note_error(transaction)
 
     async def apush_own(self, transaction: str, began_s: float) -> None:
-        """Push a transaction right after its commit. A failure leaves it to the relay. It does not block the event
+        """Push a transaction right after its commit. If this fails, the relay pushes it. It does not block the event
         loop."""
         try:
             self.note(await adrive(self.own_steps(transaction, began_s), AsyncOf(self)))
@@ -331,20 +338,21 @@ class _SessionBinding:
     def __init__(self, outbox: SqlAlchemyOutbox, session: Session) -> None:
         self._outbox = outbox
         self._session = session
-        # By destination.
+        # The open rows by destination.
         self._opened: dict[str | None, _Open] = {}
         event.listen(session, "after_commit", self._on_commit)
         event.listen(session, "after_transaction_end", self._on_end)
 
     def insert(self, rows: Sequence[tuple[str, bytes]], destination: str | None) -> None:
-        """Add rows of pairs (job ID, body)."""
+        """Add a row for each pair (job ID, body)."""
         lease_ms = self._outbox.initial_lease_ms(destination)
         connection = self._session.connection()
         one = self._opened.get(destination)
         if one is None:
             name = new_transaction(destination)
             one = self._opened[destination] = _Open(name, time.monotonic(), lease_ms > 0, connection)
-            # A session on a connection of the caller may end before the transaction, whose end then causes no event.
+            # If the session uses a connection of the caller, it may end before the transaction, and then no event
+            # reports the commit.
             one.is_shared = connection is self._session.get_bind()
         table = SqlRows(connection, self._outbox.table)
         table.insert(one.name, rows, lease_ms if one.is_direct and not one.is_shared else 0)
@@ -356,10 +364,10 @@ class _SessionBinding:
                 table.lease([one.name], one.name, 0)
 
     def _on_commit(self, session: Session) -> None:
-        # The release of a savepoint causes this event, too.
+        # Releasing a savepoint triggers this event, too.
         if self._opened and session.get_nested_transaction() is None:
             for one in self._opened.values():
-                # The transaction of a connection that the caller began is still open.
+                # If the caller began the transaction on its own connection, the transaction is still open.
                 one.is_committed = one.is_committed or not one.connection.in_transaction()
 
     def _on_end(self, session: Session, ended: SessionTransaction) -> None:
@@ -373,37 +381,37 @@ class _SessionBinding:
 
     def _push(self, one: _Open) -> None:
         if one.is_shared:
-            # The lease of the rows is over, so ask for it again.
+            # The lease of the rows is over, so claim them again.
             one.began_s = float("-inf")
         if self._outbox.is_async:
             from sqlalchemy.util import await_only
 
-            # The events of an AsyncSession run where awaiting is possible: its commit returns after the push.
+            # The events of an AsyncSession may await, so its commit returns after the push.
             await_only(self._outbox.apush_own(one.name, one.began_s))
         else:
             self._outbox.push_own(one.name, one.began_s)
 
 
 def _is_of_asyncio(value: object, kind: str) -> bool:
-    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`. The code that made such a value has
-    imported that module."""
+    """Return whether a value is an instance of this class of `sqlalchemy.ext.asyncio`. If that module is not imported,
+    it is not."""
     module = sys.modules.get("sqlalchemy.ext.asyncio")
     return module is not None and isinstance(value, getattr(module, kind, ()))
 
 
 def _begin_before_savepoint(session: Session) -> None:
-    """Begin a transaction of SQLite before a savepoint. Its driver begins one only before a write. Without a
-    transaction, the release of the savepoint would be a commit."""
+    """Begin a transaction before a savepoint in SQLite, whose driver begins one only before a write. Without it,
+    releasing the savepoint would commit."""
     connection = session.connection()
     if connection.dialect.name == "sqlite" and not _is_transaction_open(connection):
         connection.exec_driver_sql("BEGIN")
 
 
 def _is_transaction_open(connection: sa.Connection) -> bool:
-    """Return whether the database has a transaction open. Ask after a statement that writes, because the driver of
-    SQLite begins no transaction before one.
+    """Return whether the connection has a transaction open. Call this after a statement that writes, because SQLite's
+    driver begins no transaction before it.
 
-    The driver knows, whatever options of the engine, the connection or the driver have turned autocommit on.
+    The driver is asked, because many options of the engine, the connection or the driver can turn autocommit on.
     """
     driver: Any = connection.connection.driver_connection
     if (is_open := getattr(driver, "in_transaction", None)) is not None:  # sqlite3, aiosqlite

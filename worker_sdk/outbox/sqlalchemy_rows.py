@@ -1,4 +1,4 @@
-"""The rows of an outbox in a transaction of SQLAlchemy."""
+"""Reads and writes the rows of an outbox in a transaction of SQLAlchemy."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -8,8 +8,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from worker_sdk.outbox.rows import DESTINED, FORMAT, OutboxStats, Row, format_of
 
-# InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads that of the
-# snapshot. So a plain read finds the first rows there, and they are then locked by their keys.
+# InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads the version
+# in the snapshot. So a plain read finds the first rows, and a second statement locks them by their keys.
 _LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
 # In UTC, because local time has one hour twice when summer ends.
 _MYSQL_CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
@@ -44,7 +44,7 @@ class SqlRows:
                 sa.insert(t), [{**same, "job_id": job_id, "body": body} for job_id, body in jobs]
             )
             return
-        # One statement with two arrays: drivers would send a statement for each row.
+        # Insert with one statement and two arrays: drivers would otherwise send a statement for each row.
         given = (
             sa.func.unnest(
                 sa.literal([job_id for job_id, _ in jobs], ARRAY(sa.Text)),
@@ -185,7 +185,7 @@ class SqlRows:
         return [~txn.startswith(mark) if mark else txn.startswith(DESTINED) for mark in sorted(resting)]
 
     def _lease(self, seqs: Sequence[int], token: str, lease_ms: int) -> set[int]:
-        """Lease rows whose lease is still over, and return those that were leased."""
+        """Lease the rows that still have no current lease, and return the `seq` of those that were leased."""
         t = self._t
         self._connection.execute(
             sa.update(t)

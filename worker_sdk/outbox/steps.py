@@ -1,7 +1,7 @@
-"""How committed rows become jobs, as generators that do no I/O.
+"""Push committed rows as jobs: generators that decide each operation, without doing I/O.
 
-A generator yields the next operation and gets its result. `drive` carries operations out with threads, `adrive` with
-asyncio, so that both follow the same rules.
+A generator yields the next operation and receives its result. `drive` executes operations in a thread, and `adrive`
+with asyncio, so that both behave the same.
 """
 
 import logging
@@ -17,33 +17,33 @@ logger = logging.getLogger("worker_sdk.outbox")
 
 T = TypeVar("T")
 
-# The statuses of refusals because of the jobs of a call, and not of the caller or the master.
+# Statuses of refusals that the jobs of a call cause, and not the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
-# Finding the first rows of transactions that are not in the page means reading all their rows.
+# Renewals are few: to find the first rows of transactions outside the current page, all their rows must be read.
 _RENEWALS_PER_LEASE: Final = 4
-# Each failure may have taken as long as a call waits. So after these, what is left waits for the next round, which
-# begins with other destinations.
+# Each failure may take as long as a call waits. After this many failures, the remaining rows wait for the next round,
+# which begins with other destinations.
 _MAX_FAILURES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class InTransaction:
-    """Run `work` in a transaction of its own."""
+    """The operation that runs `work` in a separate transaction."""
 
     work: Callable[[Rows], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """Run `work`, which only reads, by one statement. It needs no transaction, and no lock of SQLite."""
+    """The operation that runs `work`, a single read. It needs no transaction, and no lock of SQLite."""
 
     work: Callable[[Rows], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Enqueue these jobs by one call. `destination`: see `Row.destination`."""
+    """The operation that enqueues these jobs with one call. `destination`: see `Row.destination`."""
 
     jobs: list[dict[str, Any]]
     destination: str | None
@@ -56,11 +56,11 @@ Steps = Generator[InTransaction | ReadRows | Push, Any, T]
 class Done:
     """The result of a drain.
 
-    * `pushed`: number of jobs that a master has now.
-    * `set_aside`: number of jobs that a master refused.
-    * `put_off`: number of transactions that wait for room in a backlog.
-    * `failures`: by destination, such as `namespace:mail`, the error for which no master accepted its jobs. The jobs
-      for the masters of the outbox have the destination None.
+    * `pushed`: number of jobs that masters accepted.
+    * `set_aside`: number of jobs that masters refused.
+    * `put_off`: number of transactions that wait because a backlog is full.
+    * `failures`: by destination, such as `namespace:mail`, the error because of which no master accepted jobs. The
+      destination None means the masters of the outbox.
     * `served`: destinations whose masters accepted jobs.
 
     For example:
@@ -78,7 +78,7 @@ class Done:
 
     @property
     def failure(self) -> WorkerSdkError | None:
-        """The first error for which no master accepted jobs."""
+        """The first error because of which no master accepted jobs; None if there is none."""
         return next(iter(self.failures.values()), None)
 
 
@@ -88,23 +88,23 @@ class _Outcome:
 
     accepted: list[Row] = field(default_factory=list)
     refused: dict[Row, str] = field(default_factory=dict)
-    # Transactions that were refused because of a full backlog. Their rows wait, in order.
+    # Transactions that a full backlog refused. Their rows wait, in order.
     full: set[str] = field(default_factory=set)
     failures: dict[str | None, WorkerSdkError] = field(default_factory=dict)
     served: set[str | None] = field(default_factory=set)
-    # Transactions whose leases end, so that any relay may continue at once.
+    # Transactions whose leases are given up, so that any relay may continue at once.
     freed: list[str] = field(default_factory=list)
 
 
 def sweep(
     token: str, lease_ms: int, put_off_ms: int, *, resting: Collection[str] = (), last: Collection[str] = ()
 ) -> Steps[Done | None]:
-    """Claim transactions that no other process works on, and drain them. Return None if there are none.
+    """Claim transactions that no other process works on, and drain them. Return None if there are no such transactions.
 
-    `resting`: marks of the destinations whose transactions are left out, as `mark_of` returns. `last`: marks of those
-    that are tried after the others.
+    `resting`: marks of the destinations to skip, as `mark_of` returns them. `last`: marks of the destinations to try
+    last.
     """
-    # A cheap read first, because relays usually find nothing.
+    # Begin with a cheap read, because relays usually find nothing.
     if not (yield ReadRows(lambda rows: rows.is_any_free(resting))):
         return None
     transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE, resting))
@@ -127,8 +127,8 @@ def drain_own(transaction: str, lease_ms: int, put_off_ms: int, *, is_lease_over
 def drain(
     transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: int, *, last: Collection[str] = ()
 ) -> Steps[Done]:
-    """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted. A
-    destination whose masters accept nothing does not hold up the rows of others."""
+    """Push the rows of transactions that are leased under `token`, page by page, and remove the accepted rows. If one
+    destination fails, rows for the others are still pushed."""
     done = Done()
     left = list(transactions)
     page: list[Row] = yield ReadRows(lambda rows: rows.page(left, PAGE, after=0))
@@ -162,7 +162,7 @@ def drain(
 def _going_on(
     settle: Callable[[Rows], None], left: Sequence[str], after: int, token: str, lease_ms: int
 ) -> Callable[[Rows], list[Row]]:
-    """Return the work that settles a page and reads the next one, in one transaction."""
+    """Return a function that settles a page and reads the next page, to run in one transaction."""
 
     def work(rows: Rows) -> list[Row]:
         settle(rows)
@@ -200,7 +200,7 @@ def _settling(
 
 
 def _push_page(page: Sequence[Row], last: Collection[str]) -> Steps[_Outcome]:
-    """Push the rows of each destination in order."""
+    """Push the rows of a page, for one destination after another."""
     outcome = _Outcome()
     apart: dict[str | None, list[Row]] = {}
     for row in page:
@@ -212,7 +212,7 @@ def _push_page(page: Sequence[Row], last: Collection[str]) -> Steps[_Outcome]:
 
 
 def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) -> Steps[None]:
-    """Push rows in order: together if a master accepts that, else in parts, until the refused ones are alone."""
+    """Push rows in order: all together if a master accepts that, else in halves, until the refused rows are found."""
     waiting: list[Sequence[Row]] = [page]
     while waiting:
         rows = [row for row in waiting.pop() if row.transaction not in outcome.full]
@@ -252,11 +252,11 @@ def _push_rows(page: Sequence[Row], destination: str | None, outcome: _Outcome) 
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
     if isinstance(exc, Duplicate):
-        # Another job holds the uniqueness key. The caller asked for this refusal.
-        logger.info("outbox: job %s was not made: %s", row.job_id, why)
+        # Another job holds the uniqueness key, so the caller wanted this refusal.
+        logger.info("outbox: job %s was not created: %s", row.job_id, why)
         outcome.accepted.append(row)
         return
-    logger.error("outbox: job %s is set aside, a master refused it: %s", row.job_id, why)
+    logger.error("outbox: job %s is set aside because a master refused it: %s", row.job_id, why)
     outcome.refused[row] = why[:MAX_ERROR]
 
 
@@ -285,7 +285,7 @@ def _halves(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 class SyncPorts(Protocol):
-    """The transactions, reads and pushes of `drive`."""
+    """The functions by which `drive` executes transactions, reads and pushes."""
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any: ...
 
@@ -295,7 +295,7 @@ class SyncPorts(Protocol):
 
 
 class AsyncPorts(Protocol):
-    """The transactions, reads and pushes of `adrive`."""
+    """The functions by which `adrive` executes transactions, reads and pushes."""
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
 
@@ -305,7 +305,7 @@ class AsyncPorts(Protocol):
 
 
 def drive(steps: Steps[T], ports: SyncPorts) -> T:
-    """Carry out the steps in this thread, and return their result."""
+    """Execute the steps in this thread, and return their result."""
     answer: Any = None
     error: Exception | None = None
     while True:
@@ -322,12 +322,12 @@ def drive(steps: Steps[T], ports: SyncPorts) -> T:
                 answer = ports.read(step.work)
             else:
                 answer = ports.in_transaction(step.work)
-        except Exception as exc:  # the steps decide what it means
+        except Exception as exc:  # the steps decide how to handle it
             error = exc
 
 
 async def adrive(steps: Steps[T], ports: AsyncPorts) -> T:
-    """Carry out the steps in the event loop, and return their result."""
+    """Execute the steps in the event loop, and return their result."""
     answer: Any = None
     error: Exception | None = None
     while True:
@@ -344,5 +344,5 @@ async def adrive(steps: Steps[T], ports: AsyncPorts) -> T:
                 answer = await ports.read(step.work)
             else:
                 answer = await ports.in_transaction(step.work)
-        except Exception as exc:  # the steps decide what it means
+        except Exception as exc:  # the steps decide how to handle it
             error = exc

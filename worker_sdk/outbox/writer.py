@@ -1,4 +1,4 @@
-"""The clients of tasks inside a transaction with an outbox. They write rows instead of calling a master."""
+"""Clients of tasks inside a transaction with an outbox. They write rows instead of calling a master."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from worker_sdk.transport.namespaces import check_name
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
 
-# Adds rows of pairs (job ID, body) to the open transaction, for a destination.
+# Adds a row to the open transaction for each pair (job ID, body), with a destination.
 Insert = Callable[[Sequence[tuple[str, bytes]], "str | None"], None]
 AsyncInsert = Callable[[Sequence[tuple[str, bytes]], "str | None"], Awaitable[None]]
 
@@ -21,8 +21,8 @@ _NEEDS_ASYNC: Final = "this transaction is asynchronous: use aenqueue or amany, 
 
 
 class Writer:
-    """The pair of clients. `insert` is for sessions of threads, `ainsert` for those of asyncio. `namespace`: where the
-    jobs go; None: as the outbox says."""
+    """The sync and the async client. `insert` is for sync sessions, and `ainsert` for async ones. `namespace`: where
+    the jobs go; None: the namespace of the outbox."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Writer:
         return _Client(self)
 
     def in_namespace(self, namespace: str) -> "Writer":
-        """Return the clients that write rows for another namespace at the same masters. Raise ValueError if none can
-        have this name."""
+        """Return the clients that write rows for another namespace at the same masters. Raise ValueError if the name is
+        invalid."""
         check_name(namespace)
         return Writer(self._outbox, insert=self._insert, ainsert=self._ainsert, namespace=namespace)
 
@@ -123,7 +123,7 @@ def _with_id(job: Mapping[str, Any]) -> JobMap:
 
 
 class _Client:
-    """A `SyncPusher` that writes rows. Reads go to a master, which knows the jobs after the commit."""
+    """A `SyncPusher` that writes rows. Reads go to a master, which has the jobs only after the commit."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

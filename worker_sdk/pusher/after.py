@@ -10,7 +10,7 @@ _WHEN: Final = ("succeeded", "finished")
 
 
 class HasId(Protocol):
-    """A job that knows its ID, such as a `JobHandle`."""
+    """An object with the ID of a job, such as a `JobHandle`."""
 
     @property
     def id(self) -> str:
@@ -26,8 +26,8 @@ class After:
     """The jobs for which a job waits, its predecessors.
 
     * `jobs`: their IDs, their handles, or the jobs themselves as `make_job` and `to_job` return them.
-    * `when`: `succeeded`: the job runs when all of them have succeeded, and is skipped when one of them ends otherwise.
-      `finished`: it runs when all of them are over, however they ended.
+    * `when`: `succeeded`: the job runs when all predecessors have succeeded, and is skipped when one ends otherwise.
+      `finished`: the job runs when all predecessors are over, however they ended.
 
     For example:
 
@@ -48,7 +48,7 @@ class After:
 
 
 def after_on_the_wire(given: Any) -> dict[str, Any]:
-    """Return the map that is sent for a value of the option `after`. Raise TypeError for a value that names no job."""
+    """Return the wire form of a value of the option `after`. Raise TypeError for a value that names no job."""
     if isinstance(given, After):
         return given.to_wire()
     if isinstance(given, Mapping) and "jobs" in given:
@@ -58,14 +58,14 @@ def after_on_the_wire(given: Any) -> dict[str, Any]:
 
 
 def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
-    """Return the IDs of the jobs for which a job waits, from the form that is sent."""
+    """Return the IDs of the jobs for which a job in wire form waits."""
     after = job.get("after")
     return () if after is None else list(after["jobs"])
 
 
 def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """Return the positions of jobs, sorted so that each comes after its predecessors, and otherwise in the given order.
-    Return also the positions of jobs that would wait for each other for ever."""
+    """Return two lists of positions. The first sorts the jobs so that each comes after its predecessors, and otherwise
+    in the given order. The second has the jobs that would wait for one another forever."""
     position = {job["id"]: n for n, job in enumerate(jobs)}
     waits: list[int] = []
     dependents: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""A master's answers to calls that enqueue: IDs, and checks that they are about the same jobs."""
+"""Read a master's answers to calls that enqueue: take the IDs, and check that they are about the jobs of the call."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from worker_sdk.pusher.unique import EnqueuedId
 
 
 def id_of(answer: MasterAnswer) -> str:
-    """Return the ID of a job, which may differ from the one that was sent."""
+    """Return the ID of the enqueued job, which may differ from the ID that was sent."""
     body = answer.body
     return EnqueuedId.of(
         str(body["id"]), is_duplicate=body.get("duplicate") is True, is_replaced=body.get("replaced") is True
@@ -28,7 +28,7 @@ def ids_of(chunk: Chunk, answer: MasterAnswer) -> list[str]:
 
 
 def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
-    """Raise AnswerMismatchError if the answer names other jobs than the call."""
+    """Raise AnswerMismatchError if the answer names jobs that are not in the call."""
     asked = [of] if of else enqueued
     if (named := answer.job_id) is not None:
         answered = [named]
@@ -46,7 +46,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
 
 
 def refused_after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
-    """Return the failure of a chunk as a failure of the whole call: indices count from the start of the call."""
+    """Convert the failure of a chunk to a failure of the whole call, whose indices count from the start of the call."""
     if isinstance(exc, RefusedError):
         errors = []
         for error in exc.errors:

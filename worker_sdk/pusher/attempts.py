@@ -1,4 +1,4 @@
-"""Repeats of a call that got no final answer."""
+"""Repeat a call that got no final answer."""
 
 import logging
 import time
@@ -26,11 +26,12 @@ class Attempts:
     _job_ids: Sequence[str]
     _unknown_ids: Sequence[str] = ()
     _tries: int = 0
-    # Whether all failures so far need a new certificate, so that repeats are useless.
+    # Whether all failures so far were invalid certificates, so that repeating is useless.
     _are_final: bool = True
 
     def succeeded(self, answer: MasterAnswer) -> None:
-        """Note that the call was carried out after an outage, or that its answer warns of names."""
+        """Record that the call was carried out. Log the end of an outage, and names in the answer that no worker has
+        ever served."""
         if self._outage.is_known:
             self._outage.ends()
         if answer.unserved:
@@ -50,11 +51,11 @@ class Attempts:
         self._tries += 1
         is_certain = isinstance(failed, MasterAnswer) and had_no_effect(failed.status, failed.code)
         if not is_certain and not _is_final(failed):
-            # The call may have been carried out all the same.
+            # The master may have carried out the call even though the answer is missing.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None
         left_s = self._end_s - time.monotonic()
-        # Ask the other masters first, at once: there is no need to wait for one that is down.
+        # Try the other masters at once: there is no need to wait because one is down.
         if asked_s is None and self._tries < len(self._masters):
             self._are_final &= _is_final(failed)
             self._outage.may_repeat(failed, left_s)

@@ -1,4 +1,4 @@
-"""Batches in calls of pushers: their paths at a master, and the option `batch` of a job."""
+"""Batches in the calls of pushers: their paths, and the option `batch` of a job."""
 
 from typing import Final, Protocol
 
@@ -6,10 +6,10 @@ BATCHES_PATH: Final = "/api/batches"
 
 
 class BatchLike(Protocol):
-    """A batch, as a value of the option `batch`."""
+    """A value of the option `batch`."""
 
     def to_wire(self) -> str:
-        """Return its ID."""
+        """Return the ID of the batch."""
         ...
 
 

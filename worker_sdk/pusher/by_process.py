@@ -1,5 +1,5 @@
-"""The pushers behind `ctx.enqueue` and tasks. They are made at the first use: most workers need none, and the modules
-are slow to import."""
+"""The pushers behind `ctx.enqueue` and tasks. They are made at their first use, because most workers need none, and the
+modules are slow to import."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -43,8 +43,8 @@ def namespace_at(masters: str | Sequence[str]) -> str:
 
 
 class LazyPushers:
-    """`affinity`: the store that their jobs go to; None: the store of the first master that grants a call.
-    `middleware`: as for `Pusher`."""
+    """Makes each pusher at its first use. `affinity`: the store that the jobs go to; None: the store of the first
+    master that grants a call. `middleware`: as for `Pusher`."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class LazyPushers:
             load(OF_SYNC_CALLS)
             from worker_sdk.pusher.sync_client import SyncPusher
 
-            # Two threads may both get here. Then one pusher is dropped, which has no connection yet. There is no lock,
-            # because another thread could hold it when a handler forks.
+            # If two threads get here at once, one pusher is dropped, which has no connection yet. A lock would be
+            # worse: another thread could hold it when a handler forks.
             masters = Masters(self._masters, affinity=self._affinity)
             self._sync_pusher = SyncPusher(
                 masters,
@@ -134,7 +134,7 @@ class LazyPushers:
         return others
 
     def without_middleware(self, max_wait_s: float) -> "LazyPushers":
-        """Return clients of the same masters without middleware, which repeat a call for `max_wait_s`."""
+        """Return clients of the same masters that have no middleware, and that repeat a call for up to `max_wait_s`."""
         return LazyPushers(
             self._masters,
             self._token,
@@ -146,7 +146,7 @@ class LazyPushers:
         )
 
     def close(self) -> None:
-        """Close the connections of threads."""
+        """Close the connections of the sync pushers."""
         if self._sync_pusher is not None:
             self._sync_pusher.close()
         for others in self._others.values():

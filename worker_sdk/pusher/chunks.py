@@ -16,7 +16,7 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 # Maximum number of jobs in a call that is not divided. The master limits the bytes of its body.
 MAX_WHOLE_JOBS: Final = 10_000
-# Name, argument and ID.
+# These fields are name, argument and ID.
 _PLAIN_FIELDS: Final = 3
 
 
@@ -29,8 +29,8 @@ class Chunk:
 
 
 class Chunker:
-    """Gathers encoded jobs. `add` returns a full chunk when the next job does not fit any more. `is_whole`: there is
-    one chunk, and `add` raises ValueError for one job too many."""
+    """Collects encoded jobs. `add` returns a full chunk when the next job does not fit any more. `is_whole`: all jobs
+    go into one chunk, and `add` raises ValueError if there are too many."""
 
     def __init__(self, chain: EnqueueChain | None, *, is_whole: bool = False) -> None:
         self._is_whole = is_whole
@@ -81,14 +81,15 @@ class Chunker:
 
     @contextmanager
     def reporting_failures(self, accepted_ids: list[str]) -> Iterator[None]:
-        """Surround the whole call. Pass an exception to the middleware of the jobs that are in no chunk yet, which are
-        not sent. Add the IDs of the jobs that were accepted before to a refusal."""
+        """Surround the whole call. If it raises, pass the exception to the middleware of the jobs that are in no chunk
+        yet, because these are not sent. Add the IDs of the accepted jobs to a refusal."""
         try:
             yield
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # The caller's iterable may itself enqueue. Keep the IDs that an error of such a call reports.
+            # Reading the caller's iterable may itself enqueue. If such a call raises, keep the IDs that its error
+            # reports.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

@@ -1,4 +1,4 @@
-"""Events, as applications send them."""
+"""Events that applications send."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ EVENTS_PATH: Final = "/api/events"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A message that something has happened. Definitions of kind `event` start jobs for it.
+    """A message that something has happened. Definitions of the kind `event` start jobs for events.
 
     * `event_type`: what kind of event it is, such as `order.paid`.
     * `payload`: any value that MessagePack can encode.
-    * `dedupe_key`: of events with the same source and key, only the first one counts. Default: a random one, so that a
+    * `dedupe_key`: of events with the same source and key, only the first one counts. Default: a random key, so that a
       call that is repeated after an error counts once.
     * `source`: where it happened.
-    * `subject`: what it is about, within the source.
+    * `subject`: object of the source that the event is about.
     * `occurred_at`: when it happened, with a time zone.
 
     For example:
@@ -43,7 +43,7 @@ class Event:
         return without_content(self, "payload")
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map that travels, with a key."""
+        """Return the map to send, with a dedupe key."""
         fields: dict[str, Any] = {
             "event_type": self.event_type,
             "payload": self.payload,
@@ -64,9 +64,9 @@ class Event:
 class SentEvent:
     """The master's answer to an event.
 
-    * `event_id`: ID of the event; of a duplicate, that of the first one.
+    * `event_id`: ID of the event; for a duplicate, the ID of the first event.
     * `is_duplicate`: the master had an event with this source and key already.
-    * `job_ids`: the jobs that it started.
+    * `job_ids`: IDs of the jobs that the event started.
     * `runs`: the effect on each definition: maps of `definition`, `outcome` (`fired`, `skipped` or `waiting`),
       `reason` and `job_id`.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from worker_sdk import forked
 
-# After the milliseconds comes a number that grows with each ID. Its lower part follows the variant bits.
+# After the milliseconds comes a number that grows with each ID. Its lower part comes after the variant bits.
 COUNT_BITS: Final = 26
 _LOWER_BITS: Final = 14
 _LOWER: Final = (1 << _LOWER_BITS) - 1
@@ -18,10 +18,10 @@ _NODE_BITS: Final = 48
 class IdSequence:
     """The state behind `new_job_id`, one for the process.
 
-    It has no lock, because a signal handler that enqueues may run in the midst of another call. Each step that matters
-    is one call of C, which neither a signal nor another thread interrupts.
+    It has no lock, because a signal handler that enqueues may interrupt another call. Each critical step is one call of
+    C code, which neither a signal nor another thread can interrupt.
 
-    * `first`: the number to begin with; None: any in the lower half.
+    * `first`: the number to begin with; None: a random number in the lower half of the range.
     """
 
     def __init__(self, first: int | None = None) -> None:
@@ -35,8 +35,8 @@ class IdSequence:
         self._random_bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - IDs are no secrets
         begin = self._random_bits(COUNT_BITS - 1) if first is None else first
         self._next_count = itertools.count(begin).__next__
-        # Most IDs begin like the one before. The milliseconds, the upper part of the count, and the text that both
-        # make are replaced together.
+        # Most IDs begin like the previous one. The milliseconds, the upper part of the count, and the text made from
+        # both are replaced together.
         self._beginning = (0, -1, "")
 
     def next(self) -> str:
@@ -51,7 +51,7 @@ class IdSequence:
         return "%s%x-%012x" % (beginning, 0x8000 | count & _LOWER, self._random_bits(_NODE_BITS))  # noqa: UP031
 
     def _begin_with(self, now_ms: int, upper: int) -> str:
-        # A count that overflows continues in the next millisecond, so that the order holds.
+        # A count that overflows continues in the next millisecond, so that IDs still sort in order.
         at_ms = now_ms + (upper >> COUNT_BITS - _LOWER_BITS)
         beginning = "%08x-%04x-%x-" % (at_ms >> 16, at_ms & 0xFFFF, 0x7000 | upper & 0xFFF)  # noqa: UP031
         self._beginning = (now_ms, upper, beginning)
@@ -60,7 +60,7 @@ class IdSequence:
 
 _sequence: Final = IdSequence()
 forked.renew_in_child(_sequence)
-# Unchecked: the caller has called `forked.check` once for all of its jobs.
+# Unchecked: callers must call `forked.check` once before they make IDs.
 next_id: Final = _sequence.next
 
 

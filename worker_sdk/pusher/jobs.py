@@ -1,4 +1,4 @@
-"""Jobs as pushers make them: options, IDs, and what goes to the master."""
+"""Make the jobs that pushers send: options, IDs, and the wire form."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -23,36 +23,37 @@ ALONE_KEYED: Final = frozenset({0})
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of a job, besides its name and argument. The master's defaults apply to options that are omitted or None.
+    """Options of a job, in addition to its name and argument. The master's defaults apply to options that are omitted
+    or None.
 
     * `priority`: the lowest number runs first. Default 0.
     * `max_retry`: maximum number of retries after failed attempts. Default 5.
-    * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
+    * `keep_result`: keep the result until it is fetched. Default: drop the result.
     * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
     * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
     * `run_at`: earliest time of the first attempt, with a time zone.
-    * `expires`: time from the enqueue, by the clock of the master. A job that still waits after it, even for a retry,
-      is skipped.
+    * `expires`: time after the enqueue, by the clock of the master, at which the job is skipped if it still waits, even
+      for a retry.
     * `expires_at`: a time, with a time zone, instead of `expires`.
-    * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job for as long
-      as the first is kept.
-    * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with it
-      does not create a second job, even when the first is gone, and returns the ID of the first. Another argument or
-      option with the same name and key is refused.
+    * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job while the
+      first is kept.
+    * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with
+      this key does not create a second job, even when the first is gone. It returns the ID of the first. A job with the
+      same name and key, but another argument or option, is refused.
     * `key_ttl`: time for which the key works, from its first use, up to 30 days. Default 24 h.
     * `tags`: up to 16 words by which people find the job.
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
-    * `rerun_lost`: run the job again when its worker was lost, even if `max_retry` is 0. Default: such a job fails.
+    * `rerun_lost`: run the job again if its worker is lost, even if `max_retry` is 0. Default: such a job fails.
     * `unique`: a `Unique`. One job at a time holds its key.
-    * `debounce`: a `Debounce`. The job waits until no more jobs with its key come. Cannot be combined with `unique`,
-      `delay` or `run_at`.
-    * `batch`: the `Batch`, or the ID of one, of which the job is a member.
-    * `notify_url`: the URL of a webhook that is called when the job is over.
-    * `notify`: the same as a map of `url`, `on` (the final states to tell of) and `with_result`, which needs
-      `keep_result`.
+    * `debounce`: a `Debounce`. The job waits until no further jobs with its key are enqueued. Cannot be combined with
+      `unique`, `delay` or `run_at`.
+    * `batch`: the `Batch` of which the job is a member, or its ID.
+    * `notify_url`: the URL of a webhook to call when the job is over.
+    * `notify`: a webhook with more options: a map of `url`, `on` (the final states that trigger it) and `with_result`,
+      which needs `keep_result`.
     * `after`: the job, or the list of jobs, that must succeed before this one runs: IDs, handles, or jobs of the same
-      bulk. `After(jobs, when="finished")` also runs it when they failed.
+      call. With `After(jobs, when="finished")`, the job runs even if they failed.
     * `requires`: labels, as a map. Only a worker that has all of them gets the job.
     """
 
@@ -80,7 +81,7 @@ class JobOptions(TypedDict, total=False):
     requires: Mapping[str, str] | None
 
 
-# The field of `expires` on the wire. A job that was made may be given again.
+# The field of `expires` in the wire form. `make_job` accepts it, so that a job can be passed in again.
 EXPIRES_S: Final = "expires_s"
 _OPTIONS: Final = frozenset(JobOptions.__annotations__) | {EXPIRES_S}
 # The options of a job that the master stores to enqueue it later, for a definition or when a batch is over.
@@ -121,13 +122,13 @@ def _assembled(name: str, argument: Any = None, **options: Unpack[JobOptions]) -
 
 
 def made_job(given: JobLike) -> JobMap:
-    """Return a job as `make_job` does; one that is ready to be sent stays as it is."""
+    """Return a job as `make_job` does. A job that is ready to be sent stays unchanged."""
     forked.check()
     return one_of_many(given)
 
 
 def one_of_many(given: JobLike) -> JobMap:
-    """Do as `made_job`, for callers that have called `forked.check` once for all of their jobs."""
+    """Do what `made_job` does, for callers that have called `forked.check` once for all of their jobs."""
     # Most jobs are given as plain maps.
     if type(given) is dict:
         return _assembled(**given)
@@ -137,7 +138,7 @@ def one_of_many(given: JobLike) -> JobMap:
 
 
 def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in the form that a job has, and omit each None. Raise as `make_job` does."""
+    """Return options in wire form, without those that are None. Raise the errors of `make_job`."""
     if unknown := options.keys() - _OPTIONS:
         raise unknown_options(unknown)
     if (after := options.get("after")) is not None:
@@ -159,11 +160,11 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def unknown_options(
     names: Collection[str], known: Collection[str] = JobOptions.__annotations__.keys(), of: str = "a job"
 ) -> TypeError:
-    """Return the error for options that do not exist, with those that may be meant.
+    """Return the error for options that do not exist. It suggests the options that the caller may mean.
 
     * `names`: the options.
-    * `known`: those that exist.
-    * `of`: what has them.
+    * `known`: the existing options.
+    * `of`: the object with these options, for the text.
     """
     from worker_sdk import other_queues
 
@@ -178,8 +179,8 @@ def give_id(job: JobMap) -> None:
 
 
 def _note_trace(job: JobMap) -> None:
-    # Jobs with the caller's own ID or key get no trace: repeated in another trace, it would be another job under the
-    # same ID or key.
+    # Jobs with the caller's own ID or key get no trace: repeated in another trace, the job would differ under the same
+    # ID or key, and be refused.
     if "key" not in job:
         tracing.note_creation(job)
 
@@ -188,7 +189,7 @@ def _note_trace(job: JobMap) -> None:
 MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
 
 
-# Values of these types may be shared by jobs.
+# Values of these types need no copy.
 PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 

@@ -1,4 +1,4 @@
-"""Lines of the logs of jobs, and how to ask for them."""
+"""Lines of the logs of jobs, and the paths from which to read them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +17,11 @@ LEVELS: Final[tuple[JobLogLevel, ...]] = ("debug", "info", "warning", "error", "
 class JobLogLine:
     """A line of the log of a job.
 
-    * `seq`: its number, counted from 1 over all attempts. A gap stands for lines that are gone.
+    * `seq`: its number, counted from 1 over all attempts. A gap means that lines are gone.
     * `attempt`: number of the attempt that wrote it.
     * `at`: the time at which it was written, in UTC.
     * `level`: `debug`, `info`, `warning`, `error` or `critical`.
-    * `text`: the line, or the lines of one message. None: the token may not see the content of jobs.
+    * `text`: the line, or the lines of one message. None: the token may not read the content of jobs.
 
     For example:
 
@@ -50,7 +50,7 @@ def logs_path(
 ) -> str:
     query: dict[str, Any] = {"after": after, "level": level, "attempt": attempt, "tail": tail}
     if wait_s > 0:
-        # As with results, the answer must come within the timeout of a call.
+        # As for results, the answer must arrive within the timeout of a call.
         query["wait"] = f"{min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8):.3f}"
     return f"{path_of(job_id)}/logs?{urlencode({k: v for k, v in query.items() if v is not None})}"
 

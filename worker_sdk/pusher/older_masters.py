@@ -9,8 +9,8 @@ from worker_sdk.wire import decode, encode, iso
 
 
 def for_older_master(body: bytes | None, answer: MasterAnswer) -> bytes | None:
-    """Return the body of a push as an older master takes it, if it refused the push for `expires_s`; otherwise None.
-    The time then counts by the clock of this machine."""
+    """Return a body that an older master accepts, if it refused the push because of `expires_s`; otherwise None. The
+    new body has an instant by the clock of this machine instead."""
     if body is None or answer.status != 422 or not _is_unknown_to(answer):
         return None
     fields: Any = decode(body)

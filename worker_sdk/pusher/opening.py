@@ -1,4 +1,4 @@
-"""Parts of both pushers: their masters, and the refusal to be pickled."""
+"""The common parts of both pushers: the choice of their masters, and the error when one is pickled."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Partial results of jobs, and how to ask for them."""
+"""Partial results of jobs, and the paths from which to read them."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -8,7 +8,7 @@ from worker_sdk.shown import without_content
 
 T_co = TypeVar("T_co", covariant=True)
 
-# The place before the first part.
+# The position before the first partial result.
 BEGINNING: Final = "0-0"
 
 
@@ -16,8 +16,8 @@ BEGINNING: Final = "0-0"
 class JobPart(Generic[T_co]):
     """A partial result of a job.
 
-    * `attempt`: number of the attempt that handed it out. A later attempt begins anew.
-    * `number`: its number within the attempt, counted from 1.
+    * `attempt`: number of the attempt that emitted it. A later attempt begins again with number 1.
+    * `number`: number within the attempt, counted from 1.
     * `value`: the value.
 
     For example:
@@ -34,7 +34,7 @@ class JobPart(Generic[T_co]):
 
 
 def parts_path(job_id: str, after: str, wait_s: float, timeout_s: float) -> str:
-    # As with results, the answer must come within the timeout of a call.
+    # As for results, the answer must arrive within the timeout of a call.
     wait_s = max(0.0, min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/parts?after={after}&wait={wait_s:.3f}"
 

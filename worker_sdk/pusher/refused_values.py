@@ -11,8 +11,8 @@ _MAX_SHOWN: Final = 200
 
 
 def place_of(code: str, body: bytes) -> str:
-    """Return the path of the value for which a master refused the body of a push, and what is wrong with it; empty if
-    the code concerns no value, or none is found."""
+    """Return the path of the value because of which a master refused a push, and what is wrong with the value. Return
+    an empty text if `code` is not about a value, or if no such value is found."""
     if code not in _FINDERS:
         return ""
     try:
@@ -53,7 +53,7 @@ def _too_deep(fields: Any) -> tuple[_Path, str]:
 def _too_many_nodes(fields: Any) -> tuple[_Path, str]:
     held = [(len(value), path) for path, value in _walk(fields) if path and isinstance(value, dict | list)]
     size, path = max(held, key=lambda one: one[0], default=(0, ()))
-    return path, f"alone holds {size}: give less at once, or an ID of data that are kept elsewhere"
+    return path, f"alone holds {size}: send less at once, or send an ID of data that is stored elsewhere"
 
 
 _FINDERS: Final = {"too_deep": _too_deep, "too_many_nodes": _too_many_nodes}

@@ -1,4 +1,4 @@
-"""Results of jobs, and how to ask for them."""
+"""Results of jobs, and the paths from which to read them."""
 
 import time
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ class JobResult:
     """The result of a job.
 
     * `type`: `success` or `failure`.
-    * `finished_at`: end of its last attempt, as ISO 8601.
+    * `finished_at`: end of the last attempt, as ISO 8601.
     * `result`: the handler's return value, if the job succeeded.
-    * `reason`: `timeout`, `undecodable`, `invalid_argument` or `other`, if the job failed. The remaining fields also
-      describe failures.
+    * `reason`: `timeout`, `undecodable`, `invalid_argument` or `other`, if the job failed. The following fields also
+      describe the failure.
     * `should_retry`: whether the last failure allowed a retry.
     * `error`: a map of `type`, `message` and `traceback`, if an exception was the reason.
     * `message`: the reason, for people.
@@ -53,11 +53,11 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """Progress of a job, as its worker told it last.
+    """Progress of a job, as its worker last reported it.
 
-    * `fraction`: share that is done, 0 to 1. None: unknown.
+    * `fraction`: completed share, 0 to 1. None: unknown.
     * `message`: text for people.
-    * `at`: the time at which it was told, in UTC.
+    * `at`: the time of the report, in UTC.
 
     For example:
 
@@ -72,7 +72,7 @@ class JobProgress:
 
 
 def progress_of(view: Mapping[str, Any]) -> JobProgress | None:
-    """Return the progress in a job as `Pusher.status` returns it; None if no attempt told of any."""
+    """Return the progress in a job as `Pusher.status` returns it; None if no attempt has reported any."""
     told = view.get("progress")
     if told is None:
         return None
@@ -84,15 +84,15 @@ def path_of(job_id: str) -> str:
 
 
 def next_poll_in_s(answer: MasterAnswer, end_s: float) -> float:
-    """Return the pause before the next poll: 0 after one that waited. A master with too many waiting polls answers at
-    once, and says when to ask again."""
+    """Return the seconds to wait before the next poll: 0 if the last poll waited. A master with too many waiting polls
+    answers at once, and states when to poll again."""
     if not answer.retry_after_s:
         return 0.0
     return max(0.0, min(pause_s(1, answer.retry_after_s), end_s - time.monotonic()))
 
 
 def result_path(job_id: str, end_s: float, timeout_s: float) -> str:
-    # The answer must arrive within the timeout of a call. Otherwise the wait would look like a dead master.
+    # The answer must arrive within the timeout of a call. Otherwise, a long wait would look like a dead master.
     wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/result?wait={wait_s:.3f}"
 

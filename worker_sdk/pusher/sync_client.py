@@ -48,26 +48,26 @@ class SyncPusher(WithOnly):
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
-    * `timeout_s`: maximum time of one try.
-    * `max_wait_s`: time for which a call is repeated before it raises UnavailableError.
+    * `timeout_s`: timeout in seconds of one try.
+    * `max_wait_s`: seconds for which a call is repeated before it raises UnavailableError.
     * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`.
       Default: the master's setting.
-    * `middleware`: instances of `Middleware`, the outermost first, whose `around_enqueue` surrounds each job that is
-      enqueued. Default: those of `configure`.
+    * `middleware`: instances of `Middleware`, the outermost first, whose `around_enqueue` runs around the enqueueing of
+      each job. Default: those of `configure`.
 
-    A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks
-    for. The first repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a
-    job.
+    If a call gets no answer, 429 or 5xx, the pusher repeats it after a random pause, plus the pause that the master
+    asks for. The first repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID
+    of a job.
 
-    All calls raise RefusedError if the master refuses, UnavailableError if the time is over, and AnswerMismatchError if
+    All calls raise RefusedError if the master refuses, UnavailableError after `max_wait_s`, and AnswerMismatchError if
     the answer is about another job.
 
-    Keep a pusher as long as the application runs. Threads may share it, and so may a parent and its forked processes:
-    each call uses a connection of its own.
+    Keep one pusher for the whole life of the application. Threads may share it, and so may a parent and its forked
+    processes: each call uses its own connection.
 
     A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of
-    another store, the pusher logs this and sends it no jobs. If the store was replaced by a new one, the pusher accepts
-    it once all masters have belonged to it for 15 s.
+    another store, the pusher logs this, and sends no jobs to that master. If a new store replaces the old one, the
+    pusher accepts it once all masters have used it for 15 s.
     """
 
     @suggesting("a pusher")
@@ -115,9 +115,9 @@ class SyncPusher(WithOnly):
         raise cannot_be_sent(self)
 
     def close(self) -> None:
-        """Close all connections; the end of the block does so too. No call may be under way.
+        """Close all connections, as the end of the block does. No call may be in progress.
 
-        A later call opens new ones:
+        A later call opens new connections:
 
             pusher = SyncPusher()
             pusher.enqueue("thumbnail.make", {"photo_id": 42})
@@ -136,7 +136,7 @@ class SyncPusher(WithOnly):
         * `options`: see `JobOptions`. If another job holds the `unique` key, its `on_conflict` decides whether the call
           raises `Duplicate` or returns the ID of that job. `is_duplicate` and `is_replaced` recognize such an ID.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
         Raise Duplicate, a RefusedError, for a `unique` key that is taken, and TypeError for an option that does not
         exist or has a wrong type:
 
@@ -149,7 +149,7 @@ class SyncPusher(WithOnly):
 
         * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within `max_wait_s`.
 
         For example:
 
@@ -179,10 +179,10 @@ class SyncPusher(WithOnly):
         * `jobs`: an iterable of maps with the arguments of `make_job`, or of pairs `(name, argument)`.
         * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
 
-        Without `in_one_call`, the iterable is read while it is sent, in chunks of up to 1,000 jobs. If one job is
-        refused, its whole chunk is. The error lists in `accepted_ids` the jobs that were accepted before, and in
-        `unknown_ids` those that may have been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs
-        that are not in `accepted_ids` were not sent.
+        Without `in_one_call`, the iterable is read while it is sent, in chunks of up to 1,000 jobs. If the master
+        refuses one job, it refuses the whole chunk. The error lists the jobs that were accepted before in
+        `accepted_ids`, and those that may have been accepted in `unknown_ids`. If a middleware refuses a job, the call
+        raises EnqueueRefused, and all jobs that are not in `accepted_ids` were not sent.
 
         Raise RefusedError, UnavailableError and EnqueueRefused, all of which are WorkerSdkError:
 
@@ -220,13 +220,13 @@ class SyncPusher(WithOnly):
 
         * `event_type`: kind of event, such as `order.paid`.
         * `payload`: any value that MessagePack can encode.
-        * `dedupe_key`: events with the same source and key are one. Default: a random key.
+        * `dedupe_key`: of several events with the same source and key, only the first counts. Default: a random key.
         * `source`: origin of the event.
-        * `subject`: object that it is about, within the source.
+        * `subject`: object of the source that the event is about.
         * `occurred_at`: time of the event, with a time zone.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
-        Raise ValueError for a time without a time zone:
+        Raise RefusedError if the master refuses the event, and UnavailableError if no master answers within
+        `max_wait_s`. Raise ValueError for a time without a time zone:
 
             sent = pusher.send_event("order.paid", {"order": 7}, dedupe_key="order-7")
             print(sent.job_ids)
@@ -235,13 +235,14 @@ class SyncPusher(WithOnly):
         return sent_event(self._call("POST", EVENTS_PATH, sendable(event.to_wire())).body)
 
     def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
-        """Send any number of events, 500 in one call, and return what each started.
+        """Send any number of events, up to 500 in one call, and return what each event started.
 
         * `events`: an iterable of `Event`.
 
-        Each call counts by itself: if one fails, the events of the calls before it stay accepted.
+        Each call succeeds or fails separately: if one fails, the events of earlier calls stay accepted.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise RefusedError if the master refuses an event, and UnavailableError if no master answers within
+        `max_wait_s`.
 
         For example:
 
@@ -256,11 +257,11 @@ class SyncPusher(WithOnly):
         """Wait for a job to end, and return its result.
 
         * `job_id`: the job.
-        * `wait`: seconds to wait for the job to end. Default: ask once.
+        * `wait`: seconds to wait for the job to end. Default: do not wait.
 
-        The job needs `keep_result`. The result of a failed job has its reason. None means that there is nothing to
-        return: the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no
-        longer kept, or no job has this ID. `status` distinguishes these cases. A master hands out each result once.
+        The job needs `keep_result`. The result of a failed job contains the reason. None means that there is no result:
+        the job was enqueued without `keep_result`, it was discarded, canceled or skipped, its result is no longer kept,
+        or no job has this ID. `status` distinguishes these cases. A master returns each result only once.
 
         Raise NotFinished if the job has not ended within `wait`, and UnavailableError if no master answers:
 
@@ -278,12 +279,12 @@ class SyncPusher(WithOnly):
             time.sleep(next_poll_in_s(answer, end_s))
 
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
-        """Return partial results of the job, as the master gives them: a map with `parts`, `next`, `state` and
+        """Return partial results of the job as the master sends them: a map with `parts`, `next`, `state` and
         `is_last` (PartsPage in the OpenAPI document). `JobHandle.stream` calls this.
 
         * `job_id`: the job.
-        * `after`: `next` of the answer before. Default: from the first part on.
-        * `wait`: seconds to wait for further parts.
+        * `after`: `next` of the previous answer. Default: begin with the first partial result.
+        * `wait`: seconds to wait for further partial results.
 
         Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
         `max_wait_s`.
@@ -309,15 +310,15 @@ class SyncPusher(WithOnly):
         attempt: int | None = None,
         tail: int | None = None,
     ) -> Mapping[str, Any]:
-        """Return lines of the log of the job, as the master gives them: a map with `entries`, `next`, `state` and
+        """Return lines of the log of the job as the master sends them: a map with `entries`, `next`, `state` and
         `is_last` (LogPage in the OpenAPI document). `JobHandle.logs` calls this.
 
         * `job_id`: the job.
-        * `after`: `next` of the answer before. Default: from the first line on.
+        * `after`: `next` of the previous answer. Default: begin with the first line.
         * `wait`: seconds to wait for further lines, or the end of the job.
         * `level`: only lines of this level or above.
         * `attempt`: only lines of this attempt.
-        * `tail`: begin at most this many lines before the newest one.
+        * `tail`: begin at most this many lines before the end of the log.
 
         Raise RefusedError if the master knows no such job, and UnavailableError if no master answers within
         `max_wait_s`.
@@ -351,7 +352,7 @@ class SyncPusher(WithOnly):
         return self._call("GET", path_of(job_id), of=job_id).body
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it.
+        """Cancel the job, and return it as `status` does. A running job is canceled once its worker has stopped it.
 
         * `job_id`: the job.
 
@@ -365,9 +366,10 @@ class SyncPusher(WithOnly):
     def create_batch(self, fields: Mapping[str, Any]) -> None:
         """Create a batch. `Batch` calls this.
 
-        * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
+        * `fields`: the fields of BatchRequest in the OpenAPI document, including an ID.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within `max_wait_s`.
+        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers within
+        `max_wait_s`.
 
         For example:
 
@@ -464,7 +466,7 @@ class SyncPusher(WithOnly):
 
     def _try(self, method: str, path: str, body: bytes | None) -> MasterAnswer:
         client = self._idle_client()
-        if client is None:  # all are in use by other threads
+        if client is None:  # other threads use all clients
             client = BlockingClient(self._masters, self._token, durability=self._durability)
         try:
             return client.call(method, path, body, timeout_s=self._timeout_s)

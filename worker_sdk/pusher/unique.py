@@ -1,4 +1,4 @@
-"""Unique and debounced jobs, as callers ask for them."""
+"""The options for unique and debounced jobs."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,16 +12,16 @@ _CONFLICTS: Final = ("reject", "existing", "replace")
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A uniqueness key, which one job of the name holds at a time.
+    """A uniqueness key. Only one job with the same name holds the key at a time.
 
-    * `key`: text of up to 200 bytes. Default: the name and the argument are the key.
+    * `key`: text of up to 200 bytes. Default: the argument of the job is the key.
     * `scope`: how long the job holds the key: `until_start`, `until_finished` or `window`.
     * `ttl_s`: length of the window in seconds, counted from the enqueue. Only with the scope `window`.
-    * `on_conflict`: what happens to a job whose key another job holds. `reject`: the call raises `Duplicate`.
-      `existing`: it returns the ID of the other job. `replace`: it returns that ID as well, and the other job takes the
-      new argument and options if it has not started.
+    * `on_conflict`: what happens if another job holds the key. `reject`: the call raises `Duplicate`. `existing`: the
+      call returns the ID of the other job. `replace`: the call returns that ID, too, and the other job gets the new
+      argument and options if it has not started.
 
-    Raise ValueError for a scope or a conflict that does not exist, and for a window without `ttl_s`:
+    Raise ValueError for an unknown `scope` or `on_conflict`, and for a window without `ttl_s`:
 
         handle = make_thumbnail.using(unique=Unique("photo-42", on_conflict="existing")).enqueue(42)
         print(handle.is_duplicate)
@@ -38,7 +38,7 @@ class Unique:
         if self.on_conflict not in _CONFLICTS:
             raise ValueError(f"on_conflict must be one of {', '.join(_CONFLICTS)}")
         if (self.scope == "window") != (self.ttl_s is not None):
-            raise ValueError("ttl_s belongs to the scope window, and no other scope takes it")
+            raise ValueError("ttl_s is for the scope window only, which needs it")
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that is sent."""
@@ -48,10 +48,11 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """Wait until no more jobs come: each further one replaces the waiting job and waits again.
+    """Delay a job until no further jobs with its key are enqueued: each further job replaces the waiting one, and the
+    wait begins again.
 
-    * `wait_s`: seconds to wait after the last one.
-    * `max_s`: seconds after the first one beyond which the job is not delayed. Default: no bound.
+    * `wait_s`: seconds to wait after the last job.
+    * `max_s`: longest delay in seconds, counted from the first job. Default: no limit.
     * `key`: text of up to 200 bytes. Jobs of one name with the same key replace one another. Default: the name and the
       argument.
 
@@ -71,10 +72,11 @@ class Debounce:
 
 
 class EnqueuedId(str):
-    """The ID of a job that was not made, because another job holds its key: the ID is that of the other job.
+    """The ID that a call returns if it made no new job, because another job holds the key. It is the ID of the other
+    job.
 
-    * `is_duplicate`: that job stayed as it was.
-    * `is_replaced`: that job took the argument and the options of this call.
+    * `is_duplicate`: the other job is unchanged.
+    * `is_replaced`: the other job has the argument and the options of this call now.
     """
 
     __slots__ = ("is_duplicate", "is_replaced")
@@ -84,7 +86,7 @@ class EnqueuedId(str):
 
     @classmethod
     def of(cls, job_id: str, *, is_duplicate: bool, is_replaced: bool) -> str:
-        """Return the ID; a plain text if the job was made."""
+        """Return the ID; a plain `str` if a new job was made."""
         if not (is_duplicate or is_replaced):
             return job_id
         made = cls(job_id)
@@ -93,7 +95,7 @@ class EnqueuedId(str):
 
 
 def is_duplicate(job_id: str) -> bool:
-    """Return whether a call to enqueue returned the ID of another job, which stayed as it was.
+    """Return whether a call to enqueue returned the ID of another job, which it left unchanged.
 
     * `job_id`: what the call returned.
 
@@ -106,7 +108,7 @@ def is_duplicate(job_id: str) -> bool:
 
 
 def is_replaced(job_id: str) -> bool:
-    """Return whether a call to enqueue returned the ID of another job, which took its argument and options.
+    """Return whether a call to enqueue returned the ID of another job, to which it gave the new argument and options.
 
     * `job_id`: what the call returned.
 

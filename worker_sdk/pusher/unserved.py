@@ -8,20 +8,20 @@ logger = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 1_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# The process has one set: each task, thread and handler may have a pusher of its own.
+# One set for the whole process: each task, thread and handler may have its own pusher.
 _warned: Final[set[str]] = set()
 
 
 def warn_of_names(listed: str) -> None:
     """Log each name that was not logged before, up to `MAX_NAMES` in all.
 
-    * `listed`: the header `JQ-Unserved-Names` of an answer. Other text in it is left out.
+    * `listed`: the header `JQ-Unserved-Names` of an answer. Other text in it is ignored.
     """
     for name in listed.split(","):
         name = name.strip()
         if name not in _warned and len(_warned) < MAX_NAMES and _NAME.fullmatch(name):
             _warned.add(name)
             logger.warning(
-                "no worker has ever served the name %s: its jobs wait until one does; is the name right?",
+                "no worker has ever served the name %s: its jobs wait until a worker serves it. Is the name right?",
                 name,
             )

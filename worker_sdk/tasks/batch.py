@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.tasks.collection import Tasks
 
-# The fields of a callback, as the master takes them. The master generates the callback's ID.
+# The fields of a callback that the master accepts. The master generates the callback's ID.
 _CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})
 
 
 class Batch:
-    """Jobs that belong together. As a context manager it makes the batch, and seals it when the block ends:
+    """Jobs that belong together. Used as a context manager, it makes the batch, and seals it at the end of the block:
 
         with Batch(on_success=publish.to_job(album=7)) as batch:
             for photo_id in range(20):
@@ -30,18 +30,21 @@ class Batch:
 
     An exception in the block cancels the batch. `async with` does the same without blocking the event loop.
 
-    * `on_success`: a job that starts when all members succeeded or were discarded, also after failed ones were retried.
+    * `on_success`: a job that starts when all members have succeeded or were discarded, even if some failed first and
+      were retried.
     * `on_complete`: a job that starts when all members are over, however they ended.
     * `on_failure`: a job that starts when the first member fails for good.
-    * `description`, `tags`: for people.
-    * `batch`: the batch, or the ID of one, of which this batch is a member.
-    * `expires`: time from now, by the clock of the master, after which the batch is canceled if it is not complete.
+    * `description`, `tags`: texts for people.
+    * `batch`: the batch of which this batch is a member, or its ID.
+    * `expires`: time from now, by the clock of the master, at which the batch is canceled if it is not complete.
     * `expires_at`: a time, with a time zone, instead of `expires`.
     * `id`: a UUID that you choose. Default: a new one.
-    * `tasks`: tasks with a master of their own, for a batch there. Default: those of the callbacks.
+    * `tasks`: the `Tasks` with whose master the batch is made, if they have their own. Default: the `Tasks` of the
+      callbacks.
 
-    A callback is a job from `to_job` of a task or from `make_job`, or a map of its fields. Each starts at most once.
-    Batches use the clients of tasks: those of `configure`, or of the worker whose job runs. An outbox cannot hold them.
+    A callback is a job from `to_job` of a task or from `make_job`, or a map of its fields. Each callback starts at most
+    once. Batches use the same clients as tasks: those of `configure`, or those of the worker inside a job. An outbox
+    cannot hold batches.
     """
 
     @suggesting("a batch")
@@ -77,7 +80,7 @@ class Batch:
         return f"<batch {self.id}>"
 
     def to_wire(self) -> str:
-        """Return the batch as an option of a job has it."""
+        """Return the batch in the wire form of the option `batch`."""
         return self.id
 
     def __enter__(self) -> Self:
@@ -107,10 +110,10 @@ class Batch:
             await self.acancel()
 
     def create(self) -> None:
-        """Make the batch, which is open. To do so again changes nothing while the batch is kept: until 7 days
-        (`batch_retention_s`) after it is complete. After that it makes a new batch.
+        """Make the batch, and leave it open for jobs. Calling this again changes nothing while the master keeps the
+        batch: until 7 days (`batch_retention_s`) after it is complete. After that, another call makes a new batch.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers:
+        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
 
             batch = Batch(description="thumbnails of May")
             batch.create()
@@ -118,11 +121,11 @@ class Batch:
         self._pushers().sync_pusher().create_batch(self._fields)
 
     async def acreate(self) -> None:
-        """Make the batch, which is open. To do so again changes nothing while the batch is kept: until 7 days
-        (`batch_retention_s`) after it is complete. After that it makes a new batch. It does not block the event
-        loop.
+        """Make the batch, and leave it open for jobs. Calling this again changes nothing while the master keeps the
+        batch: until 7 days (`batch_retention_s`) after it is complete. After that, another call makes a new batch.
+        It does not block the event loop.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers:
+        Raise RefusedError if the master refuses the batch, and UnavailableError if no master answers:
 
             batch = Batch(description="thumbnails of May")
             await batch.acreate()
@@ -134,8 +137,8 @@ class Batch:
 
         * `jobs`: as for `Pusher.enqueue_many`.
 
-        Raise RefusedError if the master refuses a job or the batch takes no more, and UnavailableError if no master
-        answers:
+        Raise RefusedError if the master refuses a job or the batch accepts no more jobs, and UnavailableError if no
+        master answers:
 
             batch.add(make_thumbnail.to_job(number) for number in range(20))
         """
@@ -146,8 +149,8 @@ class Batch:
 
         * `jobs`: as for `Pusher.enqueue_many`.
 
-        Raise RefusedError if the master refuses a job or the batch takes no more, and UnavailableError if no master
-        answers:
+        Raise RefusedError if the master refuses a job or the batch accepts no more jobs, and UnavailableError if no
+        master answers:
 
             await batch.aadd(make_thumbnail.to_job(number) for number in range(20))
         """
@@ -177,7 +180,7 @@ class Batch:
         await self._pushers().pusher().seal_batch(self.id)
 
     def cancel(self) -> None:
-        """Cancel the batch: it takes no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
+        """Cancel the batch: it accepts no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
 
@@ -186,7 +189,7 @@ class Batch:
         self._pushers().sync_pusher().cancel_batch(self.id)
 
     async def acancel(self) -> None:
-        """Cancel the batch: it takes no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
+        """Cancel the batch: it accepts no more jobs, and its unfinished jobs are canceled. `on_success` does not start.
         It does not block the event loop.
 
         Raise RefusedError if there is no such batch, and UnavailableError if no master answers:
@@ -238,7 +241,7 @@ class Batch:
 
     def _pushers(self) -> "Pushers":
         if outbox_pushers.get() is not None:
-            # Its members would be added after it was sealed.
+            # The outbox would push the members after the batch was sealed.
             raise TypeError("a batch cannot be made in the transaction of an outbox")
         return pushers_for(self._own)
 
@@ -269,7 +272,7 @@ def _callback(given: JobLike) -> dict[str, Any]:
     if not isinstance(given, TaskJob):
         return fields
     fields["argument"] = given.argument_for_any_id()
-    # The test kit runs its task.
+    # Keep the task for the test kit, which runs it.
     job: TaskJob[Any] = TaskJob(fields)
     job.task, job.arguments, job.options = given.task, given.arguments, given.options
     return job
@@ -277,9 +280,10 @@ def _callback(given: JobLike) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _telling(exc: BaseException) -> Iterator[None]:
-    """Let the exception of a block pass, even if the cancellation of the batch fails."""
+    """Surround the cancellation of a batch after an exception of its block. If it fails, add a note to that
+    exception."""
     try:
         yield
     except WorkerSdkError as failure:
-        # The batch is then canceled only when it expires.
+        # In this case, the batch is canceled when it expires.
         exc.add_note(f"the batch could not be canceled: {failure}")

@@ -1,4 +1,4 @@
-"""Find the arguments of calls by the names of parameters."""
+"""Bind the arguments of calls to the names of parameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ class Binder:
         self._bind = binding_of(self._positional, keyword_only, self._required)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that were given, by name. Raise InvalidArgument for those that do not fit."""
+        """Return the given arguments by name. Raise InvalidArgument if they do not fit the parameters."""
         try:
             return self._bind(*args, **kwargs)
         except TypeError:
@@ -33,14 +33,17 @@ class Binder:
         problems = []
         if len(args) > len(self._positional):
             problems.append(
-                ("arguments", f"{len(args)} were given by position, at most {len(self._positional)} fit")
+                (
+                    "arguments",
+                    f"{len(args)} were given by position, but at most {len(self._positional)} are accepted",
+                )
             )
         by_position = self._positional[: len(args)]
         for name in kwargs:
             if name == self._context:
-                problems.append((name, "is the context, which the worker gives"))
+                problems.append((name, "is the context, which the worker fills"))
             elif name in self._dependencies:
-                problems.append((name, "is a dependency, which the worker gives"))
+                problems.append((name, "is a dependency, which the worker fills"))
             elif name not in self._names:
                 problems.append(
                     (name, f"is not a parameter{suggestion(name, self._names) or _as_option(name)}")
@@ -52,18 +55,19 @@ class Binder:
 
 
 def _as_option(name: str) -> str:
-    """Return the place of an option of the job, if it was given among the arguments of the call."""
-    from worker_sdk.other_queues import option_of_jobs  # only for mistakes
+    """Return advice if `name` is an option of the job, which was given among the arguments of the call; else ""."""
+    from worker_sdk.other_queues import option_of_jobs  # imported only after a mistake
 
     found = option_of_jobs(name)
     return f"; options of the job go before the call: using({found}=…)" if found else ""
 
 
 def taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
-    """Move positional-only arguments, the context among them, out of the arguments by name."""
+    """Remove the positional-only arguments, including the context, from the arguments by name, and return them in
+    order."""
     args = []
     for name in positional:
-        if name not in arguments:  # the rest have defaults
+        if name not in arguments:  # the remaining ones have defaults
             break
         args.append(arguments.pop(name))
     return args

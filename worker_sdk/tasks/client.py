@@ -1,4 +1,4 @@
-"""The clients that enqueue tasks: one pair for the process, or that of the worker whose job runs."""
+"""The clients that enqueue tasks: those of the process, or inside a job those of its worker."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class ProcessPushers:
     """The clients that a process shares. Threads, event loops and forked processes may use them at the same time: each
-    call has a connection of its own."""
+    call has its own connection."""
 
     def __init__(self) -> None:
         self._made_for: Any = None
@@ -23,7 +23,7 @@ class ProcessPushers:
         """Return the clients. Make new ones after a change of the configuration or of the environment."""
         masters, token = masters_or_default(None), token_or_default(None)
         key = (masters, token, configuration())
-        # Two threads may both get here. Then one pair is dropped, which has no connection yet.
+        # If two threads get here at once, one pair of clients is dropped, which has no connection yet.
         if self._pushers is None or self._made_for != key:
             from worker_sdk.pusher.by_process import configured_pushers
 
@@ -37,12 +37,14 @@ class OwnPushers:
 
     def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
         self._access = (masters, token)
-        # By whether a job of this process calls: the clients, and the configuration that they were made for.
+        # The clients and the configuration that they were made for, by whether the caller is inside a job of this
+        # process.
         self._made: dict[bool, tuple[LazyPushers, Configuration]] = {}
 
     def now(self) -> "LazyPushers":
-        """Return the clients for a call at this moment. Outside of jobs they wait for masters as `configure` says, and
-        inside a job as long as those of `ctx.enqueue`. Make new ones after a change of the configuration."""
+        """Return the clients for a call at this moment. Outside of jobs, they wait for masters as long as `configure`
+        says, and inside a job as long as the clients of `ctx.enqueue`. Make new ones after a change of the
+        configuration."""
         is_in_job, present = running_job.get() is not None, configuration()
         pushers, made_for = self._made.get(is_in_job, (None, None))
         if pushers is None or made_for != present:
@@ -59,24 +61,24 @@ class OwnPushers:
 
 
 process_pushers: Final = ProcessPushers()
-# Replaces every other client, in tests.
+# In tests, the last of these replaces all other clients.
 substitutes: Final[list["Pushers"]] = []
 
 
-# The clients that write to the outbox of the transaction around this code.
+# The clients that write to the outbox of the surrounding transaction.
 outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers", default=None)
 
 
 def pushers_for(
     own: "LazyPushers | None", *, namespace: str | None = None, is_outbox_left_out: bool = False
 ) -> "Pushers":
-    """Return the clients for a call at this moment. `own`: those of the tasks themselves. `namespace`: a different one.
-    Raise ValueError for a faulty name."""
+    """Return the clients for a call at this moment. `own`: the clients of the tasks' own master, if they have one.
+    `namespace`: the namespace that the call names. Raise ValueError for an invalid namespace."""
     if namespace is not None:
         return pushers_for(own, is_outbox_left_out=is_outbox_left_out).in_namespace(namespace)
     if not is_outbox_left_out and (writer := outbox_pushers.get()) is not None:
         if own is not None:
-            raise TypeError("tasks with a master of their own cannot be enqueued in an outbox")
+            raise TypeError("tasks that have their own master cannot be enqueued in an outbox")
         return writer
     if substitutes:
         return substitutes[-1]

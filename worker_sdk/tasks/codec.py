@@ -26,7 +26,7 @@ from worker_sdk.tasks.value_codec import (
     with_type,
 )
 
-# Stands for an argument that was not given: the function's default applies.
+# Represents an argument that was not given: the function's default applies.
 _ABSENT: Final = object()
 
 
@@ -34,9 +34,9 @@ class Codec:
     """Encode and decode the arguments and the result of one task.
 
     * `bind`: find the arguments of a call by name.
-    * `types`: by argument, the type that checks it: its annotation, or a `PydanticType`.
+    * `types`: for each argument, the type that checks it: its annotation, or a `PydanticType`.
 
-    Raise TypeError, when made, for an annotation whose values cannot be encoded.
+    The constructor raises TypeError for an annotation whose values cannot be encoded.
     """
 
     def __init__(self, task: str, signature: Signature) -> None:
@@ -53,7 +53,7 @@ class Codec:
         self._by_pydantic = {name: one for name, one in self.types.items() if isinstance(one, PydanticType)}
         self._optional = [name for name in self.types if name not in self._required]
         self._is_plain = plain_check_of(signature.annotations, self._required) or _never
-        # Converting a struct takes a quarter of the time that a TypedDict takes.
+        # Converting to a struct takes a quarter of the time that converting to a TypedDict takes.
         self._map = msgspec.defstruct(
             "Arguments",
             [
@@ -99,14 +99,14 @@ class Codec:
         return encoded
 
     def _check(self, argument: Any) -> Any:
-        """Return the arguments as a struct. Raise InvalidArgument for what msgspec finds."""
+        """Return the arguments as a struct. Raise InvalidArgument for the faults that msgspec finds."""
         try:
             return msgspec.convert(argument, self._map, str_keys=True, dec_hook=decode_other)
         except (msgspec.ValidationError, PydanticError):
             raise InvalidArgument(self._task, self._problems(argument)) from None
 
     def decode_arguments(self, argument: Any) -> dict[str, Any]:
-        """Return the arguments of the call. Raise InvalidArgument for what does not fit."""
+        """Return the arguments of the call. Raise InvalidArgument if they do not fit."""
         if type(argument) is dict and self._is_plain(argument):
             return dict(argument)
         if argument is None:
@@ -125,8 +125,8 @@ class Codec:
         return arguments
 
     def decode_together(self, name: str, arguments: Sequence[Any]) -> list[Any] | None:
-        """Return the only argument of each of many jobs, at a fraction of the cost of decoding each alone. None: they
-        have to be decoded alone, for example because one of them does not fit."""
+        """Decode many jobs with one argument each, and return the arguments. This is far cheaper than decoding each
+        alone. Return None if each must be decoded alone, for example because one does not fit."""
         is_plain = self._is_plain
         if all(type(argument) is dict and is_plain(argument) for argument in arguments):
             return [argument[name] for argument in arguments]
@@ -139,7 +139,7 @@ class Codec:
         return [getattr(one, name) for one in found]
 
     def decode_argument(self, name: str, value: Any) -> Any:
-        """Return one argument as its annotation says. Raise InvalidArgument if it does not fit."""
+        """Return one argument as the type of its annotation. Raise InvalidArgument if it does not fit."""
         try:
             return decoded_value(value, self.types[name])
         except (msgspec.ValidationError, PydanticError):
@@ -155,13 +155,13 @@ class Codec:
             try:
                 with_text_keys(value)
             except RecursionError:
-                problems.append((name, "is nested too deep, or holds itself"))
+                problems.append((name, "is nested too deep, or contains itself"))
             except (TypeError, ValueError) as exc:
                 problems.append((name, str(exc)))
         return problems
 
     def _problems(self, argument: Any) -> list[tuple[str, str]]:
-        """Yield everything that is wrong, as pairs of a path and a reason."""
+        """Return all faults, as pairs of a path and a reason."""
         if not isinstance(argument, dict):
             return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
         problems = [(str(name), "is not a parameter") for name in argument if name not in self.types]

@@ -47,10 +47,10 @@ class Tasks:
         def make_thumbnail(photo_id: int, width: int = 320) -> int:
             return width
 
-    * `master`: address of the master that their jobs go to, or a list of addresses. Default: that of the worker inside
-      a job; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
-    * `token`: bearer token with the scopes `push`, and `read` for results. It counts only with `master`.
-    * `seal`: the `Seal` that keeps what their jobs hold from masters and from people. Default: none.
+    * `master`: address of the master that their jobs go to, or a list of addresses. Default: inside a job, the master
+      of the worker; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scopes `push`, and `read` for results. It needs `master`.
+    * `seal`: the `Seal` that hides the content of the jobs from masters and people. Default: no seal.
     """
 
     @suggesting("Tasks")
@@ -101,14 +101,14 @@ class Tasks:
         omit it. Arguments are checked by their annotations before the function runs. A job whose argument does not fit
         fails with the cause `invalid_argument`, and is not retried.
 
-        * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by it,
-          so keep it when you rename the function.
+        * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by this
+          name, so keep it when you rename the function.
         * `retry_on`, `discard_on`: as for `Worker.handler`.
-        * `expires`: time from the enqueue. A job that still waits after it is skipped.
+        * `expires`: time after the enqueue at which a job is skipped if it still waits.
         * `confirm_start`, `isolated`: as for `Worker.handler`.
         * `gather`: run many jobs in one call of the function, which takes a list of their arguments and a
           `GatherContext`. See `Gather`.
-        * `version`: version of the arguments, which people see on the page of the name. Default: a text that changes
+        * `version`: version of the arguments, shown on the web UI's page of the name. Default: a text that changes
           with the types of the parameters.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
           `debounce`: see `JobOptions`.
@@ -182,28 +182,29 @@ class Tasks:
     ) -> "Task[..., CommandOutput]":
         """Make a command a task, and return the task.
 
-        Its placeholders are the arguments of the job: texts and numbers. Each stays one argument of the command, or a
-        part of one, whatever the value holds: no shell ever sees it. The command runs in a process group of its own,
-        with the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
+        Its placeholders are the arguments of the job: texts and numbers. Each value stays one argument of the command,
+        or a part of one, whatever it contains: no shell is involved. The command runs in its own process group, with
+        the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
 
-        When the job is to stop, the group gets SIGTERM, and SIGKILL after at most 5 seconds; at most 15 % of its
-        timeout are kept for that. All processes that the command has started end with it, also if the worker dies.
+        To stop the job, the worker sends SIGTERM to the group, and SIGKILL after at most 5 seconds. For this, it
+        reserves at most 15 % of the timeout. All processes that the command has started end with it, even if the worker
+        dies.
 
         * `name`: as for `task`.
         * `argv`: the program and its arguments. `{{` and `}}` are braces.
-        * `env`: variables besides those of the worker.
+        * `env`: variables in addition to those of the worker.
         * `cwd`: working directory. Default: that of the worker.
         * `ok_codes`: exit codes that mean success.
-        * `retry_codes`: exit codes that mean a failure worth a retry. Default: all others; if given, further codes
-          fail the job for good. A signal counts as its negative number.
+        * `retry_codes`: exit codes that mean a failure worth a retry. Default: all other codes. If given, codes in no
+          list fail the job for good. For a signal, the code is its negative number.
         * `discard_codes`: exit codes that mean that nothing is left to do: the job ends as `discarded`.
         * `cpu_s`: seconds of CPU time, after which the system kills a process of the command.
         * `memory_mb`: MiB of address space of each process, where the system has such a limit.
-        * `file_mb`: MiB that a process of the command may write to one file. Beyond it the system ends the process, or
-          fails its write, if it ignores the signal.
+        * `file_mb`: MiB that a process of the command may write to one file. Beyond this size, the system ends the
+          process with a signal. If the process ignores the signal, its write fails.
         * `options`: those of `task` for its jobs.
 
-        Raise ValueError for an argv that cannot be run, and as `task` does:
+        Raise ValueError for an argv that cannot be run, and the errors of `task`:
 
             report = tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"], timeout=600)
             job = report.to_job(day="2026-05-01")
@@ -228,11 +229,11 @@ class Tasks:
     ) -> "Scheduled":
         """Declare a definition that starts a task at this interval of real time: `tasks.every(minutes=5)(task)`.
 
-        A worker does not need it: `jqmaster plan MODULE:tasks` shows what would change at the master, and `jqmaster
-        apply` changes it. It returns the task, so it may stand above `@tasks.task` as a decorator.
+        Workers ignore definitions: `jqmaster plan MODULE:tasks` shows what would change at the master, and `jqmaster
+        apply` makes the changes. The call returns the task, so that it also works as a decorator above `@tasks.task`.
 
         * `minutes`, `hours`: length of the period.
-        * `offset`: minutes by which all instants are later. They are counted from midnight UTC of 1 January 1970.
+        * `offset`: minutes by which all instants are later. Periods are counted from midnight UTC of 1 January 1970.
         * `options`: see `DefinitionOptions`.
 
         Raise TypeError for an option that no definition has, and ValueError for a name that is taken:
@@ -244,8 +245,8 @@ class Tasks:
     def cron(
         self, expression: str, *, tz: str = "UTC", **options: "Unpack[DefinitionOptions]"
     ) -> "Scheduled":
-        """Declare a definition that starts a task by cron, as in `tasks.cron("0 3 * * *", tz="Asia/Tokyo")(task)`. It
-        returns the task. See `every`.
+        """Declare a definition that starts a task by cron, as in `tasks.cron("0 3 * * *", tz="Asia/Tokyo")(task)`. The
+        call returns the task. See `every`.
 
         * `expression`: five fields, with names, `L` and `#`, or `@daily` and the like.
         * `tz`: IANA name of the time zone.
@@ -258,7 +259,7 @@ class Tasks:
         return self._schedule({"cron": expression}, {**options, "tz": tz})
 
     def definitions(self) -> dict[str, dict[str, Any]]:
-        """Return the declared definitions by name, as `PUT /api/definitions/{name}` takes them.
+        """Return the declared definitions by name, as `PUT /api/definitions/{name}` accepts them.
 
         Raise TypeError for arguments that do not fit their task, and for options that a definition cannot have.
 
@@ -289,7 +290,7 @@ class Tasks:
         return self._tasks[name]
 
     async def aclose(self) -> None:
-        """Close the connections to the `master` of these tasks. They may be used again.
+        """Close the connections to the `master` of these tasks. The tasks remain usable.
 
         For example:
 
@@ -321,8 +322,8 @@ class Tasks:
         return handler_of(self._tasks[name])
 
     def own_pushers(self) -> "LazyPushers | None":
-        """Return the clients of the master that was given to these tasks, if one was, for a call at this moment. Inside
-        a job they wait longer for a master, as those of `ctx.enqueue` do."""
+        """Return the clients for a call at this moment, if these tasks have their own master; otherwise None. Inside a
+        job, they wait longer for a master, as the clients of `ctx.enqueue` do."""
         if self._access is None:
             return None
         if self._own_pushers is None:
@@ -339,7 +340,7 @@ def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":
     return {task.name: handler_of(task)}
 
 
-# The process of an isolated attempt finds the handler here.
+# The process of an isolated attempt looks up the handler in this attribute.
 setattr(Task, ATTRIBUTE, property(_handlers))
 
 
@@ -352,14 +353,14 @@ class _Anything:
 
 
 class Decorator:
-    """The result of `Tasks.task`, which makes a function a task."""
+    """The result of `Tasks.task`, a decorator that makes a function a task."""
 
     __slots__ = ("_add",)
 
     def __init__(self, add: Callable[[Callable[..., Any]], Task[..., Any]]) -> None:
         self._add = add
 
-    # A function that takes a GatherContext takes the list of the arguments of its jobs.
+    # A function that takes a GatherContext takes a list of the arguments of several jobs.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: "Callable[[list[ArgumentT], GatherContext], Coroutine[Any, Any, None]]", /

@@ -1,4 +1,4 @@
-"""Commands as tasks: an argv whose placeholders are the parameters."""
+"""Commands as tasks: each placeholder in an argv is a parameter of the task."""
 
 import keyword
 import shlex
@@ -14,10 +14,10 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 Value = str | int | float
-# The message of a failure is the end of the standard error: at most this many lines and characters.
+# The message of a failure is the end of the standard error, with at most this many lines and characters.
 _MESSAGE_LINES = 10
 _MESSAGE_CHARS = 900
-# The result has the end of each output: at most this many characters.
+# The result has the end of each output, with at most this many characters.
 _RESULT_CHARS = 16 * 1024
 
 
@@ -25,8 +25,8 @@ _RESULT_CHARS = 16 * 1024
 class CommandOutput:
     """The result of a command job.
 
-    * `exit_code`: its exit code.
-    * `stdout`, `stderr`: the end of what it wrote, at most 16,384 characters each.
+    * `exit_code`: exit code of the command.
+    * `stdout`, `stderr`: the end of its outputs, at most 16,384 characters each.
 
     For example:
 
@@ -43,7 +43,7 @@ class CommandOutput:
 
 
 class Command:
-    """An argv with placeholders, and what its exit codes mean. Raise ValueError for an argv that cannot be run."""
+    """An argv with placeholders, and the meaning of exit codes. Raise ValueError for an argv that cannot be run."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Command:
         discard_codes: Collection[int],
     ) -> None:
         if isinstance(argv, str) or not argv:
-            raise ValueError("a command is a list of its program and arguments; no shell takes it apart")
+            raise ValueError("a command is a list of the program and its arguments; no shell splits a text")
         self._parts = [list(string.Formatter().parse(_checked(one))) for one in argv]
         self.names = list(
             dict.fromkeys(_name(part) for parts in self._parts for part in parts if _name(part))
@@ -74,8 +74,8 @@ class Command:
         )
 
     def argv(self, values: Mapping[str, Value]) -> list[str]:
-        """Return the argv for these values. A placeholder is one argument, or a part of one, whatever is in the value.
-        Raise UnfitArgumentError for a value that no argument can hold."""
+        """Return the argv for these values. Each value becomes one argument or a part of one, whatever it contains.
+        Raise UnfitArgumentError for a value that cannot be part of an argument."""
         for name, value in values.items():
             if isinstance(value, str) and "\0" in value:
                 raise UnfitArgumentError(
@@ -87,8 +87,8 @@ class Command:
         ]
 
     def run(self, ctx: Context, values: Mapping[str, Value]) -> CommandOutput:
-        """Run the command for one attempt, and return its output. Otherwise, raise the exception that ends the
-        attempt."""
+        """Run the command for one attempt, and return its output. If it does not succeed, raise the exception that ends
+        the attempt."""
         argv = self.argv(values)
         env = {"JOB_ID": ctx.job_id, "JOB_NAME": ctx.name, "JOB_ATTEMPT": str(ctx.attempt), **self._env}
         try:
@@ -108,14 +108,14 @@ class Command:
 
 
 def function_of(name: str, command: Command) -> Callable[..., CommandOutput]:
-    """Return a function with the placeholders as its parameters, as a task needs it."""
+    """Return a function for a task, whose parameters are the placeholders."""
     for one in command.names:
         if one == "ctx" or keyword.iskeyword(one):
             raise ValueError(f"{{{one}}} cannot be the name of a placeholder")
     heads = "".join(f", {one}" for one in command.names)
     values = ", ".join(f"{one!r}: {one}" for one in command.names)
     made: dict[str, Any] = {"command": command}
-    # `dataclasses` does the same; the names were checked.
+    # `dataclasses` generates functions in the same way. The names were checked.
     exec(f"def run(*, ctx{heads}):\n    return command.run(ctx, {{{values}}})", made)  # noqa: S102
     function: Callable[..., CommandOutput] = made["run"]
     function.__annotations__ = {

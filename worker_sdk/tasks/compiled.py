@@ -1,5 +1,5 @@
-"""Functions that are generated for the parameters of one task, as `dataclasses` generates `__init__`. Every call runs
-them, and loops over parameters would take most of the time that a task costs beyond its job."""
+"""Functions that are generated for the parameters of one task, as `dataclasses` generates `__init__`. They run in every
+call, where loops over the parameters would take most of the time that a task adds to its job."""
 
 import datetime
 import types
@@ -10,16 +10,15 @@ from typing import Any, Final
 Binding = Callable[..., dict[str, Any]]
 Check = Callable[[Mapping[str, Any]], bool]
 
-# Values of exactly these types are sent as they are.
+# Values of exactly these types are sent unchanged.
 PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, bytes, type(None), datetime.datetime})
 
 
 def binding_of(
     positional: Collection[str], keyword_only: Collection[str], required: Collection[str]
 ) -> Binding:
-    """Return a function with these parameters that returns the arguments of a call by name, without those that the
-    call omits. It raises TypeError for a call that does not fit. A required parameter may stand behind an optional
-    one."""
+    """Return a function with these parameters. It returns the given arguments of a call by name, and raises TypeError
+    for a call that does not fit. A required parameter may follow an optional one."""
     names = {"absent": object()}
     absent = _unused("absent", {*positional, *keyword_only})
     given = _unused("given", {*positional, *keyword_only, absent})
@@ -44,11 +43,11 @@ def binding_of(
 
 
 def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) -> Check | None:
-    """Return a function that checks arguments by name: that they are complete, that there are no others, and that all
-    can be sent as they are, because each has exactly the type of its annotation. False does not mean that they do not
-    fit.
+    """Return a function that quickly checks arguments by name. It returns True if they are complete, no others are
+    given, and each has exactly the type of its annotation, so that all can be sent unchanged. After False, the
+    arguments may still fit.
 
-    Return None if an annotation has values of other types.
+    Return None if an annotation allows values of other types.
     """
     kinds = {name: _plain_kinds(annotation) for name, annotation in annotations.items()}
     if not all(kinds.values()):

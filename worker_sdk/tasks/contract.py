@@ -1,4 +1,4 @@
-"""The contract of a task: what a worker tells masters about its name."""
+"""The contract of a task, which a worker reports to masters."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
-    """Return the map of `version`, `argument_schema` and `options`. A task without a version of its own has that of
-    its schema, which changes when the schema does."""
+    """Return the map of `version`, `argument_schema` and `options`. If the task has no version, the version is derived
+    from the schema, and changes when the schema changes."""
     options = {option: _plain(value) for option, value in task.options.items()}
     if task.seal is not None:
-        # Masters see no argument that they could check.
+        # Arguments are sealed, so masters cannot check them.
         return {"version": task.version or "sealed", "options": options}
     signature = task.signature
     types = task.codec.types

@@ -23,7 +23,7 @@ MAX_PREDECESSORS: Final = 1_000
 MAX_IN_FLOW: Final = 10_000
 # Maximum number of jobs of a cycle that an error names: a cycle may be long.
 _MAX_NAMED: Final = 10
-# The options of a job that cannot wait for others.
+# The options of a job that exclude waiting for other jobs.
 _KEYED: Final = ("unique", "debounce")
 
 Step = Union[Mapping[str, Any], "Flow[Any]"]
@@ -40,14 +40,14 @@ class Flow(Generic[ResultT_co]):
         flow.add(add_up.to_job(), after=others)
         handles = flow.enqueue()
 
-    It is checked before anything is sent, and enqueued in one call: a master accepts all of its jobs or none. `chain`,
-    `group` and `chord` make flows, which may be members of others. A flow that ends with a group, or with several jobs,
-    has no single last job.
+    A flow is checked before anything is sent, and enqueued in one call: a master accepts all of its jobs or none.
+    `chain`, `group` and `chord` make flows, which may be members of others. A flow that ends with a group, or with
+    several jobs, has no single last job.
     """
 
-    # The type checker cannot know the last job of a flow that is filled later.
+    # The type checker cannot know the last job of a flow to which jobs are added later.
     def __init__(self: "Flow[Any]") -> None:
-        # All of these are by job ID, in the order in which the jobs were added.
+        # The following maps are by job ID, in the order in which the jobs were added.
         self._members: dict[str, JobMap] = {}
         self._behind: dict[str, dict[str, None]] = {}
         self._when: dict[str, AfterWhen] = {}
@@ -68,10 +68,10 @@ class Flow(Generic[ResultT_co]):
     @overload
     def add(self, step: Mapping[str, Any], after: Predecessors | None = None) -> dict[str, Any]: ...
     def add(self, step: Step, after: Predecessors | None = None) -> Any:
-        """Add a job, or the jobs of another flow as they are now. Return it, for `after` and for the handles.
+        """Add a job, or a copy of the jobs of another flow. Return it, for use as `after` and with the handles.
 
         * `step`: a job from `to_job` of a task or from `make_job`, a map of its fields, or a flow.
-        * `after`: as for the method `after`. Default: it waits for none of this flow.
+        * `after`: as for the method `after`. Default: the job waits for no job of this flow.
 
         Raise InvalidFlow for a job that was added before.
 
@@ -95,11 +95,11 @@ class Flow(Generic[ResultT_co]):
         return step
 
     def after(self, step: Step, jobs: Predecessors) -> None:
-        """Let a job wait for others, besides those for which it waits already.
+        """Let a job wait for further jobs.
 
-        * `step`: the job. A flow stands for those of its jobs that wait for none of its other jobs.
-        * `jobs`: a member, or several. A flow stands for its last jobs. IDs and handles name jobs that were enqueued
-          before. `After(jobs, when="finished")` also runs the job when they did not succeed.
+        * `step`: the job. A flow means its first jobs: those that wait for no other job of that flow.
+        * `jobs`: a member, or several. A flow means its last jobs. IDs and handles name jobs that were enqueued before.
+          With `After(jobs, when="finished")`, the job runs even if they did not succeed.
 
         Raise InvalidFlow for two conditions on one job, and TypeError for a value that names no job:
 
@@ -117,8 +117,8 @@ class Flow(Generic[ResultT_co]):
             self._behind.setdefault(job_id, {}).update(dict.fromkeys(predecessors))
 
     def to_jobs(self) -> list[JobMap]:
-        """Check the flow, and return its jobs as data, each behind those for which it waits. `Batch.add` and
-        `Pusher.enqueue_many` take them. Raise InvalidFlow.
+        """Check the flow, and return its jobs as data, each after the jobs for which it waits. `Batch.add` and
+        `Pusher.enqueue_many` accept them. Raise InvalidFlow if the flow cannot run.
 
         For example:
 
@@ -140,10 +140,10 @@ class Flow(Generic[ResultT_co]):
         return [jobs[n] for n in order]
 
     def enqueue(self) -> "FlowHandles[ResultT_co]":
-        """Check the flow, enqueue all of its jobs in one call, and return their handles. To do so again changes
+        """Check the flow, enqueue all of its jobs in one call, and return their handles. Calling this again changes
         nothing.
 
-        Raise InvalidFlow if it cannot run as it is, RefusedError if the master refuses it, and UnavailableError if no
+        Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
         master answers:
 
             flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
@@ -153,11 +153,11 @@ class Flow(Generic[ResultT_co]):
         return self._handles(jobs, pushers.sync_pusher().enqueue_many(jobs, in_one_call=True), pushers)
 
     async def aenqueue(self) -> "FlowHandles[ResultT_co]":
-        """Check the flow, enqueue all of its jobs in one call, and return their handles. To do so again changes
+        """Check the flow, enqueue all of its jobs in one call, and return their handles. Calling this again changes
         nothing. It does not block the event loop.
 
-        Raise InvalidFlow if it cannot run as it is, RefusedError if the master refuses it, and UnavailableError if
-        no master answers:
+        Raise InvalidFlow if the flow cannot run, RefusedError if the master refuses it, and UnavailableError if no
+        master answers:
 
             flow = chain(make_thumbnail.to_job(42), publish.to_job(7))
             handles = await flow.aenqueue()
@@ -173,11 +173,11 @@ class Flow(Generic[ResultT_co]):
         self._members[job_id] = job
 
     def _ids_of(self, given: Predecessor) -> list[str]:
-        """Return the IDs of the jobs that `given` names. Note those that have to be members."""
+        """Return the IDs of the jobs that `given` names. Record those that must be members."""
         if isinstance(given, Flow):
             ends = given._lasts()
             if not ends:
-                raise InvalidFlow("an empty flow has no end for which a job could wait")
+                raise InvalidFlow("a job cannot wait for an empty flow")
             self._named.update((one, given._members[one]["name"]) for one in ends)
             return ends
         found = given if isinstance(given, str) else _id_in(given)
@@ -199,11 +199,11 @@ class Flow(Generic[ResultT_co]):
         return [job_id for job_id in self._members if job_id not in awaited]
 
     def _before(self, job_id: str) -> list[str]:
-        """Return the jobs for which a member waits: those of its own option `after`, and those of the flow."""
+        """Return the jobs for which a member waits: those in its option `after`, and those that the flow adds."""
         return list(dict.fromkeys([*predecessors_of(self._members[job_id]), *self._behind.get(job_id, ())]))
 
     def _made(self, job_id: str, job: JobMap) -> JobMap:
-        """Return the job in the form that is sent."""
+        """Return the job in wire form, with all its predecessors."""
         own, behind = job.get("after"), self._behind.get(job_id)
         if not behind:
             return job
@@ -216,7 +216,7 @@ class Flow(Generic[ResultT_co]):
 
     def _two_conditions(self, job_id: str) -> InvalidFlow:
         return InvalidFlow(
-            f"{self._label_of(job_id)} waits for some jobs to succeed and for others to finish: give it one condition"
+            f"{self._label_of(job_id)} waits for some jobs to succeed and for others to finish: use one condition"
         )
 
     # --- checks
@@ -228,8 +228,8 @@ class Flow(Generic[ResultT_co]):
             total += len(before)
             if len(before) > MAX_PREDECESSORS:
                 raise InvalidFlow(
-                    f"{self._label_of(job['id'])} waits for {len(before):,} jobs, "
-                    f"and may wait for {MAX_PREDECESSORS:,}"
+                    f"{self._label_of(job['id'])} waits for {len(before):,} jobs; "
+                    f"at most {MAX_PREDECESSORS:,} are allowed"
                 )
             if before and any(option in job for option in _KEYED):
                 raise InvalidFlow(
@@ -237,14 +237,14 @@ class Flow(Generic[ResultT_co]):
                 )
         if total > MAX_IN_FLOW:
             raise InvalidFlow(
-                f"the jobs of a flow may wait for {MAX_IN_FLOW:,} others together, these wait for {total:,}: "
+                f"the jobs of a flow may wait for {MAX_IN_FLOW:,} others in total, but these wait for {total:,}: "
                 "put a job between two large groups"
             )
 
     def _cycle_among(self, jobs: Sequence[JobMap], cyclic: Sequence[int]) -> str:
-        """Return one cycle for people, its jobs in the order in which they would run."""
+        """Return a text for people that names the jobs of one cycle, in the order in which they would run."""
         inside = {jobs[n]["id"] for n in cyclic}
-        # Each of these jobs waits for another of these jobs, so a walk back reaches a job for the second time.
+        # Each of these jobs waits for another one of them, so following predecessors reaches some job a second time.
         path: list[str] = []
         job_id = next(iter(inside))
         while job_id not in path:
@@ -281,8 +281,8 @@ class Flow(Generic[ResultT_co]):
 
 
 class FlowHandles(Generic[ResultT_co]):
-    """The handles of the jobs of a flow. Iterating yields them in the order in which they were added. `Flow.enqueue`
-    returns it.
+    """The handles of the jobs of a flow, which `Flow.enqueue` returns. Iterating yields them in the order in which the
+    jobs were added.
 
     For example:
 
@@ -312,9 +312,9 @@ class FlowHandles(Generic[ResultT_co]):
 
     @property
     def last(self) -> JobHandle[ResultT_co]:
-        """The handle of the job that ends the flow. Raise LookupError if it ends with several."""
+        """The handle of the job that ends the flow. Raise LookupError if it ends with several jobs."""
         if len(self._lasts) != 1:
-            raise LookupError(f"the flow ends with {len(self._lasts)} jobs: name the one that you mean")
+            raise LookupError(f"the flow ends with {len(self._lasts)} jobs: choose one with handles[job]")
         return self._handles[self._lasts[0]]
 
 
@@ -325,11 +325,11 @@ def chain(*steps: *tuple[*tuple[Step, ...], Flow[ResultT]]) -> Flow[ResultT]: ..
 @overload
 def chain(*steps: Step) -> Flow[Any]: ...
 def chain(*steps: Any) -> Flow[Any]:  # type: ignore[misc]  # mypy cannot compare steps behind an unpacked tuple
-    """Return a flow of steps that run one after the other. Each waits for the step before it to succeed.
+    """Return a flow of steps that run one after another. Each step waits until the previous one has succeeded.
 
-    * `steps`: jobs, as for `Flow.add`, and flows. A step behind a group waits for all of the group.
+    * `steps`: jobs, as for `Flow.add`, and flows. A step after a group waits for all jobs of the group.
 
-    A task takes the result of the step before with a parameter whose default is `INPUT`, or `INPUTS` behind a group.
+    A task receives the result of the previous step in a parameter whose default is `INPUT`, or `INPUTS` after a group.
     Raise InvalidFlow for a group without jobs that is not the first step.
 
     For example:
@@ -369,11 +369,12 @@ def group(*jobs: Step | Iterable[Step]) -> Flow[object]:
 def chord(
     header: Flow[Any] | Iterable[Step], callback: TaskJob[ResultT], *, when: AfterWhen = "succeeded"
 ) -> Flow[ResultT]:
-    """Return a flow of jobs, and of one more job that runs when all of them have succeeded.
+    """Return a flow of jobs and one final job, the callback, which runs when all others have succeeded.
 
     * `header`: a group, or an iterable of jobs. If it is empty, the callback waits for nothing.
-    * `callback`: the job that runs last. It takes their results with a parameter whose default is `INPUTS`.
-    * `when`: `finished`: it also runs when some of them did not succeed.
+    * `callback`: the job that runs last. Its task receives the results of the others in a parameter whose default is
+      `INPUTS`.
+    * `when`: with `finished`, the callback runs even if some jobs did not succeed.
 
     For example:
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class _CallMembers:
-    """The jobs of one call: those whose arguments fit, and the ends of the others."""
+    """The jobs of one call: those whose arguments fit, and the outcomes of the others."""
 
     def __init__(self, task: "Task[..., Any]", arguments: Sequence[Any], ctx: GatherContext) -> None:
         self._name = task.name
         self._encode = task.codec.encode_result
         self._seal = task.seal
-        # A sealed value belongs to its job. Otherwise, the contexts of the jobs need not be made.
+        # A sealed value belongs to one job, so its context is needed. Otherwise, do not make the contexts of the jobs.
         self._contexts: Sequence[Context] = ctx.jobs if task.seal is not None else ()
         self.ends: list[Any] = [None] * len(arguments)
         self._fit: Sequence[int] = range(len(arguments))
@@ -33,8 +33,8 @@ class _CallMembers:
     def _decoded(
         self, task: "Task[..., Any]", parameter: str, arguments: Sequence[Any], ctx: GatherContext
     ) -> list[Any]:
-        """Decode each argument alone, and return the values of those that fit. Record the ends of the other jobs, and
-        leave these out of the call."""
+        """Decode each argument alone, and return the values of those that fit. Record the outcomes of the other jobs,
+        which are not part of the call."""
         fit, values = [], []
         for index, argument in enumerate(arguments):
             try:
@@ -56,7 +56,8 @@ class _CallMembers:
         return values
 
     def with_ends(self, value: Any) -> list[Any]:
-        """Return the ends of all jobs. `value`: what the function returned for the jobs whose arguments fit."""
+        """Return the outcomes of all jobs. `value`: the value that the function returned for the jobs whose arguments
+        fit."""
         if value is None and len(self._fit) == len(self.ends):
             return self.ends
         for index, end in zip(self._fit, ends_of(self._name, value, len(self._fit)), strict=True):

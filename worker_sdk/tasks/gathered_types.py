@@ -1,4 +1,4 @@
-"""The types of one job, of a function that runs many of them in one call."""
+"""Derive the types of one job from a function that runs many jobs in one call."""
 
 import types
 import typing
@@ -12,13 +12,13 @@ _NOTHING: Final = type(None)
 
 
 def is_gather_context(annotation: Any) -> bool:
-    """Return whether a parameter with this annotation takes the context of a call."""
+    """Return whether a parameter with this annotation takes the context of a call for many jobs."""
     return annotation is GatherContext or GatherContext in typing.get_args(annotation)
 
 
 def types_of_one_job(task: str, travelling: Mapping[str, Any], returns: Any) -> tuple[dict[str, Any], Any]:
-    """Return the type of the argument of one job, by the name of the parameter that takes those of all, and the type of
-    its result. Raise TypeError for a function that cannot run many jobs."""
+    """Return the type of one job's argument, by the name of the parameter that takes the list of all, and the type of
+    one job's result. Raise TypeError for a function that cannot run many jobs."""
     if len(travelling) != 1:
         raise TypeError(
             f"task {task}: a function with gather takes the list of its arguments, and a GatherContext, as in "
@@ -54,7 +54,7 @@ def _result_of_one_job(task: str, returns: Any) -> Any:
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
-    """Return the types of a union; of any other type, itself."""
+    """Return the types of a union; for any other type, a tuple of that type alone."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)

@@ -1,4 +1,4 @@
-"""Handles, which give the outcome of an enqueued job."""
+"""Handles, through which callers follow an enqueued job and get its outcome."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, TypeVar, cast, overload
@@ -47,7 +47,7 @@ class NamedTask(Protocol):
 
 
 class AnyTask:
-    """Stands for the task of a job whose task is not known: its results stay as they are.
+    """Replaces the task of a job whose task is not known. Results are not converted.
 
     * `name`: name of the job.
     """
@@ -58,7 +58,7 @@ class AnyTask:
         self.name = name
 
     def decode_result(self, value: Any) -> Any:
-        """Return the result as it is."""
+        """Return the result unchanged."""
         return value
 
 
@@ -69,14 +69,14 @@ class JobHandle(Generic[ResultT_co]):
         print(handle.get(timeout=10))
 
     * `id`: ID of the job.
-    * `name`: its name, which is that of the task.
-    * `status`: its state when it was last heard of, such as `ready` or `succeeded`. None if a handle was made of an ID,
-      and has not asked yet.
+    * `name`: name of the job, which is that of the task.
+    * `status`: last known state, such as `ready` or `succeeded`. None if the handle was made from an ID and has not
+      asked a master yet.
     * `job`: the job as `Pusher.status` returns it, after `refresh` or `cancel`.
-    * `is_duplicate`: no job was made, because this job holds its uniqueness key. It stayed as it was.
-    * `is_replaced`: no job was made; this waiting job took the arguments and options of the call.
+    * `is_duplicate`: the call made no new job, because this job holds the uniqueness key. This job is unchanged.
+    * `is_replaced`: the call made no new job. This waiting job got the arguments and options of the call.
 
-    Every method that asks a master has a sibling for `async def`, with an `a` before its name.
+    Every method that calls a master has an async variant, whose name begins with an additional `a`.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class JobHandle(Generic[ResultT_co]):
                 self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
-        # A master gives a result only once, so the handle keeps it.
+        # A master returns a result only once, so the handle keeps it.
         self._is_known = False
         self._value: Any = None
         self._exception: Exception | None = None
@@ -114,11 +114,12 @@ class JobHandle(Generic[ResultT_co]):
             raise missing_attribute("a handle of a job", name, HANDLE_METHODS)
 
     def get(self, timeout: float | None = None) -> ResultT_co:
-        """Wait for the job to end, and return its result as the annotation of the task says.
+        """Wait for the job to end, and return its result, as the type that the task is annotated with.
 
-        * `timeout`: seconds to wait; 0 to look once. Default: wait for as long as it takes.
+        * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A master hands a result out once; this handle keeps it. Raise one of these instead:
+        The job needs `keep_result`. A master returns each result only once; this handle keeps it. Raise one of these
+        instead:
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
@@ -155,12 +156,12 @@ class JobHandle(Generic[ResultT_co]):
         return self._end()
 
     async def aget(self, timeout: float | None = None) -> ResultT_co:
-        """Wait for the job to end, and return its result as the annotation of the task says. It does not block the
-        event loop.
+        """Wait for the job to end, and return its result, as the type that the task is annotated with. It does not
+        block the event loop.
 
-        * `timeout`: seconds to wait; 0 to look once. Default: wait for as long as it takes.
+        * `timeout`: seconds to wait; 0 to check once. Default: wait without a limit.
 
-        The job needs `keep_result`. A master hands a result out once; this handle keeps it. Raise one of these
+        The job needs `keep_result`. A master returns each result only once; this handle keeps it. Raise one of these
         instead:
 
         * `NotFinished`: the job did not end within `timeout`.
@@ -198,7 +199,7 @@ class JobHandle(Generic[ResultT_co]):
         return self._end()
 
     def refresh(self) -> "JobHandle[ResultT_co]":
-        """Ask a master about the job, and return this handle with its new `status` and `job`.
+        """Fetch the job from a master, update `status` and `job` of this handle, and return the handle.
 
         Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
 
@@ -212,8 +213,8 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     async def arefresh(self) -> "JobHandle[ResultT_co]":
-        """Ask a master about the job, and return this handle with its new `status` and `job`. It does not block the
-        event loop.
+        """Fetch the job from a master, update `status` and `job` of this handle, and return the handle. It does not
+        block the event loop.
 
         Raise ResultGone if the job is unknown, and UnavailableError if no master answers:
 
@@ -227,10 +228,10 @@ class JobHandle(Generic[ResultT_co]):
         return self
 
     def progress(self) -> "JobProgress | None":
-        """Ask a master how far the job is, and return the progress that its worker told last, also after the end of the
-        job; None if no attempt told any. Afterwards the handle has its new `status` and `job`.
+        """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
+        job; None if no attempt has reported any. This also updates `status` and `job` of the handle.
 
-        A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
+        A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
 
             told = handle.progress()
@@ -242,11 +243,11 @@ class JobHandle(Generic[ResultT_co]):
         return progress_of(self.refresh().job or {})
 
     async def aprogress(self) -> "JobProgress | None":
-        """Ask a master how far the job is, and return the progress that its worker told last, also after the end of the
-        job; None if no attempt told any. Afterwards the handle has its new `status` and `job`. It does not block the
-        event loop.
+        """Fetch the job from a master, and return the last progress that its worker reported, even after the end of the
+        job; None if no attempt has reported any. This also updates `status` and `job` of the handle. It does not
+        block the event loop.
 
-        A worker tells about once a second, so there is no use in asking more often. Raise ResultGone if the job is
+        A worker reports about once a second, so calling this more often is useless. Raise ResultGone if the job is
         unknown, and UnavailableError if no master answers:
 
             told = await handle.aprogress()
@@ -262,10 +263,10 @@ class JobHandle(Generic[ResultT_co]):
     @overload
     def stream(self, kind: type[PartT]) -> "PartStream[PartT]": ...
     def stream(self, kind: Any = Any) -> "PartStream[Any]":
-        """Return the values that the job hands out with `ctx.emit`, for `for` and `async for`, from the first one until
-        the job is over. A retry begins again with its first value: see `attempt` of each `JobPart`.
+        """Return the values that the job emits with `ctx.emit`, as an iterable for `for` and `async for`: from the
+        first value until the job is over. A retry begins again with its first value: see `attempt` of each `JobPart`.
 
-        * `kind`: type of the values, such as a dataclass. Default: as they come.
+        * `kind`: type of the values, such as a dataclass. Default: no conversion.
 
         Iterating raises ResultGone if the job is unknown, and UnreadableResult for a value that does not fit.
 
@@ -290,12 +291,12 @@ class JobHandle(Generic[ResultT_co]):
         tail: int | None = None,
         follow: bool = False,
     ) -> "LogStream":
-        """Return the lines of the log of the job, for `for` and `async for`: those that are kept by now, also those in
-        the archive.
+        """Return the lines in the log of the job, as an iterable for `for` and `async for`: all lines that exist now,
+        including those in the archive.
 
         * `level`: only lines of this level or above, such as `warning`.
         * `attempt`: only lines of this attempt.
-        * `tail`: begin at most this many lines before the newest one.
+        * `tail`: begin at most this many lines before the end of the log.
         * `follow`: wait for further lines until the job is over.
 
         The token needs the scope read. Iterating raises ResultGone if the job is unknown and no log of it is in the
@@ -328,7 +329,7 @@ class JobHandle(Generic[ResultT_co]):
             self.status = exc.state
 
     def cancel(self) -> None:
-        """Cancel the job. A running job ends as soon as its worker has stopped it.
+        """Cancel the job. A running job is canceled once its worker has stopped it.
 
         Raise RefusedError if the job is over, and UnavailableError if no master answers:
 
@@ -338,7 +339,7 @@ class JobHandle(Generic[ResultT_co]):
         self._note_view(self._pushers.sync_pusher().cancel(self.id))
 
     async def acancel(self) -> None:
-        """Cancel the job. A running job ends as soon as its worker has stopped it. It does not block the event loop.
+        """Cancel the job. A running job is canceled once its worker has stopped it. It does not block the event loop.
 
         Raise RefusedError if the job is over, and UnavailableError if no master answers:
 
@@ -347,7 +348,7 @@ class JobHandle(Generic[ResultT_co]):
         """
         self._note_view(await self._pushers.pusher().cancel(self.id))
 
-    # --- what the answers mean
+    # --- reading the answers of masters
 
     def _end(self) -> ResultT_co:
         if self._exception is not None:
@@ -394,7 +395,7 @@ class JobHandle(Generic[ResultT_co]):
         self._exception = _ending(self.id, view, self._opened_failure)
 
     def _opened_failure(self, error: Any, message: str) -> tuple[Any, str]:
-        """Return error value and message of the job. They stay sealed if they cannot be opened."""
+        """Return the error value and the message of the job. Both stay sealed if they cannot be opened."""
         seal = self._task.seal
         if seal is None:
             return error, message

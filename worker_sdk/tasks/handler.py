@@ -1,4 +1,4 @@
-"""The handler of a task: what a worker calls with the argument of a job and its context."""
+"""The handler of a task, which a worker calls with the argument of a job and its context."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -46,13 +46,15 @@ def handler_of(task: "Task[..., Any]") -> Handler:
 
 
 def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
-    # A test, or the process of an isolated attempt, has a handler and needs no schema.
+    # Tests and processes of isolated attempts have handlers, too, and need no schema.
     from worker_sdk.tasks.contract import contract_of
 
     try:
         return contract_of(task)
-    except Exception:  # types of the application may raise anything, and jobs run without a schema
-        logging.getLogger(__name__).warning("no contract is told of %s", task.name, exc_info=True)
+    except Exception:  # types of the application may raise anything, and jobs can run without a schema
+        logging.getLogger(__name__).warning(
+            "no contract of %s is reported to masters", task.name, exc_info=True
+        )
         return {}
 
 
@@ -70,7 +72,8 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     context, positional = signature.context, signature.leading
     inputs = _input_parameters_of(task)
 
-    # These steps are repeated in `_sync_call`: calling them as a function would cost as much as some of them.
+    # These steps are repeated in `_sync_call`: putting them into a function would cost almost as much time as the
+    # steps.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
@@ -83,7 +86,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
         if dependencies:
             arguments.update(dependencies)
         args = taken(positional, arguments) if positional else ()
-        # Each job is an asyncio task of its own, so it has its own value of the context variable.
+        # Each job runs in its own asyncio task, so it has its own value of the context variable.
         running_job.set(ctx)
         value = await function(*args, **arguments)
         return None if value is None else _encoded(encode, value)

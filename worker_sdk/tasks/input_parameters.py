@@ -1,4 +1,4 @@
-"""Fill parameters of a task with the results of the jobs for which its job waited."""
+"""Fill parameters of a task with the results of the predecessors of its job."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ class InputParameters:
         self._codec = codec
 
     def fill(self, arguments: dict[str, Any], inputs: Inputs) -> None:
-        """Add the arguments that the call does not give. Raise InvalidArgument for results that do not fit the
-        annotation, and InputMissing for those that are not there."""
+        """Add the results of predecessors for parameters that the call omits. Raise InvalidArgument if a result does
+        not fit the annotation, and InputMissing if it does not exist."""
         for name, default in self._parameters.items():
             if name in arguments:
                 continue
@@ -30,11 +30,11 @@ class InputParameters:
 
 
 def _value_of(one: Input) -> Any:
-    # Only a job that runs in any case has a predecessor that did not succeed.
+    # A predecessor can have failed only if the job runs whatever the outcome of its predecessors.
     return one.result if one.is_success else None
 
 
 def _not_one(count: int) -> str:
     if count == 0:
-        return "is missing: no value was given, and the job waited for no other"
-    return f"takes the result of one job, and this one waited for {count}"
+        return "is missing: no value was given, and the job waited for no other job"
+    return f"takes the result of one job, but this job waited for {count}"

@@ -1,4 +1,4 @@
-"""The log of a job, as its handle reads and follows it."""
+"""Read and follow the log of a job through its handle."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,14 +19,14 @@ class HasLog(Protocol):
     def _note_page(self, page: Mapping[str, Any]) -> None: ...
 
     def _refuse_page(self, exc: Exception) -> None:
-        """Raise what the exception means to the caller of a handle."""
+        """Raise the handle's exception that corresponds to this one of a pusher."""
         ...
 
 
 class LogStream:
-    """Lines of the log of a job, in order. Use it in `for` or `async for`; each use begins anew.
+    """Lines of the log of a job, in order. Use it in `for` or `async for`; each loop begins again.
 
-    * `dropped`: number of lines of the job that are gone, as far as it was read.
+    * `dropped`: number of lines that are missing in the part of the log that was read.
 
     For example:
 

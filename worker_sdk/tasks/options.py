@@ -11,9 +11,9 @@ from worker_sdk.pusher.unique import Debounce, Unique
 class TaskOptions(JobOptions, total=False):
     """Options of `Task.using`: those of `JobOptions`, and
 
-    * `namespace`: the namespace that the jobs go to, at the same master. Default: that of the tasks, of the running
-      job or of the process. Its handles ask there. It is for `enqueue`, `aenqueue`, `many` and `amany`, also
-      in an outbox: a flow and a batch belong to one namespace.
+    * `namespace`: the namespace that the jobs go to, at the same master. Default: the namespace of the tasks, of the
+      running job or of the process. The handles read from the same namespace. The option is for `enqueue`, `aenqueue`,
+      `many` and `amany`, also in an outbox, but not for flows and batches, which belong to one namespace.
     """
 
     namespace: str | None

@@ -1,4 +1,4 @@
-"""The partial results of a job, as its handle streams them."""
+"""Stream the partial results of a job through its handle."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
@@ -23,13 +23,13 @@ class Streamed(Protocol):
     def _decode_part(self, value: Any, decode: Callable[[Any], Any]) -> Any: ...
 
     def _refuse_page(self, exc: Exception) -> None:
-        """Raise the exception for callers of a handle in place of this one of a pusher."""
+        """Raise the handle's exception that corresponds to this one of a pusher."""
         ...
 
 
 class PartStream(Generic[T_co]):
-    """Partial results of a job, in order, until the job is over. Use it in `for` or `async for`; each use begins with
-    the first part. When it ends, the handle has the final `status`.
+    """Partial results of a job, in order, until the job is over. Use it in `for` or `async for`; each loop begins with
+    the first value. When it ends, the handle has the final `status`.
 
     For example:
 
@@ -46,7 +46,7 @@ class PartStream(Generic[T_co]):
         return f"<parts of job {self._handle.id}>"
 
     def __iter__(self) -> Iterator[JobPart[T_co]]:
-        """Wait for the parts. It blocks."""
+        """Yield the partial results as they arrive. This blocks the thread."""
         pusher, after = self._pushers.sync_pusher(), BEGINNING
         while True:
             try:
@@ -60,7 +60,7 @@ class PartStream(Generic[T_co]):
             after = page["next"]
 
     async def __aiter__(self) -> AsyncIterator[JobPart[T_co]]:
-        """Wait for the parts, without blocking the event loop."""
+        """Yield the partial results as they arrive, without blocking the event loop."""
         pusher, after = self._pushers.pusher(), BEGINNING
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Definitions that are declared beside tasks: which task starts when, and with which arguments."""
+"""Definitions that are declared next to tasks: when to start which task, with which arguments."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,19 +21,19 @@ class DefinitionDays(TypedDict):
 
 
 class DefinitionOptions(TypedDict, total=False):
-    """Options of `Tasks.every` and `Tasks.cron`. The master has a default for each that is left out.
+    """Options of `Tasks.every` and `Tasks.cron`. The master has a default for each omitted option.
 
-    * `name`: name of the definition. Default: that of the task, with `-` in place of `/`.
-    * `arguments`: arguments of the call, by the names of the parameters.
-    * `overlap`: what happens while the earlier job is not finished: `allow`, `forbid`, `replace` or `queue`.
-    * `catch_up`: which late instants fire: `skip`, `latest` or `all`; `max_catch_up`: at most how many.
-    * `skip_late_after`: lateness from which an instant follows `catch_up`.
-    * `jitter`: all instants are delayed by the same part of it.
+    * `name`: name of the definition. Default: the name of the task, with `-` in place of `/`.
+    * `arguments`: arguments of the call, by parameter name.
+    * `overlap`: what happens while the previous job is not finished: `allow`, `forbid`, `replace` or `queue`.
+    * `catch_up`: which late instants fire: `skip` (none), `latest` or `all`; `max_catch_up`: maximum number of them.
+    * `skip_late_after`: delay after which an instant counts as late.
+    * `jitter`: maximum delay. All instants have the same delay, which is derived from the name.
     * `days`: what happens on days off: the name of a calendar, and the rule `skip_holidays`, `only_holidays`,
       `next_workday` or `previous_workday`.
-    * `starts_at`, `ends_at`: bounds of the instants, with a time zone.
+    * `starts_at`, `ends_at`: earliest and latest instant, with a time zone.
     * `description`: text for people.
-    * `enabled`: whether it starts jobs. If it is left out, a pause by operators survives every deploy.
+    * `enabled`: whether the definition starts jobs. If you omit it, a pause that an operator sets survives each deploy.
     """
 
     name: str
@@ -106,12 +106,12 @@ class Declared:
 
 
 def definition_name(text: str) -> str:
-    """Return the name of a definition that is made of another name."""
+    """Return a valid name of a definition, made from another name."""
     return _UNNAMEABLE.sub("-", text)[:100]
 
 
 class Scheduled:
-    """The result of `Tasks.every` and `Tasks.cron`: called with a task, it declares the definition."""
+    """The result of `Tasks.every` and `Tasks.cron`: call it with a task to declare the definition."""
 
     __slots__ = ("_declare",)
 

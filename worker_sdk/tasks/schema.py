@@ -1,8 +1,8 @@
-"""JSON Schemas of arguments, as masters show them and check new jobs by them.
+"""JSON Schemas of arguments, which masters show, and against which they check new jobs.
 
-MessagePack has values that JSON lacks. In a schema, binary is base64 text (format `byte`) and a timestamp is ISO 8601
-text (`date-time`), as in a job that is pushed as JSON. msgspec could make most of these schemas itself, but its own
-name no format for times without a rule for time zones, and no keys of maps.
+MessagePack has values that JSON lacks. In a schema, binary data is base64 text (format `byte`), and a timestamp is ISO
+8601 text (`date-time`), as in a job that is pushed as JSON. msgspec can generate schemas, too, but they lack the format
+of times without a rule for time zones, and the keys of maps.
 """
 
 import enum
@@ -20,12 +20,12 @@ from worker_sdk.tasks.value_codec import PydanticType, encode_other, is_model
 Schema = dict[str, Any]
 
 _REFERENCE: Final = "#/$defs/"
-# Masters match patterns in linear time, which is not possible for these.
+# Masters match patterns in linear time, which is impossible for patterns with these features.
 _NOT_LINEAR: Final = re.compile(r"\(\?(?:[=!>]|<[=!]|P=|\()|(?<!\\)(?:\\\\)*\\[1-9Z]|[*+?}]\+")
 _WITH_ZONE: Final = "([Zz]|[+-][0-9]{2}:?[0-9]{2})$"
 _WITHOUT_ZONE: Final = "(^|[Tt ])[0-9:.]+$"
 _INTEGER_KEY: Final = "^(0|-?[1-9][0-9]*|-0)$"
-# Keywords whose values are schemas: by name, in a list, or alone.
+# Keywords with schemas as values: by name, in a list, or alone.
 _BY_NAME: Final = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _ALONE: Final = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
@@ -36,8 +36,8 @@ def schema_of_parameters(
 ) -> Schema:
     """Return the schema of the argument of a task.
 
-    * `types`: what checks each parameter, as in `Codec.types`.
-    * `defaults`: the default values of parameters; one that JSON cannot express is left out.
+    * `types`: the type that checks each parameter, as in `Codec.types`.
+    * `defaults`: the default values of parameters. Defaults that JSON cannot express are omitted.
     """
     schemas = _Schemas(kind for kind in types.values() if not isinstance(kind, PydanticType))
     properties = {name: schemas.of(kind) for name, kind in types.items()}
@@ -45,7 +45,7 @@ def schema_of_parameters(
         to_json = kind.to_json if isinstance(kind := types[name], PydanticType) else _to_json
         _set_default(properties[name], value, to_json)
     schema: Schema = {
-        # A job without an argument is a call without arguments.
+        # A job without an argument means a call without arguments.
         "type": "object" if required else ["object", "null"],
         "properties": properties,
         "additionalProperties": False,
@@ -63,7 +63,7 @@ class _Schemas:
     def __init__(self, annotations: Iterable[Any]) -> None:
         self.definitions: dict[str, Schema] = {}
         self._names: dict[int, str] = {}
-        # One call for all: a class that occurs twice is then described by one object.
+        # Describe all types in one call, so that a class that occurs twice is described by one object.
         annotations = list(annotations)
         self._described = dict(zip(map(id, annotations), kinds.multi_type_info(annotations), strict=True))
         self._annotations = annotations
@@ -95,7 +95,7 @@ class _Schemas:
         return self._of_class(node) if hasattr(node, "cls") else {}
 
     def _of_choice(self, node: kinds.Type) -> Schema:
-        """Return the schema of one type of a union, in which a struct has to name its tag."""
+        """Return the schema of one type of a union. In a union, the tag of a struct is required."""
         schema = self._of(node)
         if isinstance(node, kinds.StructType) and node.tag_field and not node.array_like:
             return {"allOf": [schema], "required": [node.tag_field]}
@@ -106,7 +106,7 @@ class _Schemas:
         return {keyword: schema} if schema else {}
 
     def _keys(self, node: kinds.Type) -> Schema:
-        """Return the rule for the keys of a map. In JSON, they are texts."""
+        """Return the part of a map's schema that describes its keys, which are texts in JSON."""
         values: Sequence[Any] = ()
         if isinstance(node, kinds.EnumType):
             values = [] if _takes_others(node.cls) else [member.value for member in node.cls]
@@ -187,7 +187,7 @@ class _Schemas:
             try:
                 schema = kind.schema(_REFERENCE + "{model}" + suffix)
             except pydantic.errors.PydanticUserError:
-                return {}  # it checks by code that no schema can express
+                return {}  # it checks values by code, which no schema can express
             own = {f"{name}{suffix}": _portable(one) for name, one in schema.pop("$defs", {}).items()}
             if all(self.definitions.get(name, one) == one for name, one in own.items()):
                 break
@@ -224,7 +224,7 @@ def _clock(name: str) -> Callable[[Any], Schema]:
     return schema
 
 
-# Each makes a new map, to which the default of one parameter may be added.
+# Each function makes a new map, because the default of a parameter may be added to it.
 _SCALARS: Final[dict[type[kinds.Type], Callable[[Any], Schema]]] = {
     kinds.NoneType: lambda _: {"type": "null"},
     kinds.BoolType: lambda _: {"type": "boolean"},
@@ -252,7 +252,7 @@ def _enum(cls: type[enum.Enum]) -> Schema:
 
 
 def _takes_others(cls: type[enum.Enum]) -> bool:
-    """Return whether the enum itself turns other values into members."""
+    """Return whether the enum has code that converts other values to members."""
     return cls._missing_.__func__ is not enum.Enum._missing_.__func__  # type: ignore[attr-defined]
 
 
@@ -271,14 +271,14 @@ def _with_pattern(schema: Schema, pattern: str | None) -> Schema:
 
 
 def _portable(schema: Any) -> Any:
-    """Return a schema of pydantic without the rules that a master would apply differently to JSON."""
+    """Return a schema of pydantic without the rules that would refuse valid arguments in JSON form."""
     if not isinstance(schema, dict):
         return schema
     found = dict(schema)
     # The list becomes a set, and duplicates are dropped.
     found.pop("uniqueItems", None)
     if found.get("format") in ("binary", "base64url"):
-        # These count bytes, but base64 has more characters.
+        # These rules count bytes, but base64 text is longer.
         found.pop("minLength", None)
         found.pop("maxLength", None)
     if isinstance(pattern := found.pop("pattern", None), str):
@@ -300,7 +300,7 @@ def _portable(schema: Any) -> Any:
 def _set_default(schema: Schema, value: Any, to_json: Any) -> None:
     try:
         default = to_json(value)
-    except Exception:  # a type of the application may raise anything, and the default only informs people
+    except Exception:  # a type of the application may raise anything, and the default is only shown to people
         return
     if _is_json(default):
         schema["default"] = default

@@ -1,5 +1,5 @@
-"""The methods of a task that take the arguments of its function, as `inspect.signature`, `help` and notebooks show
-them. Type checkers know the parameters anyway."""
+"""Show the parameters of a task's function on the methods that take them, in `inspect.signature`, `help` and notebooks.
+Type checkers know the parameters anyway."""
 
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ShownTask(Protocol):
-    """The part of a task that its methods show.
+    """The part of a task that this module uses.
 
     * `function`: its function.
     * `signature`: the parameters of the function.
@@ -25,11 +25,11 @@ class ShownTask(Protocol):
 
 
 class WithParametersOfTask:
-    """Stands for such a method in its class. A task gets a copy of the method that leads to its own signature, which
-    is made when somebody looks at it.
+    """A descriptor for such a method. Each task gets a copy of the method, whose signature is that of the task's
+    function. The signature is made when it is first read.
 
     * `method`: the method.
-    * `returned`: returns the class of what the method returns, a generic of the result.
+    * `returned`: a function that returns the generic class of the method's return value.
     """
 
     def __init__(self, method: Any, returned: Callable[[], Any]) -> None:
@@ -75,7 +75,7 @@ class _SignatureOfCall:
         self._returned = returned
 
     def __call__(self) -> None:
-        """Do nothing: only something that can be called has a signature."""
+        """Do nothing: only a callable has a signature."""
 
     @property
     def __signature__(self) -> "inspect.Signature":

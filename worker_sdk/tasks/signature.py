@@ -1,4 +1,4 @@
-"""The parameters of a task's function: which of them travel, and which the worker fills."""
+"""The parameters of a task's function: those that calls send, and those that the worker fills."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -16,13 +16,14 @@ from worker_sdk.parameters import (
 
 Function = Callable[..., Any]
 
-# The default of a parameter that the worker fills. A type checker then lets callers omit it, wherever it stands.
+# The default of a parameter that the worker fills. With it, type checkers let callers omit the parameter at any
+# position.
 INJECTED: Any = None
 
 
 class FromInputs:
-    """The default of a parameter that is filled with the result of the job for which a job waited; `takes_all`: with a
-    list of the results of all of them."""
+    """The default of a parameter that the worker fills with the result of the job's predecessor. `takes_all`: with the
+    list of the results of all predecessors."""
 
     __slots__ = ("takes_all",)
 
@@ -33,7 +34,7 @@ class FromInputs:
         return "INPUTS" if self.takes_all else "INPUT"
 
 
-# As with INJECTED, any parameter may have them as its default. A call may still give a value.
+# As with INJECTED, any parameter may have these defaults. A call may still give a value.
 INPUT: Any = FromInputs(takes_all=False)
 INPUTS: Any = FromInputs(takes_all=True)
 
@@ -41,12 +42,12 @@ _NAMED_CONTEXT: Final = "ctx"
 
 
 class Signature:
-    """The parameters of a function, as a task. Annotations are resolved when they are first needed, because a module
+    """The parameters of a task's function. Annotations are resolved when they are first needed, because a module
     of tasks may be imported before the modules of its types are complete.
 
-    * `annotations`: the types of the parameters that travel, by name.
-    * `dependencies`: those of the parameters that the worker fills by `Depends`, by name.
-    * `inputs`: those of the parameters that travel which the worker fills with results, unless the call gives them.
+    * `annotations`: the types of the parameters that calls send, by name.
+    * `dependencies`: the dependencies of the parameters with `Depends`, by name.
+    * `inputs`: the parameters that the worker fills with results of predecessors if the call omits them.
     * `gathers`: the function takes the arguments of many jobs. The types are those of one job.
     """
 
@@ -64,12 +65,12 @@ class Signature:
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """The types of the parameters that travel. Raise TypeError if one cannot be resolved."""
+        """The types of the parameters that calls send. Raise TypeError if one cannot be resolved."""
         return self._resolve()[0]
 
     @property
     def returns(self) -> Any:
-        """The type of the result; Any if the function does not say."""
+        """The type of the result; Any if the function has no annotation."""
         return self._resolve()[1]
 
     @property
@@ -79,7 +80,7 @@ class Signature:
 
     @property
     def leading(self) -> list[str]:
-        """The parameters that the function takes by position alone, the context among them."""
+        """The parameters that the function takes only by position, including the context."""
         return [name for name, one in self._parameters.items() if one.is_positional_only]
 
     def has_default(self, name: str) -> bool:
@@ -127,7 +128,7 @@ class Signature:
         return self._resolved
 
     def _context_test(self) -> Callable[[Any], bool]:
-        """Return the function that tells whether a parameter with an annotation takes the context."""
+        """Return a function that returns whether a parameter with an annotation takes the context."""
         if not self._gathers:
             return is_context
         from worker_sdk.tasks.gathered_types import is_gather_context
@@ -154,7 +155,7 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
             raise TypeError(f"task {task}: name each parameter instead of {_written(function, parameter)}")
     if _NAMED_CONTEXT in parameters and not _is_annotated(function, _NAMED_CONTEXT):
         raise TypeError(
-            f"task {task}: annotate the parameter, to be given the context: ctx: Context as the first one, or "
+            f"task {task}: annotate the parameter that takes the context: ctx: Context as the first one, or "
             "ctx: Context = INJECTED"
         )
     by_position = [one for one in parameters.values() if not one.is_keyword_only]
@@ -162,7 +163,7 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
     if filled != sorted(filled) or any(
         has_depends and one.is_positional_only for one, has_depends in zip(by_position, filled, strict=True)
     ):
-        # Callers count positions as a type checker does, and pass no value for these.
+        # Type checkers let callers fill these parameters by position, but calls pass no value for them.
         raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
     return parameters
 
@@ -172,7 +173,7 @@ def _is_annotated(function: Function, name: str) -> bool:
         return True
     import inspect
 
-    # The annotation may be that of a function which this one wraps.
+    # The annotation may belong to a function that this one wraps.
     return inspect.signature(function).parameters[name].annotation is not inspect.Parameter.empty
 
 

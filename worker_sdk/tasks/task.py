@@ -34,7 +34,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 ArgumentT = TypeVar("ArgumentT")
 
 
-# A job with one of these options does not become ready at once.
+# A job with one of these options may not become ready at once.
 _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 
@@ -44,7 +44,7 @@ class Owner(Protocol):
     seal: "Seal | None"
 
     def own_pushers(self) -> "LazyPushers | None":
-        """Return the clients of the master that was given to these tasks, if one was."""
+        """Return the clients of the tasks' own master, if they have one."""
         ...
 
 
@@ -52,8 +52,8 @@ class TaskJob(Job, Generic[ResultT_co]):
     """A job as data: the map that `Pusher.enqueue_many` accepts, with an ID. `Task.to_job` makes it.
 
     * `task`: the task; None for a job that a test recorded, and that no task made.
-    * `arguments`: its arguments as they were given, by the names of the parameters.
-    * `options`: its options as they were given, those of the task among them.
+    * `arguments`: the arguments of the call, by parameter name.
+    * `options`: the options of the call and of the task.
 
     For example:
 
@@ -77,7 +77,7 @@ class TaskJob(Job, Generic[ResultT_co]):
         return str(self["id"])
 
     def argument_for_any_id(self) -> Any:
-        """Return the argument of the job for another one, whose ID a master will choose."""
+        """Return the argument for a copy of the job, whose ID a master will choose."""
         if self.task is None or self.task.seal is None:
             return self["argument"]
         return self.task.seal.sealed_for_name(
@@ -96,19 +96,19 @@ class _Maker:
 
         self._task = task
         self._options = options
-        # As the job shows them.
+        # The options as `TaskJob.options` shows them.
         self._told = options if namespace is None else {**options, "namespace": namespace}
         self._bind, self._encode = task.codec.bind, task.codec.encode_arguments
         self._wire_options, self._give_id = wire_options, give_id
         self._seal = task.seal
-        # The fields that all jobs share. Jobs do not share values that a caller could change.
+        # The fields that all jobs have in common. Values that a caller could change are copied for each job.
         self._fields: Mapping[str, Any] | None = None
         fields = self._new_fields()
         if self._seal is not None and any(
             "key" not in fields.get(option, "key") for option in ("unique", "debounce")
         ):
             raise TypeError(
-                f"task {task.name}: its arguments are sealed, and masters cannot compare them: give Unique and "
+                f"task {task.name}: its arguments are sealed, so masters cannot compare them: give Unique and "
                 "Debounce a key"
             )
         if all(type(value) in PLAIN_OPTIONS for value in fields.values() if value is not None):
@@ -137,7 +137,7 @@ def _first_state(job: Mapping[str, Any]) -> str:
 
 
 class Calls(Generic[P, ResultT_co]):
-    """Ways to enqueue calls of a task, with the options that were chosen by `using`.
+    """Ways to enqueue calls of a task, with the options that `using` has set.
 
     For example:
 
@@ -156,7 +156,7 @@ class Calls(Generic[P, ResultT_co]):
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
         """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
-        of the task. Raise TypeError for an option that no job has, and for a value of a wrong type. The call that
+        of the task. Raise TypeError for an unknown option, and for a value of a wrong type. The call that
         enqueues raises ValueError for an invalid namespace.
 
         * `options`: see `TaskOptions`.
@@ -188,10 +188,10 @@ class Calls(Generic[P, ResultT_co]):
             raise missing_attribute("a task", name, TASK_METHODS)
 
     def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
-        """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
+        """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` accept it.
 
-        Its arguments are those of the function. Raise TypeError if they do not fit, and after `using(namespace=…)`: the
-        call that enqueues such a job decides on its namespace.
+        Its arguments are those of the function. Raise TypeError if they do not fit. Also raise TypeError after
+        `using(namespace=…)`, because the call that enqueues the job chooses the namespace.
 
         For example:
 
@@ -206,9 +206,9 @@ class Calls(Generic[P, ResultT_co]):
         try:
             return (self._maker or self._new_maker()).make(args, kwargs)
         except InvalidArgument as exc:
-            # Such a job is often a step of a flow.
+            # Jobs made by `to_job` are often steps of a flow.
             problems = [
-                (name, f"{what}; give it the default INPUT, if it is to get the result of the step before")
+                (name, f"{what}; give it the default INPUT, if it takes the result of the previous step")
                 if what == "is missing"
                 else (name, what)
                 for name, what in exc.problems
@@ -218,7 +218,7 @@ class Calls(Generic[P, ResultT_co]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Enqueue a call of the function as a job, and return its handle once a master has stored it.
 
-        Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
+        The arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
         fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master answers:
 
             handle = make_thumbnail.enqueue(42, width=640)
@@ -232,7 +232,7 @@ class Calls(Generic[P, ResultT_co]):
         """Enqueue a call of the function as a job, and return its handle once a master has stored it. It does not block
         the event loop.
 
-        Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do
+        The arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do
         not fit its parameters, RefusedError if the master refuses the job, and UnavailableError if no master
         answers:
 
@@ -248,9 +248,9 @@ class Calls(Generic[P, ResultT_co]):
 
         * `calls`: an iterable of jobs from `to_job` of this task, or of maps of arguments by name.
 
-        The iterable is read as it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
+        The iterable is read while it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
         not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers; `accepted_ids`
-        of the error lists the jobs before it:
+        of the error lists the jobs that were accepted before:
 
             handles = make_thumbnail.many({"photo_id": number} for number in range(20))
         """
@@ -267,9 +267,9 @@ class Calls(Generic[P, ResultT_co]):
 
         * `calls`: an iterable, or an async one, of jobs from `to_job` of this task, or of maps of arguments by name.
 
-        The iterable is read as it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that does
-        not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers;
-        `accepted_ids` of the error lists the jobs before it:
+        The iterable is read while it is sent, in chunks of up to 1,000 jobs. Raise InvalidArgument for a call that
+        does not fit, RefusedError if the master refuses a chunk, and UnavailableError if no master answers;
+        `accepted_ids` of the error lists the jobs that were accepted before:
 
             handles = await make_thumbnail.amany({"photo_id": number} for number in range(20))
         """
@@ -338,14 +338,14 @@ if not TYPE_CHECKING:  # type checkers know the parameters by `P`
 
 
 class Task(Calls[P, ResultT_co]):
-    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it; calling it calls the function:
+    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it. Calling it calls the function directly:
 
         handle = make_thumbnail.enqueue(42)
         here = make_thumbnail(42)
 
     * `name`: name of its jobs.
     * `function`: the function.
-    * `options`: options of its jobs, unless `using` gives others.
+    * `options`: options of its jobs, which `using` can replace.
     """
 
     __name__: str
@@ -394,7 +394,7 @@ class Task(Calls[P, ResultT_co]):
         return str(self.function.__qualname__)
 
     def handle(self, job_id: str) -> "JobHandle[ResultT_co]":
-        """Return a handle of a job of this task that was enqueued elsewhere.
+        """Return the handle of a job of this task that was enqueued elsewhere.
 
         * `job_id`: its ID.
 
@@ -426,25 +426,27 @@ class Task(Calls[P, ResultT_co]):
         return self._codec
 
     def decode_result(self, value: Any) -> ResultT_co:
-        """Return the result as the annotation says. Raise ValueError if it does not fit."""
+        """Return the result as the type of the annotation. Raise ValueError if it does not fit."""
         found: ResultT_co = self.codec.decode_result(value)
         return found
 
     def pushers(self, namespace: str | None = None) -> "Pushers":
-        """Return the clients for a call at this moment. `namespace`: if not that of the process or the tasks."""
+        """Return the clients for a call at this moment. `namespace`: the namespace to use instead of that of the tasks
+        or the process."""
         from worker_sdk.tasks.client import pushers_for
 
         return pushers_for(self.tasks.own_pushers(), namespace=namespace)
 
     def handle_of(self, job: TaskJob[Any], job_id: str, pushers: "Pushers") -> "JobHandle[ResultT_co]":
-        """Return the handle of a job that was enqueued. With a key of any kind it may have the ID of an earlier job."""
+        """Return the handle of a job that was enqueued. If the job has a key of any kind, `job_id` may be the ID of an
+        earlier job."""
         from worker_sdk.tasks.handle import JobHandle
 
         return JobHandle(self, job_id, pushers, status=_first_state(job))
 
 
 if TYPE_CHECKING:
-    # The types of decorated functions: they are called as they were written, and enqueued without their context.
+    # The types of decorated functions: callable with the original parameters, and enqueued without the context.
 
     class SyncTask(Task[P, ResultT_co]):
         def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...

@@ -1,7 +1,7 @@
-"""Encode and decode values by annotations: results, parts, and each argument.
+"""Encode and decode values by annotations: results, partial results and arguments.
 
-msgspec does this by default, and is imported when the first job is made or run. Types of pydantic are left to pydantic,
-which the modules that use it have imported already.
+msgspec does this, and is imported when the first job is made or run. For its own types, pydantic does it, which the
+modules with such types have already imported.
 """
 
 import datetime
@@ -15,10 +15,10 @@ import msgspec.inspect
 
 from worker_sdk.tasks.compiled import PLAIN
 
-# Values that MessagePack carries as they are.
+# Values that MessagePack can carry unchanged.
 _CARRIED: Final = (bytes, bytearray, datetime.datetime)
 _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
-# The value itself stays out of messages, because people who may not see arguments see messages.
+# Messages omit the value itself, because people who may not read arguments can read messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
 
 
@@ -27,7 +27,8 @@ class ResultCodec:
 
     * `takes_anything`: the annotation says nothing about the type.
 
-    Raise TypeError, when made, for an annotation whose values cannot be encoded. `what` names the result in that error.
+    The constructor raises TypeError for an annotation whose values cannot be encoded. `what` names the result in that
+    error.
     """
 
     def __init__(self, what: str, annotation: Any) -> None:
@@ -35,7 +36,7 @@ class ResultCodec:
         self.takes_anything = self._type is Any
 
     def encode(self, value: Any) -> Any:
-        """Return the result in the form that is sent. Raise TypeError or ValueError if it cannot be sent."""
+        """Return the result in wire form. Raise TypeError or ValueError if it cannot be sent."""
         if isinstance(self._type, PydanticType):
             value = self._type.encode(value)
         elif type(value) in PLAIN:
@@ -50,7 +51,7 @@ class ResultCodec:
         return encoded
 
     def decode(self, value: Any) -> Any:
-        """Return the result as its annotation says. Raise ValueError if it does not fit."""
+        """Return the result as the type of its annotation. Raise ValueError if it does not fit."""
         try:
             return decoded_value(value, self._type)
         except (msgspec.ValidationError, PydanticError) as exc:
@@ -58,10 +59,10 @@ class ResultCodec:
             raise ValueError(f"{path}: {what}") from None
 
 
-# --- maps with keys of other types than text
+# --- maps with keys that are not texts
 
 KEY_REASON: Final = (
-    "has a key of type {key}, and only texts travel as keys: say so in the annotation, as dict[int, str] does, or give "
+    "has a key of type {key}, and only texts can be sent as keys: annotate their type, as in dict[int, str], or give "
     "str(key)"
 )
 
@@ -71,16 +72,16 @@ def to_builtins(value: Any, *, str_keys: bool) -> Any:
 
 
 def with_text_keys(value: Any) -> tuple[Any, Any]:
-    """Return the value as it is sent, with text for all keys, and the value with its own keys (None if all of them are
-    text). Raise what `to_builtins` raises."""
+    """Return the value in wire form, with texts as keys, and the value with its original keys (None if these are all
+    texts). Raise what `to_builtins` raises."""
     own = to_builtins(value, str_keys=False)
     sent = to_builtins(value, str_keys=True)
-    # Comparing takes less time than a walk through all keys.
+    # Comparing the two is faster than walking through all keys.
     return sent, None if own == sent else own
 
 
 def lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield path and type of the keys that no annotation brings back from texts."""
+    """Yield the path and the type of each key that the annotation does not convert back from text."""
     if isinstance(own, dict):
         known = restored if isinstance(restored, dict) else {}
         for key, part in own.items():
@@ -99,7 +100,7 @@ def lost_keys(own: Any, restored: Any, path: str = "") -> Iterator[tuple[str, st
 
 
 class PydanticError(ValueError):
-    """`faults`: pairs of a reason and a path."""
+    """pydantic refused a value. `faults`: pairs of a reason and a path."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{path.removeprefix('.')}: {what}" for what, path in faults))
@@ -119,7 +120,7 @@ class PydanticType:
         return _validated(self._adapter.validate_python, value)
 
     def to_json(self, value: Any) -> Any:
-        """Return a value as JSON has it."""
+        """Return the JSON form of a value."""
         return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
 
     def schema(self, ref_template: str) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def encode_other(value: Any) -> Any:
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a URL
     raise TypeError(
-        f"a value of type {type(value).__name__} cannot be encoded; give it as a type that can be"
+        f"a value of type {type(value).__name__} cannot be encoded; convert it to a type that can be"
     )
 
 
@@ -172,13 +173,13 @@ def decode_other(kind: Any, value: Any) -> Any:
 def decoded_value(value: Any, kind: Any) -> Any:
     if isinstance(kind, PydanticType):
         return kind.decode(value)
-    # In a job that was pushed as JSON, the keys of each map are texts.
+    # In a job that was pushed as JSON, the keys of all maps are texts.
     return msgspec.convert(value, kind, str_keys=True, dec_hook=decode_other)
 
 
 def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
-    """Return a function that decodes a value as its annotation says, and raises ValueError if it does not fit. Raise
-    TypeError for an annotation whose values cannot be encoded."""
+    """Return a function that decodes a value to the type of its annotation, and raises ValueError if it does not fit.
+    Raise TypeError for an annotation whose values cannot be encoded."""
     kind = checked_type(what, annotation)
 
     def decode(value: Any) -> Any:
@@ -204,7 +205,7 @@ def checked_type(what: str, annotation: Any) -> Any:
         return _by_pydantic(what, annotation, str(exc))
     if _has_keys_of_tuples(described):
         raise TypeError(
-            f"{what} has the type {annotation}: only texts travel as keys, and no tuple is made of them"
+            f"{what} has the type {annotation}: only texts can be sent as keys, and they are not converted to tuples"
         )
     if any(hasattr(one, "__is_pydantic_dataclass__") for one in found):
         return _by_pydantic(what, annotation)
@@ -225,7 +226,8 @@ def _by_pydantic(what: str, annotation: Any, why: str = "") -> "PydanticType":
 
 
 def _has_pydantic_metadata(annotation: Any) -> bool:
-    """Return whether an `Annotated` in it holds something that only pydantic understands, such as `Field(gt=0)`."""
+    """Return whether the annotation contains an `Annotated` with metadata that only pydantic understands, such as
+    `Field(gt=0)`."""
     if any(
         type(one).__module__.partition(".")[0] in ("pydantic", "annotated_types")
         for one in getattr(annotation, "__metadata__", ())
@@ -235,7 +237,7 @@ def _has_pydantic_metadata(annotation: Any) -> bool:
 
 
 def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Yield the classes in a description of a type that msgspec treats as dataclasses, or does not know."""
+    """Yield the classes in msgspec's description of a type that msgspec treats as dataclasses or does not know."""
     seen = set() if seen is None else seen
     if id(node) in seen:
         return

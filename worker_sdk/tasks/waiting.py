@@ -1,4 +1,4 @@
-"""Waits for the results of several jobs."""
+"""Wait for the results of several jobs."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from worker_sdk.errors import (
 )
 from worker_sdk.tasks.handle import JobHandle, ResultT_co
 
-# Maximum number of long polls at a time: each holds a connection, and other calls of the process need some, too.
+# Maximum number of long polls at a time. Each holds a connection, and other calls of the process need connections, too.
 _POLLS: Final = 20
 
 
@@ -39,11 +39,11 @@ def wait_all(
     """Wait for several jobs, and return their results in order.
 
     * `handles`: handles of jobs.
-    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
-    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first such
-      exception, in order, once all jobs were waited for; the handles keep the other results.
+    * `timeout`: seconds to wait for all of them together. Default: wait without a limit.
+    * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs, and
+      then raise the first exception, in the order of the handles; the handles keep the other results.
 
-    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
+    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
 
         handles = [make_thumbnail.enqueue(number) for number in range(3)]
         widths = wait_all(handles, timeout=10)
@@ -82,11 +82,11 @@ async def await_all(
     """Wait for several jobs, and return their results in order. It does not block the event loop.
 
     * `handles`: handles of jobs.
-    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
-    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first
-      such exception, in order, once all jobs were waited for; the handles keep the other results.
+    * `timeout`: seconds to wait for all of them together. Default: wait without a limit.
+    * `return_exceptions`: return exceptions of `JobHandle.get` in place of results. Otherwise, wait for all jobs,
+      and then raise the first exception, in the order of the handles; the handles keep the other results.
 
-    Raise as `JobHandle.get` does, and UnavailableError if no master answers:
+    Raise the errors of `JobHandle.get`, and UnavailableError if no master answers:
 
         handles = [await make_thumbnail.aenqueue(number) for number in range(3)]
         widths = await await_all(handles, timeout=10)

@@ -1,4 +1,4 @@
-"""Test what enqueues and what handles, without a master."""
+"""Test code that enqueues or handles jobs, without a master."""
 
 from worker_sdk.testing.harness import Ending, WorkerHarness
 from worker_sdk.testing.kit import drain, inline, recording

@@ -1,4 +1,4 @@
-"""Batches of the test kit, which behave as at a master."""
+"""Batches in the test kit, which behave as they do at a master."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _GOOD = ("succeeded", "discarded")
 
 @dataclass
 class KeptBatch:
-    """A batch that a test made. `started`: its callbacks that were enqueued."""
+    """A batch that a test made. `started`: the callbacks that the batch has enqueued."""
 
     fields: Mapping[str, Any]
     is_sealed: bool = False
@@ -23,7 +23,7 @@ class KeptBatch:
 
 
 class KeptBatches:
-    """The batches of one recording. Batches inside others are recorded, and not counted."""
+    """The batches of one recording. Batches inside other batches are recorded, but not counted."""
 
     def __init__(self) -> None:
         self._batches: dict[str, KeptBatch] = {}
@@ -33,14 +33,14 @@ class KeptBatches:
         self._batches.setdefault(fields["id"], KeptBatch(fields))
 
     def known(self, batch_id: str) -> KeptBatch:
-        """Return a batch. Raise RefusedError as a master does."""
+        """Return a batch. Raise RefusedError if there is none, as a master does."""
         if batch_id not in self._batches:
             raise RefusedError(404, {"code": "unknown_batch", "detail": f"no batch {batch_id}"})
         return self._batches[batch_id]
 
     def due(self, batch_id: str, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
-        """Return the callbacks that a batch starts now, as jobs, and record that it started them. A batch that no code
-        of the test made has none."""
+        """Return the callbacks that a batch starts now, as jobs, and record that they were started. A batch that the
+        test did not make has none."""
         batch = self._batches.get(batch_id)
         if batch is None:
             return []
@@ -56,7 +56,7 @@ class KeptBatches:
         return found
 
     def view(self, batch_id: str, runs: Iterable[Run]) -> dict[str, Any]:
-        """Return a batch as a master shows it, with the facts that the kit knows."""
+        """Return a batch as a master shows it, with the fields that the kit knows."""
         batch = self.known(batch_id)
         members = [run for run in runs if run.job.get("batch") == batch_id]
         states = ("succeeded", "discarded", "failed", "canceled", "skipped")

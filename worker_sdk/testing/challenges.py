@@ -1,4 +1,4 @@
-"""Challenges in tests: they are kept, and no master is asked."""
+"""Keep the challenges that jobs open in tests, without a master."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KeptChallenges:
-    """Challenges that jobs opened: `opened` has the request of each, in order."""
+    """The challenges that jobs opened. `opened`: the requests, in order."""
 
     def __init__(self) -> None:
         self.opened: list[Mapping[str, Any]] = []
@@ -23,7 +23,7 @@ class KeptChallenges:
     def open(
         self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float
     ) -> "Future[Mapping[str, Any]]":
-        """Keep a challenge and answer as a master does."""
+        """Keep a challenge, and return the answer that a master would give."""
         self.opened.append(fields)
         request_id = f"request-{next(self._numbers)}"
         answer: Future[Mapping[str, Any]] = Future()
@@ -34,8 +34,8 @@ class KeptChallenges:
 
 
 def callback_of(value: Any) -> "OutsideCallback":
-    """Return a callback as a worker gets it: bytes as they are, the answer of a person as a master sends it, any other
-    value as JSON."""
+    """Return a callback as a worker gets it. Bytes stay unchanged, a person's answer becomes the body that a master
+    sends, and any other value becomes JSON."""
     if isinstance(value, FormAnswer):
         value = {
             "choice": value.choice,

@@ -1,4 +1,4 @@
-"""Handlers under test, without a master."""
+"""Run handlers in tests, without a master."""
 
 import asyncio
 import contextlib
@@ -45,14 +45,14 @@ class Ending:
     * `type`: `success`, `failure`, `discarded`, `deferred`, `challenged`, `canceled` or `handed_back`.
     * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message`,
       `error` and `code`; `retry_after`, `hold` and `not_ready`; `request_id`.
-    * `checkpoint`: what the next attempt would find in `ctx.checkpoint`.
+    * `checkpoint`: the value that the next attempt would find in `ctx.checkpoint`.
     * `progress`: fraction and message of the last `ctx.progress`.
-    * `parts`: the values that the handler handed out with `ctx.emit`.
-    * `challenge`: what the handler asked for with `ctx.open_challenge`, as a master gets it: `form`, `audience`,
-      `expect`, `timeout_s`, `meta`. None: it opened no challenge.
+    * `parts`: the values that the handler emitted with `ctx.emit`.
+    * `challenge`: the request of `ctx.open_challenge`, as a master gets it: `form`, `audience`,
+      `expect`, `timeout_s`, `meta`. None: the handler opened no challenge.
     * `steps`: the results of all steps of the job that have ended so far, by name.
-    * `used`: the units that the attempt has used, by `ctx.used`.
-    * `observed`: the room of other services that it told with `ctx.observed`.
+    * `used`: the units that the attempt reported with `ctx.used`.
+    * `observed`: the limits of other services that the attempt reported with `ctx.observed`.
 
     For example:
 
@@ -81,13 +81,14 @@ class WorkerHarness(AsyncWithOnly):
     """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts,
     policies, middleware and dependencies.
 
-    In `async with WorkerHarness(worker) as harness`, the worker starts and stops with the block: `on_start`, `on_stop`
-    and the values that live as long as the worker. Otherwise it does so for each run.
+    In `async with WorkerHarness(worker) as harness`, the worker starts and stops once, with the block. This runs
+    `on_start` and `on_stop`, and makes the values that live as long as the worker. Without the block, the worker starts
+    and stops for each run.
 
-    * `worker`: the worker, or `Tasks`, for which a worker is made.
+    * `worker`: the worker, or `Tasks`, from which a worker is made.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
-    * `unmet`: the conditions of `ready_when` that are not met. All others count as met: no master is asked.
+    * `unmet`: the conditions of `ready_when` that are not met. All others count as met, without calling a master.
 
     For example:
 
@@ -133,22 +134,22 @@ class WorkerHarness(AsyncWithOnly):
         inputs: Sequence[Any] = (),
         steps: Mapping[str, Any] | None = None,
     ) -> Ending:
-        """Run one attempt of a job to its end, and return that end.
+        """Run one attempt of a job to its end, and return how it ended.
 
-        * `name`, `argument`: name and argument of the job; the task itself stands for its name. A task takes its
-          parameters as a map, or give `task.to_job(…)` alone. LookupError is raised if the name has no handler.
-        * `attempt`: the attempt number in `ctx.attempt` and for policies.
+        * `name`, `argument`: name and argument of the job. Instead of the name, pass the task, and its parameters as a
+          map; or pass only `task.to_job(…)`. Raise LookupError if the name has no handler.
+        * `attempt`: the attempt number, for `ctx.attempt` and policies.
         * `timeout`: seconds until the attempt is stopped.
         * `headers`: headers of the job.
-        * `job_id`: ID of the job, a UUID. Default: another one for each run.
+        * `job_id`: ID of the job, a UUID. Default: a new ID for each run.
         * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
         * `callback`: the callback of the outside system. Bytes are its body, and any other value is encoded as JSON. A
-          `FormAnswer` is the answer of a person. The handler runs as it does when the callback has come. Default: no
-          callback has come.
-        * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. The `Ending` of another
-          run stands for a job that ended in this way. Default: the job waited for no other.
-        * `steps`: results of steps by name, as if an earlier attempt had run them. Give `Ending.steps` of a run to run
-          the attempt after it. Default: no step has ended.
+          `FormAnswer` is the answer of a person. With a callback, the handler runs as it does after a challenge.
+          Default: there is no callback.
+        * `inputs`: results of the job's predecessors, in order, for `ctx.inputs`. An `Ending` of another run means a
+          predecessor that ended in this way. Default: the job has no predecessors.
+        * `steps`: results of steps by name, as if an earlier attempt had run them. To run the next attempt, pass
+          `Ending.steps` of the previous run. Default: no step has ended.
 
         For example:
 
@@ -157,7 +158,7 @@ class WorkerHarness(AsyncWithOnly):
         """
         if isinstance(name, TaskJob):
             headers = headers or name.get("headers")
-            # A sealed argument opens for its own job alone.
+            # A sealed argument can be opened only for its own job.
             job_id = job_id or (name.id if name.task is not None and name.task.seal is not None else None)
         name, argument = _named(name, argument)
         if self._worker.find(name) is None:
@@ -182,10 +183,10 @@ class WorkerHarness(AsyncWithOnly):
     async def run_together(
         self, jobs: "Sequence[TaskJob[Any]]", *, attempt: int = 1, timeout: float = 30.0
     ) -> list[Ending]:
-        """Run one attempt of several jobs that a worker holds at the same time, and return their ends in order. Those
-        of a task with `gather` run in one call.
+        """Run one attempt of several jobs that a worker holds at the same time, and return their ends in order. Jobs of
+        a task with `gather` run in one call.
 
-        * `jobs`: jobs of `task.to_job(…)`.
+        * `jobs`: jobs from `task.to_job(…)`.
         * `attempt`, `timeout`: as for `run`.
 
         For example:
@@ -240,11 +241,11 @@ def _ending_of(
     registry: Registry,
     challenges: KeptChallenges,
 ) -> Ending:
-    """Return the end of a run, with sealed values as the handler knows them."""
+    """Return how a run ended, with the originals of sealed values."""
     handler, job_id = registry.get(dispatch["name"]), dispatch["job_id"]
     checkpoint, parts = reports.checkpoint, [decode(part) for part in reports.parts]
     if handler is not None and (seal := handler.seal) is not None:
-        # A checkpoint of another key stays as it is: the job could not begin.
+        # A checkpoint that was sealed with another key stays sealed: the job could not begin.
         with contextlib.suppress(SealError):
             checkpoint = seal.opened_checkpoint(checkpoint, job_id)
         parts = [seal.opened(part, "part", job_id) for part in parts]
@@ -289,7 +290,7 @@ def _named(name: "str | Task[..., Any] | TaskJob[Any]", argument: Any) -> tuple[
         return name, argument
     if isinstance(name, TaskJob):
         if argument is not None:
-            raise TypeError("a job of to_job already has its arguments: leave out argument")
+            raise TypeError("a job from to_job already has its arguments: omit argument")
         return str(name["name"]), name["argument"]
     if argument is not None and not isinstance(argument, Mapping):
         raise TypeError(
@@ -308,19 +309,19 @@ async def _started(worker: Worker) -> Assembly:
     return assembly
 
 
-# The final state of a job, by the end of its last attempt.
+# The final state of a job, by the outcome of its last attempt.
 _STATES: Final = {"success": "succeeded", "failure": "failed"}
 
 
 def _input_of(number: int, position: int, given: Any) -> "JobInput":
-    """Return the facts that a worker gets about a predecessor."""
+    """Return the data about a predecessor that a worker gets."""
     ending = given if isinstance(given, Ending) else Ending("success", {"result": given})
     has_result = ending.type in _STATES
     result = {"finished_at": FINISHED_AT, "type": ending.type, **ending.fields} if has_result else None
     return {
         "job_id": f"00000000-0000-7000-8{position:03d}-{number:012d}",
         "state": _STATES.get(ending.type, ending.type),
-        # Encode and decode it, so that it is as it would arrive.
+        # Encode and decode the result, as on the way from a master.
         "result": decode(encode(result)),
         "omitted": None if has_result else "not_kept",
     }
@@ -347,7 +348,7 @@ class _AlwaysYes:
 
 
 class _Recorder:
-    """Stands for both pushers."""
+    """Records the jobs of handlers, in place of both pushers."""
 
     def __init__(
         self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None, unmet: "list[Condition]"

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 @either_with
 def recording() -> Iterator[Recorded]:
-    """Record the jobs of tasks instead of sending them, in all threads, until the block ends. Yield the list of them.
-
+    """Record the jobs of tasks instead of sending them, in all threads, until the block ends. Yield the list of jobs.
     Handlers do not run; `drain` runs them. `get` of a handle raises NotFinished.
 
     For example:
@@ -58,16 +57,17 @@ def recording() -> Iterator[Recorded]:
 
 @either_with
 def inline(*, worker: "Worker | Tasks | None" = None, raises: bool = True) -> Iterator[Recorded]:
-    """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
+    """Run the jobs of tasks at once where they are enqueued, in all threads, until the block ends. Yield the list of
+    jobs.
 
-    Retries follow at once, and delays are not waited for. As with a master, only a job with `keep_result=True` has a
+    Retries run at once, and delays are skipped. As with a master, only a job with `keep_result=True` has a
     result. The worker starts before the first job, with `on_start` of its middleware and the values that live as long
-    as the worker. It ends with the block.
+    as the worker. The worker stops at the end of the block.
 
-    * `worker`: the worker, or `Tasks`, that runs jobs which no task made, and whose middleware is used. Default: only
-      tasks run, with the middleware of `configure`.
-    * `raises`: raise the exception of a job that fails for good from the `enqueue` that made it, with its traceback.
-      Otherwise only the handle tells of it.
+    * `worker`: a worker, or `Tasks`, with the handlers of jobs that no task made. Its middleware is used. Default: only
+      jobs of tasks run, with the middleware of `configure`.
+    * `raises`: if a job fails for good, raise its exception from the `enqueue` that made the job. Otherwise, only the
+      handle shows the failure.
 
     For example:
 
@@ -87,17 +87,17 @@ def inline(*, worker: "Worker | Tasks | None" = None, raises: bool = True) -> It
 def drain(
     jobs: "Recorded | Iterable[Any]", *, worker: "Worker | Tasks | None" = None, raises: bool = True
 ) -> list[Run]:
-    """Run recorded jobs, and those that they enqueue, until none is left. Return how each of them ended.
+    """Run recorded jobs, and the jobs that they enqueue, until none is left. Return how each job ended.
 
-    A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
-    priority number first, then the oldest. A job with `after` runs behind those for which it waits, and is skipped
-    where a master would skip it. Jobs of a task with `gather` that are due at the same time run in one call. Call it
-    inside the block of `recording`, or after it. Drained jobs are removed from `jobs`. Jobs that wait for a job which
-    did not end stay there.
+    A virtual clock skips delays and backoffs. The jobs run in the order in which they would be due: the lowest priority
+    number first, then the oldest. A job with `after` runs after its predecessors, and is skipped where a master would
+    skip it. Jobs of a task with `gather` that are due at the same time run in one call. Call `drain` inside the block
+    of `recording`, or after it. Drained jobs are removed from `jobs`. Jobs whose predecessor did not end stay in the
+    list.
 
-    * `jobs`: the list from `recording`; or jobs of `to_job`, and maps or pairs as `enqueue_many` takes them.
+    * `jobs`: the list from `recording`, or an iterable of jobs from `to_job`, maps or pairs, as for `enqueue_many`.
     * `worker`: as for `inline`.
-    * `raises`: raise the exception of the first job that fails for good, with its traceback.
+    * `raises`: raise the exception of the first job that fails for good.
 
     For example:
 
@@ -114,7 +114,7 @@ def drain(
 
 
 class _Drain:
-    """Runs recorded jobs, each at its time of a virtual clock."""
+    """Runs recorded jobs, each at its time by a virtual clock."""
 
     def __init__(self, jobs: Recorded, store: "_Store", runner: Runner, *, raises: bool) -> None:
         self._jobs = jobs
@@ -124,7 +124,7 @@ class _Drain:
         self._waiting: list[Run] = []
         self._done: list[Run] = []
         self._clock_s = 0.0
-        # The jobs that are due at this time.
+        # The jobs that are due at the current time.
         self._due: list[Run] = []
 
     def run(self) -> list[Run]:
@@ -140,7 +140,8 @@ class _Drain:
             if deferrals > MAX_DEFERRALS:
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
             for one in together:
-                # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
+                # A job that waits for another system does not continue here. `WorkerHarness` can run a handler with a
+                # callback.
                 if one.is_over or one.state == "awaiting_callback":
                     self._note_end(one)
             failed = [one for one in together if self._raises and one.state == "failed"]
@@ -150,7 +151,7 @@ class _Drain:
         return self._done
 
     def _next(self) -> Run | None:
-        """Return the job that runs next; None: no job can run any more. Move the clock to its time."""
+        """Return the job that runs next, and set the clock to its time. Return None if no job can run any more."""
         for job in self._jobs:
             run = self._store.run_of(job)
             if run.is_over:
@@ -171,7 +172,7 @@ class _Drain:
         return min(self._due, key=lambda run: run.job.get("priority") or 0)
 
     def _gathered(self, run: Run) -> list[Run]:
-        """Return the jobs that a worker would run in one call with this one, which is the first of them."""
+        """Return the jobs that a worker would run in one call together with this one. This job comes first."""
         gather = self._runner.gather_of(run)
         if gather is None or run.attempts > 0:
             return [run]
@@ -186,7 +187,7 @@ class _Drain:
         return [run, *others][: gather.max]
 
     def _note_end(self, run: Run) -> None:
-        """Release what waited for the job, and enqueue the callbacks of batches that it ended."""
+        """Release the jobs that waited for this one, and enqueue the callbacks of batches that it completed."""
         skipped = [one for one in self._store.released_by(run) if one.is_over]
         self._done += [run, *skipped]
         for callback in self._store.callbacks_after([run, *skipped]):
@@ -207,7 +208,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
     try:
         yield
     finally:
-        # Blocks of several threads may end in any order, so this one is not always the last.
+        # Blocks of several threads may end in any order, so these substitutes are not always the last ones.
         substitutes.remove(given)
 
 
@@ -218,17 +219,17 @@ def _runner(store: "_Store", worker: "Worker | Tasks | None") -> Runner:
 
 
 class _Store:
-    """Takes the place of a master and its clients."""
+    """Replaces a master and its clients."""
 
     def __init__(self, jobs: Recorded) -> None:
         self.jobs = jobs
         self.run_with: Runner | None = None
         self.raises = True
-        # The middleware around what jobs enqueue.
+        # The middleware around jobs that other jobs enqueue.
         self.chain_of_jobs: EnqueueChain | None = None
         self._runs: dict[str, Run] = {}
         self._keys: dict[tuple[str, str], str] = {}
-        # By name and uniqueness key: the job that last took the key.
+        # By name and uniqueness key, the job that last took the key.
         self._unique: dict[tuple[str, bytes], Run] = {}
         self._batches = KeptBatches()
         self._predecessors = KeptPredecessors(self._runs)
@@ -255,7 +256,8 @@ class _Store:
         return _KitClient(self, None)
 
     def chain(self) -> EnqueueChain | None:
-        """The middleware around jobs that are enqueued here. Inside a job, it is the worker's."""
+        """The middleware for jobs that are enqueued at this moment: inside a job the worker's, otherwise the
+        process's."""
         if running_job.get() is not None:
             return self.chain_of_jobs
         return chain_of(middleware_or_default(None))
@@ -266,14 +268,16 @@ class _Store:
         return self._runs[job.id]
 
     def _place(self, run: Run) -> None:
-        """Record a new job in the state that its predecessors allow. Raise RefusedError."""
+        """Record a new job in the state that its predecessors allow. Raise RefusedError if a master would refuse its
+        predecessors."""
         run.state = run.first_state = "scheduled" if due_s(run.job) else "ready"
         if run.job.get("after") is not None:
             self._predecessors.join(run)
         self._runs[run.job.id] = run
 
     def accept(self, given: TaskJob[Any]) -> Run:
-        """Record a job. A repeated ID or key leads to the first job, and so may a uniqueness key. Raise Duplicate."""
+        """Record a job, and return its run. If the ID, the key or the uniqueness key is in use, return the run of the
+        existing job, or raise Duplicate."""
         job = recorded(given)
         with self._lock:
             if (key := job.get("key")) is not None:
@@ -295,19 +299,19 @@ class _Store:
             return run
 
     def accept_all(self, jobs: Sequence[TaskJob[Any]]) -> dict[int, Run]:
-        """Record the jobs of one push, which may wait for each other. Return them by position, in the order in which
-        they run."""
+        """Record the jobs of one push, which may wait for each other. Return the runs by position, in the order in
+        which the jobs run."""
         return {n: self.accept(jobs[n]) for n in self._predecessors.checked(jobs)}
 
     def released_by(self, run: Run) -> list[Run]:
-        """Return the jobs that start, or are skipped, because of the end of a job."""
+        """Return the jobs that start or are skipped because a job has ended."""
         return self._predecessors.ended(run) if run.is_over else []
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
         return self._predecessors.inputs_of(run)
 
     def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
-        """Treat a job whose key another one holds as a master does."""
+        """Apply the option `on_conflict` to a job whose key another job holds, as a master does."""
         if rule.on_conflict == "reject":
             problem = {
                 "code": "not_unique",
@@ -329,7 +333,7 @@ class _Store:
         return holder
 
     def change_batch(self, batch_id: str, action: str) -> list[Mapping[str, Any]]:
-        """Do what a master does for an action on a batch; return the callbacks that start now."""
+        """Apply an action to a batch as a master does, and return the callbacks that start now."""
         batch = self._batches.known(batch_id)
         batch.is_sealed = batch.is_sealed or action != "retry"
         if action == "cancel":
@@ -352,7 +356,7 @@ class _Store:
         return self._batches.due(batch_id, list(self._runs.values()))
 
     def callbacks_after(self, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
-        """Return the callbacks that start because of the ends of jobs."""
+        """Return the callbacks that start because these jobs have ended."""
         batch_ids = dict.fromkeys(run.job.get("batch") for run in runs if run.is_over)
         return [due for batch_id in batch_ids if batch_id for due in self.due_callbacks(batch_id)]
 
@@ -363,7 +367,7 @@ class _Store:
         return [run for run in list(self._runs.values()) if run.job.get("batch") == batch_id]
 
     def runner_of(self, run: Run) -> Runner | None:
-        """Return the runner of a job that was just accepted, if it is to run at once."""
+        """Return the runner of a job that was just accepted, if the job is to run at once; otherwise None."""
         can_run = run.attempts == 0 and not run.is_over and run.state != "awaiting_jobs"
         return self.run_with if can_run else None
 
@@ -442,7 +446,7 @@ class _Store:
 
 
 class _OfJobs:
-    """The clients behind `ctx.enqueue`."""
+    """The clients that `ctx.enqueue` uses."""
 
     def __init__(self, store: _Store) -> None:
         self._store = store
@@ -462,7 +466,7 @@ class _OfJobs:
 
 
 class _KitClient:
-    """A `SyncPusher` to a test."""
+    """Replaces `SyncPusher` in a test."""
 
     def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:
         self._store = store
@@ -480,7 +484,7 @@ class _KitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # This list grows during the loop: a chain may be longer than calls may be nested.
+        # This list grows during the loop, because a chain may be longer than the maximum depth of calls.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:
@@ -551,7 +555,7 @@ class _KitClient:
 
 
 class _AsyncKitClient:
-    """A `Pusher` to a test."""
+    """Replaces `Pusher` in a test."""
 
     def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:
         self._store = store
@@ -569,7 +573,7 @@ class _AsyncKitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # This list grows during the loop: a chain may be longer than calls may be nested.
+        # This list grows during the loop, because a chain may be longer than the maximum depth of calls.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:

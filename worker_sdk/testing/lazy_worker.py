@@ -1,4 +1,4 @@
-"""The life of a worker in a test: its handlers with middleware and dependencies, its start and its end."""
+"""Start and end a worker in a test, and call its handlers with middleware and dependencies."""
 
 import asyncio
 import threading
@@ -20,9 +20,9 @@ _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_ca
 
 
 def worker_of(given: Any) -> Worker:
-    """Return the worker that somebody gave to the test kit, or one for the tasks that were given.
+    """Return the worker that was passed to the test kit, or a new worker for the tasks that were passed.
 
-    * `given`: a `Worker`, or `Tasks`. TypeError is raised for anything else.
+    * `given`: a `Worker`, or `Tasks`. Raise TypeError for anything else.
     """
     if isinstance(given, Worker):
         return given
@@ -34,11 +34,11 @@ def worker_of(given: Any) -> Worker:
 class LazyWorker:
     """A worker that starts when the first job is run, and ends with `close`.
 
-    * `given`: its handlers and its middleware; `Tasks` stand for a worker of theirs. None: the tasks that are met, with
-      the middleware of `configure`.
+    * `given`: a worker, or `Tasks`, with the handlers and the middleware. None: the handlers are those of the jobs'
+      tasks, and the middleware that of `configure`.
 
-    It starts in the event loop of the test if a job is run there, and else in a loop of its own in a thread, where the
-    async functions then run, too.
+    It starts in the event loop of the test if a job runs there. Otherwise, it starts in its own loop in a thread, in
+    which async functions then also run.
     """
 
     def __init__(self, given: "Worker | Tasks | None") -> None:
@@ -61,21 +61,21 @@ class LazyWorker:
             if (handler := self._assembly.registry.get(job["name"])) is not None:
                 return handler
             if job.task is None:
-                raise LookupError(f"nothing here runs jobs named {job['name']}: give the worker that does")
+                raise LookupError(f"no handler for jobs named {job['name']}: pass the worker that has it")
             return self._assembly.add(cast("Tasks", job.task.tasks).handler_of(job.task.name))
 
     def start(self) -> None:
-        """Start the worker, and make those of its values that do not exist yet."""
+        """Start the worker, and make its values that do not exist yet."""
         if not self._assembly.needs_start:
             return
         if self._portal is not None and self._portal.is_here:
-            # An async function blocks its loop, because it enqueued by a call that is meant for def functions.
+            # An async function blocks its own loop by calling a method that is meant for def functions.
             Portal.run_once(self._assembly.start())
             return
         with self._lock:
             if self._loop is not None and self._portal is None:
-                # The worker belongs to the event loop of the test, which cannot run now: it waits for this call, or has
-                # ended.
+                # The worker belongs to the event loop of the test. It cannot run now, because it waits for this call or
+                # has ended.
                 Portal.run_once(self._assembly.start())
                 return
             if self._portal is None:
@@ -84,7 +84,7 @@ class LazyWorker:
             self._portal.run(self._assembly.start())
 
     async def astart(self) -> None:
-        """Start the worker, and make those of its values that do not exist yet. It does not block the event loop."""
+        """Start the worker, and make its values that do not exist yet. It does not block the event loop."""
         if not self._assembly.needs_start:
             return
         if self._loop is None:
@@ -96,13 +96,13 @@ class LazyWorker:
             await self._assembly.start()
 
     def run_async(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run what an `async def` handler returned, from a thread without an event loop."""
+        """Run the coroutine of an `async def` handler, from a thread without an event loop."""
         if self._portal is not None and not self._portal.is_here:
             return self._portal.run(coroutine)
         return asyncio.run(coroutine)
 
     def close(self) -> None:
-        """End the worker. In the loop of a test, the rest of the end happens when the test next awaits."""
+        """Stop the worker. In the event loop of a test, the worker finishes stopping when the test next awaits."""
         loop, self._loop = self._loop, None
         portal, self._portal = self._portal, None
         if portal is not None:
@@ -118,7 +118,7 @@ class LazyWorker:
 
 
 class Portal:
-    """An event loop in a thread of its own."""
+    """An event loop in a separate thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -136,7 +136,7 @@ class Portal:
 
     @property
     def is_here(self) -> bool:
-        """Return whether the caller was called from this loop, which may be waiting for it."""
+        """Return whether the calling code was started from this loop, which may be waiting for it."""
         return _portal_of_caller.get() is self
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -155,7 +155,7 @@ class Portal:
         return value
 
     def close(self) -> None:
-        """Cancel what still runs, and end the thread."""
+        """Cancel all remaining work, and end the thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""The log of a job in tests: it is kept, and no master is asked."""
+"""Keep the log of a job in tests, without a master."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +7,7 @@ from worker_sdk.pusher.logs import LEVELS
 
 
 class KeptLine(tuple[str, str]):
-    """Level and text of a line. `at_s`: when it was written, in seconds since 1970."""
+    """Level and text of a log line. `at_s`: when it was written, in seconds since 1970."""
 
     at_s: float
 
@@ -23,13 +23,13 @@ class KeptLog(list[tuple[str, str]]):
     """Level and text of each line, in order."""
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        """Keep a line, as a master would."""
+        """Keep a line, as a master does."""
         self.append(KeptLine.of(at_s, level, text))
 
     def page(
         self, run_attempt: int, *, after: int, level: str | None, attempt: int | None, tail: int | None
     ) -> dict[str, Any]:
-        """Return lines as a master gives them. `run_attempt`: the attempt that wrote them."""
+        """Return a page of lines, as a master does. `run_attempt`: the attempt that wrote them."""
         first = max(after, len(self) - tail) if tail else after
         texts = [str(one) for one in LEVELS]
         rank = texts.index(level) if level else 0

@@ -1,4 +1,4 @@
-"""The order of jobs in the test kit, which treats `after` as a master does."""
+"""Order jobs in the test kit by their option `after`, as a master does."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
 
 FINISHED_AT: Final = "2000-01-01T00:00:00.000Z"
-# Maximum total size of the predecessors' results that one job gets.
+# Maximum total size in bytes of the predecessors' results that one job gets.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 _WITH_RESULT: Final = ("succeeded", "failed")
 
@@ -28,12 +28,12 @@ class KeptPredecessors:
         self._known_as: dict[str, str] = {}
 
     def checked(self, jobs: Sequence[TaskJob[Any]]) -> list[int]:
-        """Return the positions of the jobs of one push, each behind its predecessors. Raise RefusedError as a master
+        """Return the positions of the jobs of one push, each after its predecessors. Raise RefusedError as a master
         does, for jobs that would wait for each other, and for predecessors that are unknown or did not succeed."""
         ordered, cyclic = in_order(jobs)
         if cyclic:
-            rule = "the job would wait for itself, directly or over others of this push"
-            detail = f"{len(cyclic)} jobs would wait for each other for ever; no job was accepted"
+            rule = "the job would wait for itself, directly or through other jobs of this push"
+            detail = f"{len(cyclic)} jobs would wait for each other forever; no job was accepted"
             raise _refused(422, "invalid", detail, [(n, rule) for n in cyclic])
         inside = {job.id for job in jobs}
         for n, job in enumerate(jobs):
@@ -67,7 +67,7 @@ class KeptPredecessors:
         return self._runs[known_id]
 
     def note_same(self, job_id: str, known_id: str) -> None:
-        """Note that an idempotency key led to an earlier job: it stands for the new one in the rest of the push."""
+        """Record that an idempotency key led to an earlier job, which replaces the new job in the rest of the push."""
         self._known_as[job_id] = known_id
 
     def ended(self, run: Run) -> list[Run]:
@@ -107,7 +107,7 @@ class KeptPredecessors:
         return all(not one.is_over or _is_met(run.job, one) for one in self._predecessors(run))
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
-        """Return the facts that a worker gets about the predecessors of a job."""
+        """Return the data about the predecessors of a job that a worker gets."""
         left = MAX_INPUT_BYTES
         inputs: list[JobInput] = []
         for job_id, one in zip(predecessors_of(run.job), self._predecessors(run), strict=True):
@@ -150,7 +150,7 @@ def _refused(status: int, code: str, detail: str, faults: Sequence[tuple[int, st
 
 
 def _is_met(job: Mapping[str, Any], predecessor: Run) -> bool:
-    """Return whether a predecessor that is over has ended in the way that a job needs."""
+    """Return whether a predecessor that is over lets a job run."""
     return predecessor.state == "succeeded" or job["after"]["when"] == "finished"
 
 

@@ -1,4 +1,4 @@
-"""Progress and checkpoints in tests. The test kit stores them, without a master."""
+"""Keep progress, checkpoints and partial results in tests, without a master."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -9,7 +9,7 @@ from worker_sdk.worker.observations import ObservedRoom
 
 
 class KeptReports:
-    """Reports of one job. `checkpoint`, and `parts` of the last attempt, are as a master would keep them."""
+    """Reports of one job. `checkpoint`, and `parts` of the last attempt, have the form in which a master keeps them."""
 
     def __init__(self, checkpoint: bytes | None = None) -> None:
         self.progress: tuple[float | None, str] | None = None
@@ -19,7 +19,8 @@ class KeptReports:
         self.observed: list[ObservedRoom] = []
 
     def view(self) -> dict[str, Any] | None:
-        """Return the progress as a master shows it. Tests have a virtual clock, so it was always told right now."""
+        """Return the progress as a master shows it. Tests have a virtual clock, so the time of the report is always
+        now."""
         if self.progress is None:
             return None
         fraction, message = self.progress
@@ -48,14 +49,14 @@ class KeptReports:
 
 
 class ReportsByToken:
-    """The reports of several jobs, each of which is kept apart."""
+    """The reports of several jobs, kept separately for each job."""
 
     def __init__(self, kept: Mapping[str, KeptReports]) -> None:
         self._kept = kept
-        # No report is ever under way to a master.
+        # Reports arrive at once, so none is ever on its way to a master.
         self.told: set[str] = set()
         self.used: dict[str, dict[str, float]] = {}
-        # No master learns when a service answered.
+        # No master learns when a service answered, so this stays empty.
         self.answered_s: dict[str, float] = {}
 
     def add_progress(self, token: str, fraction: float | None, message: str) -> None:
@@ -76,13 +77,13 @@ class ReportsByToken:
         self._kept[token].observe(token, observation)
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Return None: nothing has to be sent."""
+        """Return None, because nothing has to be sent."""
         return None
 
     def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
-        """Return the units that an attempt has used. No master counts calls here."""
+        """Return the units that an attempt has used. Calls are not counted, because there is no master."""
         used = self.used.pop(token, None)
         return {"used": used} if used else {}
 
     def end(self, token: str, why: str) -> None:
-        """Do nothing: nothing waits."""
+        """Do nothing, because no report waits."""

@@ -23,14 +23,14 @@ from worker_sdk.testing.records import Recorded
 
 logger = logging.getLogger(__name__)
 
-# A start that takes longer than the first is named, and one that takes longer than the second is given up.
+# A start that takes longer than the first of these is reported, and a start that takes longer than the second fails.
 _SLOW_S: Final = 30.0
 _MAX_S: Final = 300.0
 
 
 @pytest.fixture
 def recorded_jobs() -> Iterator[Recorded]:
-    """The jobs that the test enqueues through tasks; nothing is sent.
+    """Record the jobs that the test enqueues through tasks, without sending them.
 
     For example:
 
@@ -44,7 +44,7 @@ def recorded_jobs() -> Iterator[Recorded]:
 
 @pytest.fixture
 def inline_jobs() -> Iterator[Recorded]:
-    """The jobs that the test enqueues through tasks; each runs at once.
+    """Record the jobs that the test enqueues through tasks, and run each at once.
 
     For example:
 
@@ -58,8 +58,8 @@ def inline_jobs() -> Iterator[Recorded]:
 
 @pytest.fixture(scope="session")
 def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real master with a store of its own, for the whole session. Tasks use it unless they are told
-    otherwise. It needs the distribution `jqmaster`; the test is skipped without it.
+    """Start a real master with its own store for the whole session, and return its address. Tasks use this master by
+    default. It needs the distribution `jqmaster`; the test is skipped without it.
 
     For example:
 
@@ -67,8 +67,8 @@ def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert make_thumbnail.enqueue(42).refresh().status == "ready"
     """
     if find_spec("jqmaster") is None:
-        pytest.skip("live_master needs the distribution jqmaster, which holds the master")
-    # The directory will hold a socket, whose path must be short.
+        pytest.skip("live_master needs the distribution jqmaster, which contains the master")
+    # The directory will hold a socket, so its path must be short.
     directory = Path(tmp_path_factory.mktemp("jq"))
     url = f"http://127.0.0.1:{_free_port()}"
     log = directory / "master.log"
@@ -113,11 +113,11 @@ def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -
         waited_s = time.monotonic() - began_s
         if waited_s > _MAX_S:
             raise RuntimeError(
-                f"the master still starts after {waited_s:.0f} s; is the machine busy?\n{_end_of(log)}"
+                f"the master has not started after {waited_s:.0f} s; is the machine busy?\n{_end_of(log)}"
             )
         if waited_s > _SLOW_S and not is_told:
             is_told = True
-            logger.warning("the master still starts after %.0f s; is the machine busy?", waited_s)
+            logger.warning("the master has not started after %.0f s; is the machine busy?", waited_s)
         try:
             with opener.open(f"{url}/readyz", timeout=5):
                 return

@@ -1,4 +1,4 @@
-"""The records of the test kit: jobs that were enqueued, and jobs that ran."""
+"""Records of the test kit: jobs that were enqueued, and runs of jobs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from worker_sdk.sealing import Seal, What
     from worker_sdk.worker.observations import ObservedRoom
 
-# Characters of the arguments of a job that a failed assertion shows.
+# Maximum number of characters of a job's arguments in a failed assertion.
 _MAX_SHOWN = 200
 
 
 @dataclass
 class Run:
-    """The life of a job that ran in a test.
+    """The run of a job in a test, with all its attempts.
 
     * `job`: the job.
     * `state`: its state, such as `succeeded`, `failed`, `discarded`, `scheduled`, `awaiting_jobs` or `canceled`.
     * `attempts`: number of its attempts.
     * `result`: the return value of the function, if it succeeded.
-    * `exception`: the exception that ended it, or the last one so far.
-    * `fields`: the report to a master on its last attempt.
+    * `exception`: the exception that ended the job, or the last one so far.
+    * `fields`: the report to a master about the last attempt.
     * `reports`: the receiver of its progress and checkpoints.
-    * `log`: the lines of its log, as a list of pairs of level and text; those of the last attempt.
-    * `callbacks`: the callbacks of its challenge, as a worker gets them.
+    * `log`: the log lines of the last attempt, as a list of pairs (level, text).
+    * `callbacks`: the callbacks of the job's challenge, as a worker gets them.
     * `challenges`: the challenges that it opened.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the start.
     * `first_s`: virtual time at which `drain` found it.
-    * `first_state`: its state once it waits for no other job any more.
-    * `is_awaited`: another job waited for it before it was over, so its result is kept.
-    * `skipped_by`: ID and state of the job whose end skipped it, directly or over several steps.
-    * `seal`: opens what the job holds, if it is sealed.
+    * `first_state`: the state once the job waits for no other job any more.
+    * `is_awaited`: another job waited for this job before it was over, so the result is kept.
+    * `skipped_by`: ID and state of the predecessor that caused the skip, directly or indirectly.
+    * `seal`: opens the values of the job, if they are sealed.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
 
     For example:
@@ -83,26 +83,26 @@ class Run:
 
     @property
     def steps(self) -> Mapping[str, Any]:
-        """The results of the steps that have ended, by name, which the next attempt gets."""
+        """The results of the steps that have ended, by name. The next attempt gets them."""
         return results_of(self._opened_checkpoint())
 
     @property
     def used(self) -> Mapping[str, float]:
-        """The units that the last attempt has used, by `ctx.used`."""
+        """The units that the last attempt reported with `ctx.used`."""
         return self.reports.used
 
     @property
     def observed(self) -> Sequence["ObservedRoom"]:
-        """The room of other services that the last attempt has told with `ctx.observed`, in order."""
+        """The limits of other services that the last attempt reported with `ctx.observed`, in order."""
         return self.reports.observed
 
     @property
     def parts(self) -> list[Any]:
-        """The values that the last attempt handed out with `ctx.emit`."""
+        """The values that the last attempt emitted with `ctx.emit`."""
         return [self.known_value(decode(part), "part") for part in self.reports.parts]
 
     def known_value(self, value: Any, what: "What") -> Any:
-        """Return a value of the job as its handler knows it."""
+        """Return a value of the job, opened if it is sealed."""
         return value if self.seal is None else self.seal.opened(value, what, self.job.id)
 
     def _opened_checkpoint(self) -> bytes | None:
@@ -121,7 +121,7 @@ class Run:
 
 
 class Recorded(list[TaskJob[Any]]):
-    """The jobs that were enqueued, in order. Each is the map that a master would get, with the attributes `task`,
+    """The jobs that were enqueued, in order. Each job is the map that a master would get, with the attributes `task`,
     `arguments`, `options` and `id`. A job that no task made has None as its `task`.
 
     For example:
@@ -131,20 +131,20 @@ class Recorded(list[TaskJob[Any]]):
         assert [job.arguments for job in jobs] == [{"photo_id": 42}]
     """
 
-    # Stands for the master of these jobs, also after the block that recorded them.
+    # Replaces the master of these jobs, even after the block that recorded them.
     _store: Any = None
 
     def note_store(self, store: Any) -> None:
-        """Set what takes the place of the master of these jobs."""
+        """Set the store that replaces the master of these jobs."""
         self._store = store
 
     def known_store(self) -> Any:
-        """Return the store that stands for the master of these jobs; None for a part of a list, and for a list of the
-        test."""
+        """Return the store that replaces the master of these jobs; None for a slice of a recorded list, and for a list
+        that the test made."""
         return self._store
 
     def run_of(self, job: TaskJob[Any]) -> Run:
-        """Return the life of a job that was enqueued inside the block.
+        """Return the run of a job that was enqueued inside the block.
 
         * `job`: the job.
 
@@ -162,9 +162,9 @@ class Recorded(list[TaskJob[Any]]):
     def of(self, task: "Task[..., Any] | Tasks | str", /, **arguments: Any) -> "Recorded":
         """Return the jobs of one task.
 
-        * `task`: the task, or a name. `Tasks` stand for all of theirs.
-        * `arguments`: arguments that the jobs must have. Others may be there, too. Raise TypeError for
-          those that the task does not have.
+        * `task`: the task, or its name. `Tasks` mean all tasks that they contain.
+        * `arguments`: arguments that the jobs must have, possibly among others. Raise TypeError for an argument that
+          the task does not have.
 
         For example:
 
@@ -191,7 +191,7 @@ class Recorded(list[TaskJob[Any]]):
         return found[0]
 
     def _with(self, jobs: "Recorded", task: Any, arguments: Mapping[str, Any]) -> "Recorded":
-        """Return those of the jobs that have these arguments."""
+        """Return the jobs with these arguments."""
         _check_parameters([task] if isinstance(task, Task) else [job.task for job in jobs], arguments)
         return Recorded(
             job
@@ -200,7 +200,7 @@ class Recorded(list[TaskJob[Any]]):
         )
 
     def __repr__(self) -> str:
-        # Show the arguments, because tests compare them.
+        # Show the arguments here, because tests compare them.
         return f"<jobs: {self._told()}>"
 
     def _told(self) -> str:
@@ -214,7 +214,7 @@ def _names_of(task: "Task[..., Any] | Tasks | str") -> Collection[str]:
 
 
 def _check_parameters(tasks: "Iterable[Task[..., Any] | None]", arguments: Mapping[str, Any]) -> None:
-    """Raise TypeError for arguments that none of the tasks has. A job that no task made may have any."""
+    """Raise TypeError for arguments that none of the tasks has. Jobs that no task made may have any arguments."""
     known: dict[str, None] = {}
     names: dict[str, None] = {}
     for task in tasks:
@@ -252,7 +252,7 @@ def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
 
 
 def enqueued_id(run: Run) -> str:
-    """Return the ID that a call returns which led to this job, and forget what it did to it."""
+    """Return the ID for a call that led to this job, with the conflict that it caused, and reset the conflict."""
     conflict, run.conflict = run.conflict, ""
     return EnqueuedId.of(run.job.id, is_duplicate=conflict == "existing", is_replaced=conflict == "replaced")
 

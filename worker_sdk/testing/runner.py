@@ -1,4 +1,4 @@
-"""Runs jobs in a test as a worker would, by a virtual clock."""
+"""Run jobs in a test as a worker would, by a virtual clock."""
 
 import asyncio
 import contextvars
@@ -33,12 +33,12 @@ _depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
 
 
 class TooDeepError(RecursionError):
-    """Tasks enqueue one another inline, again and again."""
+    """Inline tasks enqueue one another too deep."""
 
 
 class Runner:
-    """`pushers`: the clients for what the jobs enqueue. `inputs_of`: returns what a job is given of the jobs for which
-    it waited. `worker`: its handlers run jobs that no task made."""
+    """`pushers`: the clients with which jobs enqueue others. `inputs_of`: returns the data about predecessors that a
+    job gets. `worker`: has the handlers of jobs that no task made."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Runner:
         self.worker = LazyWorker(worker)
 
     def gather_of(self, run: Run) -> Gather | None:
-        """Return how the jobs of this name are gathered, if they are."""
+        """Return the `Gather` of the jobs with this name, if they are gathered."""
         return self.worker.handler_of(run.job).gather
 
     def attempt_at(self, clock_s: float, runs: Sequence[Run]) -> None:
@@ -61,25 +61,25 @@ class Runner:
         self.attempt(*runs)
 
     def attempt(self, *runs: Run) -> None:
-        """Run one attempt, from any thread; or one of several jobs that are gathered."""
+        """Run one attempt of a job, or of several gathered jobs together, from any thread."""
         handler = self.worker.handler_of(runs[0].job)
         self.worker.start()
         argument, ctx = self._begin_all(runs, handler)
         try:
             value = self._call(handler, argument, ctx)
             ends = [value] if handler.gather is None else ends_of(handler.name, value, len(runs))
-        except TooDeepError:  # retries would take for ever
+        except TooDeepError:  # retries would take forever
             raise
         except (Exception, SystemExit) as exc:
             ends = [exc] * len(runs)
         self._end_all(runs, handler, ends)
 
     async def attempt_async(self, run: Run) -> None:
-        """Run one attempt in the running event loop; a `def` in a thread, as a worker does."""
+        """Run one attempt in the running event loop; a `def` runs in a thread, as in a worker."""
         handler = self.worker.handler_of(run.job)
         await self.worker.astart()
         argument, ctx = self._begin_all([run], handler)
-        # This is the asyncio task of the test, which continues after the job.
+        # This code runs in the asyncio task of the test, which continues after the job.
         mark = running_job.set(ctx)
         try:
             if handler.is_coroutine:
@@ -87,7 +87,7 @@ class Runner:
             else:
                 value = await asyncio.to_thread(handler.call, argument, ctx)
             ends = [value] if handler.gather is None else ends_of(handler.name, value, 1)
-        except TooDeepError:  # retries would take for ever
+        except TooDeepError:  # retries would take forever
             raise
         except (Exception, SystemExit) as exc:
             ends = [exc]
@@ -113,7 +113,7 @@ class Runner:
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
-        # An attempt that got its callback continues.
+        # A callback continues the same attempt.
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()
@@ -138,12 +138,13 @@ class Runner:
             inputs=self._inputs_of(run) if job.get("after") else (),
             log=run.log,
         )
-        # Encode and decode it, so that it is as it would arrive.
+        # Encode and decode the argument, as on the way from a master.
         return decode(encode(job.get("argument"))), ctx
 
     def _call(self, handler: Handler, argument: Any, ctx: Context) -> Any:
         if _has_loop():
-            # A handler would take this loop for that of its worker.
+            # Run the handler in a thread without an event loop: a handler would take the test's loop for that of its
+            # worker.
             context, ending = contextvars.copy_context(), _Ending()
             thread = threading.Thread(
                 target=context.run, args=(ending.of, lambda: self._call(handler, argument, ctx))
@@ -189,7 +190,7 @@ def original(run: Run, name: str) -> BaseException:
 
 
 def count_nesting() -> Callable[[], None]:
-    """Count a job that runs inside another one. Return a function that undoes this."""
+    """Count a job that runs inside another job, and return a function that undoes the count."""
     depth = _depth.get() + 1
     if depth > MAX_DEPTH:
         raise TooDeepError(
@@ -200,7 +201,7 @@ def count_nesting() -> Callable[[], None]:
 
 
 def max_wait_s(job: Mapping[str, Any]) -> float:
-    """Return the seconds after its first call beyond which further calls do not delay a debounced job."""
+    """Return the longest delay of a debounced job in seconds, counted from its first call."""
     most = (job.get("debounce") or {}).get("max_s")
     return math.inf if most is None else float(most)
 

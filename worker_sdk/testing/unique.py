@@ -1,4 +1,4 @@
-"""The uniqueness of jobs in tests: which job holds a key, as a master decides it."""
+"""Decide in tests which job holds a uniqueness key, as a master does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from worker_sdk.wire import encode
 
 @dataclass(frozen=True, slots=True)
 class UniqueRule:
-    """The uniqueness rule of a job. A window does not end within a test block, because no time passes in it."""
+    """The uniqueness rule of a job. A window does not end within a test block, because its clock does not advance."""
 
     key: tuple[str, bytes]
     scope: str
@@ -45,7 +45,7 @@ class UniqueRule:
 
 
 def _sorted(value: Any) -> Any:
-    """Return the value with the members of its maps in a fixed order, and whole numbers as integers."""
+    """Return the value in a form for comparison: members of maps in a fixed order, and whole numbers as integers."""
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value, key=repr)}
     if isinstance(value, list | tuple):

@@ -1,1 +1,1 @@
-"""HTTP client and server, TLS and signatures: light, with no dependency on the server."""
+"""HTTP client and server, TLS and signatures, without dependencies on the server."""

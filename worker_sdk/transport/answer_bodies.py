@@ -5,32 +5,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# A body up to this size needs no room of `BodyRoom`. Connections with such a room read no more at a time.
+# A body up to this size takes nothing from `BodyRoom`. Connections that use one read no more than this at a time.
 SMALL_BODY_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """The part of an answer's body that a caller wants: at most `max_bytes`. A longer body is cut there if `is_cut`;
-    otherwise it is an error."""
+    """The limit of an answer's body: `max_bytes`. A longer body is cut off if `is_cut` is true; otherwise it is an
+    error."""
 
     max_bytes: int
     is_cut: bool = False
 
 
 class Reader(Protocol):
-    """A connection that stops reading until there is room."""
+    """A connection that stops reading until there is memory for its body."""
 
     def enter(self, reserved: int) -> None:
-        """Go on reading: `reserved` more bytes have room."""
+        """Continue to read: `reserved` more bytes are reserved for the body."""
         ...
 
 
 class BodyRoom:
-    """Room for the bodies that the calls of one client receive at the same time. Each body takes room for what it has
-    received, piece by piece. A body that finds none is read later: its connection stops reading until others have
-    ended. The last one that is still read may exceed the total; otherwise bodies that fill the room together would wait
-    for each other for ever."""
+    """Limits the memory for the bodies that the calls of one client receive at the same time. Each body reserves the
+    bytes that it has received, piece by piece. If no bytes are left, its connection stops reading until other bodies
+    have ended. The last body that is still being read may exceed the total; otherwise, bodies that fill it together
+    would wait for each other forever."""
 
     def __init__(self, total_bytes: int) -> None:
         self._left = total_bytes
@@ -43,7 +43,8 @@ class BodyRoom:
         return len(self._waiting)
 
     def take(self, wanted: int, reader: Reader) -> bool:
-        """Reserve bytes for a body. Return False if there is no room: `reader` waits, and `enter` is called later."""
+        """Reserve bytes for a body. Return False if none are left: `reader` must wait, and its `enter` is called
+        later."""
         self._reading.discard(reader)
         if (self._waiting or wanted > self._left) and self._reading:
             self._waiting.append((wanted, reader))
@@ -53,7 +54,7 @@ class BodyRoom:
         return True
 
     def leave(self, reserved: int, reader: Reader) -> None:
-        """Give back the bytes that are reserved for a body, and end its wait."""
+        """Release the bytes that are reserved for a body, and end its wait."""
         self._left += reserved
         self._reading.discard(reader)
         self._waiting = deque(one for one in self._waiting if one[1] is not reader)
@@ -66,8 +67,8 @@ class BodyRoom:
 
 @dataclass(slots=True)
 class ReceivedBody:
-    """The body of an answer that arrives under limits. `limit_of`: returns the limit by the status. `reserved`: the
-    bytes that it has of `room`; `is_waiting`: it waits for more."""
+    """The body of an answer that arrives under limits. `limit_of`: returns the limit for a status. `reserved`: the
+    bytes of `room` that are reserved for this body. `is_waiting`: the body waits for more."""
 
     limit_of: Callable[[int], BodyLimit]
     room: BodyRoom | None

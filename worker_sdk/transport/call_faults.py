@@ -1,4 +1,4 @@
-"""Faults of a connection in words: what happened, and what may mend it."""
+"""Describe faults of a connection: what happened, and how to fix it."""
 
 import http.client
 import socket
@@ -6,17 +6,17 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
-# Ends of a connection without a word. Behind one may be a server that speaks TLS, or one that misses a certificate.
+# Connections that ended without an answer. The peer may be a server that speaks TLS, or that requires a certificate.
 _CLOSED: Final = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected, EOFError)
 _CLOSED_BY_TLS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-# The remedy for such an end at an address that has answered before.
-HUNG_UP: Final = "it answered before: it may have restarted, or it, or a proxy, takes no more connections"
+# The remedy if an address that has answered before ends a connection in this way.
+HUNG_UP: Final = "it answered before, so it may have restarted, or it or a proxy accepts no more connections"
 
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """Remedies of one kind of caller. `refused`: the text for a refused connection; `cafile` and `certfile`: the
-    names of the settings for the authorities that it trusts and for the certificate that it shows."""
+    """Remedies of one kind of caller. `refused`: the text for a refused connection; `cafile` and `certfile`: the names
+    of the settings for the authorities that the caller trusts, and for the certificate that it presents."""
 
     refused: str
     cafile: str
@@ -29,7 +29,7 @@ OF_CLIENTS: Final = Remedies(
 
 
 def fault_text(exc: BaseException) -> str:
-    """Return the fault in the words of the system or of OpenSSL."""
+    """Return the description of the fault, in the words of the system or of OpenSSL."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {exc.verify_message.rstrip('.')}"
     if isinstance(exc, _CLOSED_BY_TLS):
@@ -88,13 +88,14 @@ def remedy(exc: BaseException, address: str, remedies: Remedies, *, has_answered
 
 
 def explained(exc: BaseException, address: str, remedies: Remedies, *, has_answered: bool = False) -> str:
-    """Return the fault and its remedy. `has_answered` as for `remedy`."""
+    """Return the description of the fault and its remedy. `has_answered`: as for `remedy`."""
     advice = remedy(exc, address, remedies, has_answered=has_answered)
     return f"{fault_text(exc)}; {advice}" if advice else fault_text(exc)
 
 
 def cause_of(exc: BaseException) -> BaseException:
-    """Return the error of the system or of OpenSSL behind an error of a client; the error itself if there is none."""
+    """Return the error of the system or of OpenSSL that caused an error of a client; if there is none, the client's
+    error."""
     while exc.__cause__ is not None and not isinstance(exc, OSError):
         exc = exc.__cause__
     return exc

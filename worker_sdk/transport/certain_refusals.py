@@ -1,8 +1,8 @@
-"""Refusals that a repeat may end, and by which a master says that the request had no effect."""
+"""Refusals by which a master says that a request had no effect, so that the request can be repeated."""
 
 from typing import Final
 
-# Codes of 503. After any other one, as after no answer, the request may have taken effect.
+# Codes of status 503. After any other code, as after no answer, the request may have had an effect.
 _CODES: Final = frozenset(
     {
         "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",

@@ -1,4 +1,4 @@
-"""The end of a certificate, without a library for certificates."""
+"""Read the end date of a certificate, without a library for certificates."""
 
 import ssl
 from datetime import UTC, datetime
@@ -13,7 +13,8 @@ _VERSION: Final = 0xA0
 
 
 def not_after_s(file: Path) -> float | None:
-    """Return when the first certificate of a PEM file ends, in Unix time. None: there is no readable one."""
+    """Return when the first certificate of a PEM file ends, in Unix time. None: the file has no readable
+    certificate."""
     try:
         text = file.read_text("latin-1")
         pem = text[text.index(_BEGIN) : text.index(_END) + len(_END)]
@@ -38,7 +39,7 @@ def _not_after_s(der: bytes) -> float:
     tag, begin, end = _head(der, pos)
     text = der[begin:end].decode("ascii")
     if tag == _UTC_TIME:
-        # Two digits of the year: 50 and more are of the last century.
+        # The year has two digits: 50 and more mean 19xx.
         text = ("19" if text[:2] >= "50" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
 

@@ -1,4 +1,4 @@
-"""The log of a process on its standard error."""
+"""Logging of a process to its standard error."""
 
 import logging
 import sys
@@ -8,8 +8,8 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def console_handler() -> logging.Handler:
-    """Return a handler for the root logger that writes to standard error, and leaves out the records that a handler of
-    another logger, such as that of Django while DEBUG is set, has written to the console."""
+    """Return a handler for the root logger that writes to standard error, and that skips records which a handler of
+    another logger has already written to the console, as Django's does while DEBUG is set."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.addFilter(_is_new)

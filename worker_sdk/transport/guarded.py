@@ -1,7 +1,7 @@
 """The server side of HTTP/1.1: uvicorn's httptools protocol with the limits that uvicorn does not have.
 
-A request must be well formed, small enough, and arrive in time. A refused request never reaches the application. This
-is the one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
+A request must be well formed, small enough, and arrive in time. A refused request never reaches the application. Only
+this module uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
 """
 
 import math
@@ -15,10 +15,10 @@ from uvicorn.server import ServerState
 
 from worker_sdk.transport.asgi_types import App
 
-# Login providers send their codes, which may have some thousand bytes, in the address.
+# Login providers send codes of up to some thousand bytes in the address.
 MAX_TARGET_BYTES: Final = 8192
-# Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes
-# the answer away.
+# Time for the client to read a refusal. If the socket is closed with unread input, the kernel sends a reset, and the
+# client loses the answer.
 LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _TLS_HANDSHAKE: Final = 0x16
@@ -27,7 +27,7 @@ _MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
 
 
 class ArrivalLimits(Protocol):
-    """Limits of a request. `receipt_s`: time for it to arrive, and a second more for each 64 KiB."""
+    """Limits of a request. `receipt_s`: seconds for the request to arrive, plus one second for each 64 KiB."""
 
     @property
     def head_bytes(self) -> int: ...
@@ -40,18 +40,18 @@ class ArrivalLimits(Protocol):
 
 
 class CurrentLimits(Protocol):
-    """Holds the limits of requests that arrive now."""
+    """Holds the limits that apply to requests now."""
 
     @property
     def current(self) -> ArrivalLimits: ...
 
 
 class ParsingEndsError(Exception):
-    """Raised in a callback of the parser, which turns it into its own error."""
+    """Raised in a callback of the parser, which converts it to its own error."""
 
 
 def config_of(app: App) -> Config:
-    """Return uvicorn's configuration of `app`, loaded, without its lifespan, logs and fields."""
+    """Return uvicorn's configuration of `app`, loaded, without lifespan, logs and default header fields."""
     config = Config(
         app,
         interface="asgi3",
@@ -80,11 +80,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_arriving = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
         self._received = 0
-        self._unused = 0  # bytes received since the parser last passed on a field or a piece of the body
+        self._unused = (
+            0  # bytes received since the parser last called back for a field or a piece of the body
+        )
         self._has_ended = False  # a request ended within the chunk that is being parsed
         # The end of the connection:
         self._close_after = False
-        self._is_deaf = False  # input is thrown away
+        self._is_deaf = False  # further input is ignored
         self._refusal: tuple[HTTPStatus, str] | None = None
         # Input that begins with a request line, and the offset in it at which the last request line found ends.
         self._line = b""
@@ -93,11 +95,11 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- for subclasses to define
 
     def begin_cycle(self, version: str) -> None:
-        """Begin to answer the request whose head has arrived. `version`: that of HTTP."""
+        """Begin to answer the request whose head has arrived. `version`: the version of HTTP."""
         raise NotImplementedError
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
-        """Return the whole answer of a refusal. `code` says what is wrong, as in problems."""
+        """Return the whole answer of a refusal. `code`: the reason, as in problems."""
         raise NotImplementedError
 
     def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
@@ -115,12 +117,12 @@ class GuardedProtocol(HttpToolsProtocol):
         )
 
     def stop_parsing(self, status: HTTPStatus, code: str) -> None:
-        """Refuse the request, from a callback of the parser."""
+        """Refuse the request. Called in a callback of the parser."""
         self._refusal = (status, code)
         raise ParsingEndsError
 
     def _check_head(self) -> str:
-        """Refuse what the parser is too lenient about. Return the version of HTTP."""
+        """Refuse the faults of a head that the parser tolerates. Return the version of HTTP."""
         headers, limits = self.headers, self._arrival_limits.current
         if len(headers) > limits.header_count:
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
@@ -149,7 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.linger()
 
     def linger(self) -> None:
-        """Leave the client time to read the answer; it may still be sending a body."""
+        """Give the client time to read the answer before the connection closes: it may still be sending a body."""
         self._is_deaf = True
         self._is_arriving = False
         self._deadline_s = self.loop.time() + LINGER_S
@@ -171,7 +173,8 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # Answer the request itself, and ignore the input after it, because no change of the protocol was agreed.
+            # Answer the request itself, and ignore the input after it, because the server has not agreed to change the
+            # protocol.
             self._is_deaf = True
             return
         except httptools.HttpParserInvalidMethodError:
@@ -187,16 +190,16 @@ class GuardedProtocol(HttpToolsProtocol):
             self._check_arriving(len(data))
 
     def _check_arriving(self, size: int) -> None:
-        """Refuse an incomplete request that is too large already. Otherwise extend its time for the `size` bytes that
-        came."""
+        """Refuse an incomplete request that is already too large. Otherwise, extend its deadline for the `size` bytes
+        that arrived."""
         if not self._began_s:
             self._began_s = self.loop.time()
         if not self._has_ended:
             self._received += size
         limits = self._arrival_limits.current
         self._deadline_s = self._began_s + limits.receipt_s + self._received / _BODY_BYTES_PER_S
-        # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
-        # head, these are trailers.
+        # The parser does not report an unfinished field of the head or of trailers, so only this count shows its size.
+        # After the head, the fields are trailers.
         if self._unused > limits.head_bytes:
             self.refuse_arriving(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         elif len(self.headers) > limits.header_count:
@@ -221,7 +224,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.cycle.keep_alive:
             # uvicorn must not close by itself before the body has arrived: see LINGER_S.
             self._close_after = self.cycle.keep_alive = True
-        # The scope keeps its list. Trailers must not add fields to a request that is already being processed.
+        # The scope keeps the old list, because trailers must not add fields to a request that is already being
+        # processed.
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -237,10 +241,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._close_after = self.cycle.keep_alive = False
 
     def _check_request_line(self, version: str) -> None:
-        """Refuse other protocols, more than one blank, and line ends before the line."""
+        """Refuse a request line with another protocol or more than one blank, and line ends before it."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first request line is at the beginning. Those of pipelined requests come after bodies, whose ends only the
-        # parser knows.
+        # The first request line is at the beginning. Pipelined request lines come after bodies, and only the parser
+        # knows where these end.
         found = self._line.find(line, self._line_end)
         if found < 0 or (self._line_end == 0 and found > 0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")

@@ -1,4 +1,4 @@
-"""TLS handshakes that fail at a server: each cause is logged, because the client may not learn it."""
+"""Log TLS handshakes that fail at a server with their cause, which the client may not learn."""
 
 import logging
 import ssl
@@ -15,7 +15,7 @@ _MAX_CAUSES: Final = 100
 
 
 class HandshakeLog:
-    """Logs each cause at most once in `QUIET_S`, and how often it happened meanwhile."""
+    """Logs each cause at most once in `QUIET_S` seconds, with the number of handshakes that failed meanwhile."""
 
     def __init__(self, client_cafile: Path | None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._client_cafile = client_cafile
@@ -23,7 +23,7 @@ class HandshakeLog:
         self._causes: dict[str, tuple[float, int]] = {}
 
     def watch(self, context: ssl.SSLContext) -> None:
-        """Log the handshakes of `context` that fail."""
+        """Log failed handshakes of `context` from now on."""
         log = self
 
         class Watched(ssl.SSLObject):
@@ -55,7 +55,7 @@ class HandshakeLog:
         reason = (exc.reason or "").upper()
         words: Any = reason.replace("_", " ").lower() or str(exc)
         if "DID_NOT_RETURN_A_CERTIFICATE" in reason:
-            return f"the client showed no certificate, and {self._client_cafile} requires one"
+            return f"the client presented no certificate, but {self._client_cafile} requires one"
         if isinstance(exc, ssl.SSLCertVerificationError):
             return f"the client's certificate is not accepted: {exc.verify_message}"
         if "HTTP_REQUEST" in reason:

@@ -1,6 +1,6 @@
 """An HTTP/1.1 client for small requests and answers over kept connections.
 
-A general client needs over three times the CPU for a call, and a job that arrives alone waits for it.
+A general-purpose client needs over three times the CPU time for a call, which delays each job that arrives alone.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class NoAnswerError(Exception):
 
 
 class TooLargeAnswerError(NoAnswerError):
-    """The answer has more bytes than the client takes. `status` is its status."""
+    """The answer has more bytes than the client accepts. `status` is its status."""
 
     def __init__(self, status: int) -> None:
         super().__init__("the answer is too large")
@@ -52,7 +52,7 @@ class ClosedError(NoAnswerError):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer. `fields` holds those fields of its head that the client keeps, by lower-case name."""
+    """An answer. `fields`: the header fields that the client keeps, by lower-case name."""
 
     status: int
     body: bytes
@@ -100,16 +100,16 @@ class DirectRoute:
 class HttpClient:
     """The client of one event loop. It follows no redirects, reads no proxy settings, and keeps no cookies.
 
-    Any number of calls may be under way, each on a connection of its own: one that waited for another's connection
-    would look like a server that does not answer.
+    Any number of calls may be in progress, each on its own connection. If a call waited for the connection of another,
+    it would look as if the server did not answer.
 
     * `route`: opens connections.
     * `kept_fields`: lower-case names of the fields that are read from answers.
-    * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
-      cut off.
+    * `is_end_an_answer`: accept answers without a length, which end when the connection closes. Such an answer may be
+      incomplete.
     * `max_idle_s`: a kept connection that has been idle for longer is not used again.
-    * `max_bodies_bytes`: the most bytes of bodies that all calls together hold at a time, apart from the first
-      SMALL_BODY_BYTES of each; only for calls with a `body_limit`. One body may exceed it, so that it can end.
+    * `max_bodies_bytes`: maximum total of bytes in the bodies of all calls with a `body_limit`, not counting the first
+      SMALL_BODY_BYTES of each. One body may exceed this maximum, so that the calls can end.
     """
 
     def __init__(
@@ -153,15 +153,15 @@ class HttpClient:
     ) -> HttpAnswer:
         """Send one request and return its answer.
 
-        * `address`: such as http://host:port, with the beginning of all paths if there is one.
-        * `fields`: further fields of the head, as `field_lines` writes them.
-        * `is_repeatable`: send the request once more, over a new connection, if a kept one ends before anything of the
-          answer has come. Servers close idle connections without notice.
-        * `body_limit`: returns, by the status of the answer, what is wanted of its body; None: all of it.
+        * `address`: such as http://host:port, with a prefix of all paths if there is one.
+        * `fields`: further header fields, as `field_lines` writes them.
+        * `is_repeatable`: send the request once more, over a new connection, if a kept connection ends before any byte
+          of the answer has arrived. Servers close idle connections without notice.
+        * `body_limit`: a function that returns the limit of the body for a status; None: no limit.
 
-        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot
-        be sent, and any other error of the route. While the answer waits for room among `max_bodies_bytes`, its time
-        does not run.
+        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` for the whole call, ValueError for a path
+        that cannot be sent, and any other error of the route. While the answer waits because of `max_bodies_bytes`,
+        `timeout_s` does not count down.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
@@ -179,12 +179,12 @@ class HttpClient:
         )
 
     async def close(self) -> None:
-        """End the calls that are under way with ClosedError, and close all connections."""
+        """End the calls in progress with ClosedError, and close all connections."""
         self.abort()
-        await asyncio.sleep(0)  # otherwise a loop that ends now would leave the transports open
+        await asyncio.sleep(0)  # otherwise, the transports would stay open if the loop ends now
 
     def abort(self) -> None:
-        """Do as `close`, without waiting for the transports. Call it in the client's event loop."""
+        """Do what `close` does, without waiting for the transports. Call it in the client's event loop."""
         self._is_closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -194,25 +194,25 @@ class HttpClient:
         self._idle.clear()
 
     def drop_idle(self) -> None:
-        """Make the next calls open connections of their own."""
+        """Close idle connections, so that the next calls open new ones."""
         for connections in list(self._idle.values()):
             for connection in list(connections):
                 connection.abort()
         self._idle.clear()
 
     def abandon(self) -> None:
-        """Leave the connections to the parent, in a forked process."""
+        """In a forked process, leave the connections to the parent."""
         for connection in self._open:
             connection.abandon()
 
     @property
     def waiting_bodies(self) -> int:
-        """Bodies that wait for room."""
+        """Number of bodies that wait for others to end."""
         return 0 if self._room is None else self._room.waiting
 
     @property
     def open_connections(self) -> int:
-        """Connections that are open now, idle or in use."""
+        """Number of connections that are open now, idle or in use."""
         return len(self._open)
 
     async def _exchange(
@@ -286,14 +286,14 @@ class HttpClient:
 
 @functools.lru_cache(maxsize=4096)
 def split_address(address: str) -> tuple[str, str]:
-    """Return the host with its port, and the beginning of all paths."""
+    """Return the host with its port, and the prefix of all paths."""
     parts = urlsplit(address)
     host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
     return host, parts.path.rstrip("/")
 
 
 def field_lines(fields: Mapping[str, str]) -> str:
-    """Write fields of a head. Callers that send the same fields with every call write them once."""
+    """Return header fields in the form that is sent. Callers that send the same fields with every call do this once."""
     return "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
 
 
@@ -314,7 +314,7 @@ class _Policy:
 
 
 class _Connection(asyncio.BaseProtocol):
-    """One connection, for one call at a time. `may_be_used`: it may take another call."""
+    """One connection, for one call at a time. `may_be_used`: the connection may be used for another call."""
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ class _Connection(asyncio.BaseProtocol):
         self._received = 0
         self._fields: dict[bytes, str] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # The time that the call has left while its body waits for room.
+        # The remaining time of the call, while its body waits for other bodies to end.
         self._left_s = 0.0
         self._ends_with_connection = False
         self._body: list[bytes] = []
@@ -380,7 +380,7 @@ class _Connection(asyncio.BaseProtocol):
             self._timer = None
 
     async def _write_in_pieces(self, head: bytes, body: bytes, waiter: "asyncio.Future[HttpAnswer]") -> bool:
-        """Write the request. Return False if the answer came before all of it was written."""
+        """Write the request. Return False if the answer came before the whole request was written."""
         self._transport.write(head)
         view = memoryview(body)
         for start in range(0, len(body), _PIECE_BYTES):
@@ -395,7 +395,7 @@ class _Connection(asyncio.BaseProtocol):
 
     @contextlib.contextmanager
     def receiving(self, limit: Callable[[int], BodyLimit], room: BodyRoom | None) -> Iterator[None]:
-        """Keep to the limits of a call, and to the room of all calls, while its answer arrives."""
+        """Apply the limit of a call, and the total of all calls, while the answer arrives."""
         self._limited = body = ReceivedBody(limit, room)
         try:
             yield
@@ -407,7 +407,7 @@ class _Connection(asyncio.BaseProtocol):
                     self._transport.resume_reading()
 
     def enter(self, reserved: int) -> None:
-        """Continue reading, because there is room for the part of the body that has arrived. The time of the call
+        """Continue to read, because the part of the body that has arrived is reserved now. The timeout of the call
         continues, too."""
         if self._limited is not None:
             self._limited.is_waiting = False
@@ -422,7 +422,8 @@ class _Connection(asyncio.BaseProtocol):
         self._transport.abort()
 
     def abandon(self) -> None:
-        """Leave the connection to the parent. The transport is not called: its event loop is another process's."""
+        """Leave the connection to the parent. Do not call the transport, because its event loop belongs to another
+        process."""
         self.may_be_used = False
         if not self._transport.is_closing() and (sock := self._transport.get_extra_info("socket")):
             forked.replace_with_devnull(sock.fileno())
@@ -501,7 +502,7 @@ class _Connection(asyncio.BaseProtocol):
             self._receive(self._limited, piece)
 
     def _receive(self, body: ReceivedBody, piece: bytes) -> None:
-        """Take a piece of a body that has a limit."""
+        """Process a piece of a body that has a limit."""
         if body.received == 0:
             body.limit = body.limit_of(self._parser.get_status_code())
         before = body.received
@@ -511,7 +512,7 @@ class _Connection(asyncio.BaseProtocol):
             if before < most:
                 self._body.append(piece[: most - before])
             if body.received > max(most, SMALL_BODY_BYTES) and body.limit.is_cut:
-                # The rest is of no use, and may be endless.
+                # The rest is not needed, and may be endless.
                 self._answer()
                 self._transport.abort()
             elif body.received > SMALL_BODY_BYTES and body.room is not None and not body.is_waiting:
@@ -519,7 +520,7 @@ class _Connection(asyncio.BaseProtocol):
                 if body.room.take(wanted, self):
                     body.reserved += wanted
                 else:
-                    # The endpoint has answered in time. Waiting for room that other calls hold must not count as its
+                    # The endpoint has answered in time. Waiting for the bodies of other calls must not count as its
                     # delay.
                     body.is_waiting = True
                     self._transport.pause_reading()
@@ -538,18 +539,18 @@ class _Connection(asyncio.BaseProtocol):
         if self._waiter is not None and not self._waiter.done():
             status = self._parser.get_status_code()
             body = b"".join(self._body)
-            # A kept connection would hold them until its next answer.
+            # Release the body and the answer, which a kept connection would otherwise hold until its next answer.
             self._body = []
             self._waiter.set_result(HttpAnswer(status, body, self._fields))
 
 
 class _PlainReads(_Connection, asyncio.Protocol):
-    """A connection that reads as much as there is."""
+    """A connection that reads as much as has arrived."""
 
 
 class _SmallReads(_Connection, asyncio.BufferedProtocol):
-    """A connection that reads little at a time, so that thousands of them hold little before they wait for room. All
-    connections of a client share `buffer`: what was read is taken out before anything else is read."""
+    """A connection that reads little at a time, so that thousands of connections hold little memory before they wait.
+    All connections of a client share `buffer`: each takes out its data before another one reads."""
 
     def __init__(
         self,

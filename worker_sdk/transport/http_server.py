@@ -1,4 +1,4 @@
-"""The HTTP server of a worker that serves alone."""
+"""The HTTP server of a worker that is not mounted in another application."""
 
 import asyncio
 import functools
@@ -23,10 +23,11 @@ _STOP_GRACE_S: Final = 2.0
 class TransportLimits:
     """Limits of the server.
 
-    * `receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
-    * `keep_alive_s`: between requests. It is longer than a master keeps an idle connection, because the side that
-      sends must be the one that closes.
-    * `answer_s`: until an answer is made and taken.
+    * `receipt_s`: seconds for a request to arrive, plus one second for each 64 KiB; also for the first byte of a
+      connection.
+    * `keep_alive_s`: seconds between requests. It is longer than a master keeps an idle connection, because the side
+      that sends requests must close first.
+    * `answer_s`: seconds until an answer is made and the client has read it.
     """
 
     connections: int = 512
@@ -38,7 +39,7 @@ class TransportLimits:
 
 
 class WorkerServer:
-    """Serves `app` on `host`. Port 0 picks a free one; `bound_port` tells which. `tls` makes it serve HTTPS.
+    """Serves `app` on `host`. Port 0 chooses a free port, and `bound_port` is its number. With `tls`, it serves HTTPS.
 
     The constructor binds the port, and raises OSError if it cannot.
     """
@@ -58,8 +59,8 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        # Name the protocol TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two
-        # writes would then wait 40 ms for the peer's delayed ACK.
+        # Name the protocol TCP, because asyncio otherwise leaves Nagle's algorithm on (`base_events._set_nodelay`). An
+        # answer in two writes would then wait 40 ms for the peer's delayed ACK.
         self._socket = socket.socket(
             socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
         )
@@ -73,8 +74,8 @@ class WorkerServer:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Otherwise a process that a handler forked would hold the port, and the masters' connections, when the worker
-        # dies: masters would wait for answers instead of being refused.
+        # Otherwise, a process that a handler forked would keep the port and the masters' connections open after the
+        # worker has died, and masters would wait for answers instead of being refused.
         forked.replace_with_devnull(self._socket.fileno())
         for connection in self._state.connections:
             if not connection.transport.is_closing() and (
@@ -89,7 +90,7 @@ class WorkerServer:
 
     @property
     def connections(self) -> int:
-        """Connections open now."""
+        """Number of open connections."""
         return len(self._state.connections)
 
     async def start(self) -> None:
@@ -107,7 +108,8 @@ class WorkerServer:
         self._sweep(min(0.5, limits.receipt_s / 4, limits.keep_alive_s / 4, limits.answer_s / 4))
 
     async def stop(self) -> None:
-        """Accept nothing more, let requests end for a grace time, close the rest. Harmless before `start`."""
+        """Accept no more connections, let requests end for a grace time, and close the remaining connections. Does
+        nothing before `start`."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is None:
@@ -121,7 +123,7 @@ class WorkerServer:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        # The last answers are on their way, and a client that does not read its answer must not delay the stop.
+        # Give the last answers time to arrive, but do not let a client that does not read its answer delay the stop.
         end_s = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
@@ -146,14 +148,14 @@ class _FixedLimits(NamedTuple):
 
 
 class WorkerProtocol(GuardedProtocol):
-    """One connection, one request at a time."""
+    """One connection, which handles one request at a time."""
 
     is_host_required_in_1_0 = False
 
     def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
         super().__init__(config, state, _FixedLimits(limits))
         self._limits = limits
-        self._since_s = 0.0  # when the wait for a request, or the arrival of one, began
+        self._since_s = 0.0  # when the wait for a request, or its arrival, began
         self._answer: _Answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -163,8 +165,8 @@ class WorkerProtocol(GuardedProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for the longest, or the one whose request has been arriving for the
-        longest."""
+        """Close the connection that has been idle longest. If none is idle, close the one whose request has been
+        arriving longest."""
         others = [
             one
             for one in self.connections
@@ -188,7 +190,7 @@ class WorkerProtocol(GuardedProtocol):
         self._since_s = self.loop.time()
 
     def begin_cycle(self, version: str) -> None:
-        """See `GuardedProtocol`. Do what uvicorn does at the end of a head."""
+        """See `GuardedProtocol`. Does what uvicorn does at the end of a head."""
         HttpToolsProtocol.on_headers_complete(self)
         self._answer = _Answer(self.cycle, self.transport)
         self.cycle.transport = cast(asyncio.Transport, self._answer)
@@ -207,14 +209,15 @@ class WorkerProtocol(GuardedProtocol):
         if self.transport.is_closing():
             return
         if self._is_deaf or self.cycle.more_body:
-            # The answer came before the end of the body (401, 413): the rest is not wanted.
+            # The answer came before the end of the body (401, 413), and the rest is not needed.
             self.linger()
         else:
             self._await_request(self._limits.keep_alive_s)
             self.flow.resume_reading()
 
     def check_deadline(self, now_s: float) -> None:
-        """End requests that take too long to arrive, and answers that take too long to be read. The sweep calls it."""
+        """End requests that take too long to arrive, and answers that take too long to be read. The sweep over all
+        connections calls this."""
         has_unsent = self.transport.get_write_buffer_size() > 0
         if has_unsent and now_s > self._since_s + self._limits.answer_s:
             self.transport.abort()  # the client does not read its answer
@@ -237,13 +240,13 @@ class WorkerProtocol(GuardedProtocol):
             self._is_arriving = cycle.keep_alive = False
             return
         if cycle is not None and not cycle.response_complete:
-            # The body of this request is broken or late: tell the application that the client is gone.
+            # The body of this request is broken or late, so tell the application that the client is gone.
             cycle.disconnected = True
             cycle.message_event.set()
         self.refuse(status, code)
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
-        """See `GuardedProtocol`. The status tells a master enough."""
+        """See `GuardedProtocol`. A master needs only the status."""
         return f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
 
 

@@ -10,7 +10,8 @@ from worker_sdk.transport.loops import PerLoop
 
 
 class LoopClients:
-    """An `HttpClient` for each event loop. Its connections end with the loop; a forked process starts with none."""
+    """An `HttpClient` for each event loop. Its connections are closed with the loop. A forked process starts without
+    connections."""
 
     def __init__(self, make: Callable[[], HttpClient]) -> None:
         self._clients = PerLoop(lambda: _LoopClient(make()), abandon=lambda client: client.http.abandon())
@@ -29,7 +30,7 @@ class LoopClients:
         return client.http
 
     async def close(self) -> None:
-        """End the calls that are under way with NoAnswerError."""
+        """End the calls in progress with NoAnswerError, and refuse further calls."""
         self._is_closed = True
         for loop, client in self._clients.all():
             if loop is asyncio.get_running_loop():
@@ -38,11 +39,11 @@ class LoopClients:
                 loop.call_soon_threadsafe(client.http.abort)
 
     def disown(self) -> None:
-        """Refuse all calls, as after `close`; in a forked process, which has no connections."""
+        """Refuse all calls, as after `close`. This is for a forked process, which has no connections of its own."""
         self._is_closed = True
 
     def drop_idle(self) -> None:
-        """Make the next calls of this event loop open connections of their own."""
+        """Close the idle connections of this event loop, so that the next calls open new ones."""
         self._clients[asyncio.get_running_loop()].http.drop_idle()
 
     def open_connections(self) -> int:
@@ -58,8 +59,8 @@ class _LoopClient:
         self.keeper: AsyncGenerator[None, None] | None = None
 
     async def open_until_loop_ends(self) -> None:
-        # asyncio.run and servers close a loop's async generators before they close the loop. This is the only notice
-        # that a loop ends, and the last moment to close connections in good order.
+        # asyncio.run and servers close a loop's async generators before they close the loop. This is the only sign that
+        # a loop ends, and the last moment to close connections properly.
         self.keeper = _close_at_end(self.http)
         await anext(self.keeper)
 

@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class PerLoop(dict[asyncio.AbstractEventLoop, T]):
-    """The state of each event loop. Look up the running one: `state[asyncio.get_running_loop()]`; a loop that was
-    inherited by a fork raises RuntimeError. `make` returns the state for a new loop. State of a closed loop is dropped
-    when the next loop asks.
+    """The state of each event loop. Look up the state of the running loop with `state[asyncio.get_running_loop()]`,
+    which raises RuntimeError if the loop was inherited through a fork. `make` returns the state for a new loop. The
+    state of a closed loop is dropped at the next look-up of a new loop.
 
-    `abandon` is called in a forked process with each state that was the parent's. It must not call the event loop:
+    In a forked process, `abandon` is called with each state of the parent. It must not call the event loop, because
     parent and child share its selector.
     """
 
@@ -22,11 +22,11 @@ class PerLoop(dict[asyncio.AbstractEventLoop, T]):
         super().__init__()
         self._make = make
         self._abandon = abandon
-        # These are kept, because the destructors of the parent's transports would call the parent's loop.
+        # Keep the states of the parent, because the destructors of its transports would call the parent's loop.
         self._of_parent: dict[asyncio.AbstractEventLoop, T] = {}
         forked.renew_in_child(self)
 
-    # Objects are compared by identity, because `forked` keeps a set of those that it renews.
+    # Compare by identity, because `forked` keeps a set of the objects that it renews.
     __eq__ = object.__eq__
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -44,7 +44,7 @@ class PerLoop(dict[asyncio.AbstractEventLoop, T]):
     def __missing__(self, loop: asyncio.AbstractEventLoop) -> T:
         if loop in self._of_parent:
             raise RuntimeError(
-                "this event loop was made before the process was forked, and is the parent's; "
+                "this event loop was made before the fork, and belongs to the parent process; "
                 "make a new one in the child, as asyncio.run does"
             )
         for other, _ in self.all():

@@ -1,17 +1,17 @@
-"""Addresses of namespaces."""
+"""Addresses of masters that include a namespace."""
 
 import re
 from typing import Final
 from urllib.parse import urlsplit
 
-# The namespace of addresses that name none.
+# The namespace of addresses without one.
 DEFAULT: Final = "default"
 _PREFIX: Final = "/ns/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{1,38}")
 
 
 def check_name(namespace: str) -> None:
-    """Raise ValueError if no namespace can have this name."""
+    """Raise ValueError if the name is not valid for a namespace."""
     if not _NAME.fullmatch(namespace):
         raise ValueError(
             f"namespace {namespace[:64]!r}: a name has 2 to 39 of the characters a-z 0-9 -, and begins with a letter"
@@ -19,8 +19,8 @@ def check_name(namespace: str) -> None:
 
 
 def in_namespace(address: str, namespace: str) -> str:
-    """Return the address of a namespace at this master. An address that names a namespace itself stays as it is. Raise
-    ValueError if the name is invalid."""
+    """Return the address of a namespace at this master. An address that already names a namespace stays unchanged.
+    Raise ValueError if the name is invalid."""
     check_name(namespace)
     if namespace == DEFAULT or namespace_of(address) is not None:
         return address
@@ -34,15 +34,15 @@ def namespace_of(address: str) -> str | None:
 
 
 def moved_to(address: str, namespace: str) -> str:
-    """Return the address of a namespace at this master, whichever namespace the address names. Raise ValueError if none
-    can have this name."""
+    """Return the address of a namespace at this master, whatever namespace the address names now. Raise ValueError if
+    the name is invalid."""
     if (named := namespace_of(address)) is not None:
         address = address.rstrip("/").removesuffix(f"{_PREFIX}{named}")
     return in_namespace(address, namespace)
 
 
 def check_one_namespace(address: str, namespace: str) -> None:
-    """Raise ValueError if an address names another namespace than this one."""
+    """Raise ValueError if an address names a different namespace."""
     named = namespace_of(address)
     if named is not None and named != namespace:
         raise ValueError(f"{address} names the namespace {named}, and not {namespace}: give only one of them")

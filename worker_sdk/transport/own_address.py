@@ -1,9 +1,9 @@
-"""The address at which others find a server of this machine that was not told its URL."""
+"""Find the address of a server on this machine that was not given a URL."""
 
 import socket
 from typing import Final
 
-# A server that listens on one of these listens on every address.
+# A server that listens on one of these addresses listens on every address of the machine.
 WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 
@@ -13,8 +13,8 @@ def url_of(scheme: str, host: str, port: int) -> str:
 
 
 def outgoing_address(peer: str, port: int) -> str:
-    """Return the address of this machine from which it reaches `peer`. Look up `peer`, which may block. Raise
-    OSError."""
+    """Return the address from which this machine reaches `peer`. The look-up of `peer` may block. Raise OSError if it
+    fails."""
     family, kind, protocol, _, address = socket.getaddrinfo(peer, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(address)  # this sends nothing; the kernel chooses the address

@@ -1,4 +1,4 @@
-"""Tokens and nonces seen lately, so that a repeated offer starts nothing and a repeated call does nothing."""
+"""Remember recent tokens and nonces, so that a repeated offer or call has no effect."""
 
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -18,11 +18,12 @@ class RecentMap(Generic[Value]):
         self._turn_s = float("-inf")
 
     def keep_for(self, ttl_s: float) -> None:
-        """Set a new time to live, but never a shorter one: the remembered keys were promised the old one."""
+        """Set a longer time to live. A shorter one is ignored, because known keys must be remembered for their full
+        time."""
         self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
 
     def known(self, keys: Collection[str], now_s: float) -> dict[str, Value]:
-        """Return those of `keys` that are remembered."""
+        """Return the values of the remembered `keys`."""
         self._turn(now_s)
         found: dict[str, Value] = {}
         for one in self._slices:
@@ -38,15 +39,15 @@ class RecentMap(Generic[Value]):
         if now_s < self._turn_s:
             return
         if self._turn_s != float("-inf"):
-            # After a long silence every slice is old.
+            # If no call came for a long time, every slice is old.
             for _ in range(min(int((now_s - self._turn_s) / self._slice_s) + 1, self._SLICES + 1)):
                 self._slices.append({})
         self._turn_s = now_s + self._slice_s
 
 
 class NonceCache:
-    """The nonces of one time window, bounded in number. When the cache is full, it refuses calls of the oldest
-    instants altogether."""
+    """The nonces of one time window, up to a maximum number. When the cache is full, it drops the oldest nonces, and
+    refuses all calls from that time or before."""
 
     def __init__(self, window_s: float, *, max_nonces: int = 200_000) -> None:
         self._window_ms = int(window_s * 1000)
@@ -57,7 +58,7 @@ class NonceCache:
         self._buckets: dict[int, set[str]] = {}
 
     def is_fresh(self, nonce: str, timestamp_ms: int, now_ms: int) -> bool:
-        """Return whether a call of this instant (within the window) is seen for the first time, and remember it."""
+        """Return whether a call with this timestamp, which is within the window, is new, and remember the call."""
         index = timestamp_ms // self._bucket_ms
         bucket = self._buckets.get(index)
         if timestamp_ms < self._floor_ms or (bucket is not None and nonce in bucket):

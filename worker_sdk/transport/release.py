@@ -1,4 +1,4 @@
-"""The release that masters and workers tell each other. `jqmaster` and `jqmaster-sdk` both take their version from
-here."""
+"""The release number that masters and workers send each other. `jqmaster` and `jqmaster-sdk` both take their version
+from here."""
 
 VERSION = "0.3.0"

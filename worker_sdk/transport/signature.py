@@ -1,7 +1,7 @@
 """The signature of a master's call to a worker: made by the master, checked by the worker.
 
-It proves that the call comes from a master that knows the worker's secret, and for the first time. No credential that
-could be used elsewhere leaves the master.
+It proves that the call comes from a master that knows the worker's secret, and that it is not a repeated call. The
+master sends no credential that could be used elsewhere.
 """
 
 import hashlib
@@ -22,14 +22,15 @@ logger = logging.getLogger(__name__)
 WINDOW_S: Final = 300.0
 _WARN_EVERY_S: Final = 60.0
 
-# A nonce must not contain the line feeds of a signed text, or `/challenge` would sign forged requests for anyone.
+# A nonce must not contain the line feeds of a signed text; otherwise, `/challenge` would sign forged requests for
+# anyone.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
 _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
 _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
-# OpenSSL looks up the algorithm for each new object, but not for a copy. Where calls come one by one, so that the
-# processor's caches are cold, this took a third of the time of a signature.
+# OpenSSL looks up the algorithm for each new object, but not for a copy. If calls come one at a time, so that the
+# processor's caches are cold, the look-up takes a third of the time of a signature.
 _SHA256: Final = hashlib.sha256()
 
 
@@ -53,8 +54,9 @@ def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce
 
 
 def signed_headers(*, secret: str, method: str, path: str, worker_id: str, body: bytes) -> dict[str, str]:
-    """Return the `X-JQ-…` headers of one call. `path` is as it is sent, with the prefix of the worker's URL."""
-    # Use the wall clock, not the store's: a worker that has not heard from the store yet must be able to check it.
+    """Return the `X-JQ-…` headers of one call. `path`: the path as sent, with the prefix of the worker's URL."""
+    # Use the wall clock, not the store's clock: a worker that has not heard of the store's clock must be able to check
+    # it.
     timestamp = str(time.time_ns() // 1_000_000)
     nonce = secrets.token_urlsafe(16)
     text = signed_text(
@@ -76,8 +78,8 @@ def _utc(seconds: float) -> str:
 
 
 class SignatureCheck:
-    """`secrets` holds the secret that is registered, then those that are still valid during a rotation. Without any,
-    each registration makes its own."""
+    """Makes secrets for registrations, and checks signatures. `secrets`: first the secret to register, then others that
+    remain valid during a rotation. Without secrets, each registration makes a new one."""
 
     def __init__(
         self,
@@ -93,8 +95,8 @@ class SignatureCheck:
         self._warned_at_s = float("-inf")
 
     def secret_to_register(self) -> str:
-        """Return the secret for the next registration. A new one each time, unless secrets were given: if a master was
-        held up with an earlier registration, the proof of its address fails, and it cannot replace a later one."""
+        """Return the secret for the next registration. Unless secrets were given, it is new each time. So if a master
+        delays an earlier registration, the proof of its address fails, and it cannot replace a later registration."""
         if self._secrets:
             return self._secrets[0]
         secret = secrets.token_hex(32)
@@ -102,14 +104,14 @@ class SignatureCheck:
         return secret
 
     def prove(self, nonce: object) -> str | None:
-        """Return the answer to a challenge; None if the nonce does not have the agreed form, or nothing was registered
+        """Return the answer to a challenge; None if the nonce has an invalid form, or if no secret was registered
         yet."""
         if not self._keys or not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
             return None
         return _mac(self._keys[0], nonce.encode())
 
     def may_be_valid(self, headers: Mapping[bytes, bytes], worker_id: str) -> bool:
-        """Check everything that can be checked before the body is read: form, addressee and time."""
+        """Return whether everything is valid that can be checked before the body is read: form, addressee and time."""
         timestamp = headers.get(b"x-jq-timestamp", b"")
         has_form = (
             headers.get(b"x-jq-worker") == worker_id.encode()
@@ -135,7 +137,8 @@ class SignatureCheck:
     def is_valid(
         self, method: str, path: str, headers: Mapping[bytes, bytes], worker_id: str, body: bytes
     ) -> bool:
-        """Check all of a call that `may_be_valid`, and use up its nonce."""
+        """Return whether a call that `may_be_valid` accepted has a valid signature and a new nonce. Remember the
+        nonce."""
         timestamp, nonce = headers[b"x-jq-timestamp"].decode(), headers[b"x-jq-nonce"].decode()
         text = signed_text(
             method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
@@ -143,5 +146,5 @@ class SignatureCheck:
         given = headers[b"x-jq-signature"][3:]
         # Try every key, even if the first matches, so that the time taken reveals nothing.
         matches = [hmac.compare_digest(_mac(key, text).encode(), given) for key in self._keys]
-        # Remember the nonce only now: callers that cannot sign must not fill the cache.
+        # Remember the nonce only after the signature was checked: callers that cannot sign must not fill the cache.
         return any(matches) and self._nonces.is_fresh(nonce, int(timestamp), int(self._wall_clock_s() * 1000))

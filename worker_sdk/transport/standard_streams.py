@@ -1,11 +1,11 @@
-"""The standard streams of a process in any locale."""
+"""Make the standard streams of a process work in any locale."""
 
 import io
 import re
 import sys
 from typing import Final
 
-# C0, C1 and characters that reorder text. They are escaped so that a job's name cannot control the terminal.
+# C0, C1 and characters that reorder text. They are escaped, so that the name of a job cannot control the terminal.
 ACTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -15,16 +15,16 @@ def escape_controls(value: object) -> str:
 
 
 def escape_unencodable() -> None:
-    """Let standard output and standard error escape characters that their encoding does not have, as in the locale C.
-    Otherwise the first such character in a name or an error raises UnicodeEncodeError."""
+    """Make standard output and standard error escape characters that their encoding lacks, as in the locale C.
+    Otherwise, the first such character in a name or an error raises UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors != "backslashreplace":
             stream.reconfigure(errors="backslashreplace")
 
 
 def read_utf8() -> None:
-    """Read standard input as UTF-8, in which JSON is written, also where the locale says ASCII. Do the same to the
-    arguments of the command."""
+    """Read standard input and the arguments of the command as UTF-8, in which JSON is written, even if the locale says
+    ASCII."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8")
     sys.argv[1:] = map(_as_utf8, sys.argv[1:])

@@ -16,13 +16,13 @@ from worker_sdk.transport.handshakes import HandshakeLog
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 2.0
-# How long before the end of a certificate, and then how often, a warning is logged.
+# How long before the end of a certificate the first warning is logged, and how often it is repeated.
 WARN_BEFORE_S: Final = 14 * 86_400.0
 _WARN_EVERY_S: Final = 86_400.0
 
 
 class TlsFileError(OSError):
-    """A file with certificates or a key cannot be used. The text names it."""
+    """A file with certificates or a key cannot be used. The text names the file."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -58,7 +58,7 @@ class LiveContext:
 
     @property
     def ends_s(self) -> float | None:
-        """Return when the certificate ends, in Unix time. None: there is none, or it cannot be read."""
+        """Return when the certificate ends, in Unix time. None: there is no certificate, or it cannot be read."""
         return self._ends_s
 
     def refresh(self) -> None:
@@ -72,15 +72,15 @@ class LiveContext:
             stamp = self._stamp()
             if stamp == self._seen:
                 return
-            # Certificate and key are two files, and only one of them may be new so far. Try them in a separate context
-            # first, and try again at the next check.
+            # Certificate and key are two files, and perhaps only one of them is new yet. So try them in a separate
+            # context first, and try again at the next check.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
         except OSError as exc:
             fault = str(_named(exc, (self._certfile, self._keyfile, self._cafile)))
             if fault != self._fault:
                 self._fault = fault
-                logger.warning("%s; what was read before stays in use", fault)
+                logger.warning("%s; the former content stays in use", fault)
             return
         self._seen, self._fault = stamp, ""
         logger.info("%s was read anew", self._certfile or self._cafile)
@@ -108,7 +108,7 @@ class LiveContext:
         if self._certfile is not None:
             context.load_cert_chain(self._certfile, self._keyfile)
         if self._cafile is not None:
-            # This only adds authorities: one that was removed stays trusted until the process ends.
+            # This only adds authorities: a removed one stays trusted until the process ends.
             context.load_verify_locations(self._cafile)
 
     def _stamp(self) -> list[tuple[int, int, int]]:
@@ -129,7 +129,8 @@ def check_files(certfile: Path | None, keyfile: Path | None, cafile: Path | None
 
 
 def server_context(certfile: Path, keyfile: Path | None, client_cafile: Path | None) -> LiveContext:
-    """Return the context of a listener. With `client_cafile`, clients must show a certificate of these authorities."""
+    """Return the context of a listener. With `client_cafile`, clients must present a certificate of these
+    authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if client_cafile is not None:
@@ -141,8 +142,8 @@ def server_context(certfile: Path, keyfile: Path | None, client_cafile: Path | N
 def client_context(
     cafile: Path | None, certfile: Path | None, keyfile: Path | None, *, verifies: bool = True
 ) -> LiveContext:
-    """Return the context of calls. Without `cafile` the system's authorities are trusted; `certfile` is shown to
-    servers that ask."""
+    """Return the context of calls. Without `cafile`, the authorities of the system are trusted. `certfile` is presented
+    to servers that request a certificate."""
     try:
         context = ssl.create_default_context(cafile=cafile)
     except OSError as exc:
@@ -155,7 +156,7 @@ def client_context(
 
 
 def _named(exc: OSError, files: tuple[Path | None, ...]) -> TlsFileError:
-    """Return the error with the name of the file, which OpenSSL leaves out."""
+    """Return the error with the name of the file, which OpenSSL omits."""
     given = [file for file in files if file is not None]
     for file in given:
         if not file.is_file():
@@ -165,8 +166,8 @@ def _named(exc: OSError, files: tuple[Path | None, ...]) -> TlsFileError:
     names = " and ".join(map(str, given[:2]) if len(given) > 1 else map(str, given))
     reason = (exc.reason or "").upper() if isinstance(exc, ssl.SSLError) else ""
     if "KEY_VALUES_MISMATCH" in reason:
-        return TlsFileError(errno.EINVAL, f"{names}: the key is not that of the certificate")
+        return TlsFileError(errno.EINVAL, f"{names}: the key does not belong to the certificate")
     if "NO_CERTIFICATE_OR_CRL_FOUND" in reason or "NO_START_LINE" in reason or reason == "PEM_LIB":
-        return TlsFileError(errno.EINVAL, f"{names}: no certificate, or no key, in PEM form in it")
+        return TlsFileError(errno.EINVAL, f"{names}: contains no certificate or no key in PEM form")
     words = reason.replace("_", " ").lower() or exc.strerror or str(exc)
     return TlsFileError(exc.errno or errno.EINVAL, f"{names}: {words}")

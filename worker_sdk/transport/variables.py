@@ -1,4 +1,4 @@
-"""Environment variables named `JQMASTER_…`: which ones there are, and which ones are misspelt."""
+"""Check environment variables named `JQMASTER_…`: find the unknown and the misspelt ones."""
 
 import functools
 import logging
@@ -13,7 +13,7 @@ from worker_sdk.transport.suggestions import closest
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "JQMASTER_"
-# Read by commands, workers and pushers. The masters' settings are further names.
+# Commands, workers and pushers read these variables. In addition, each setting of the masters is a name.
 CLIENT_NAMES: Final = frozenset(
     {
         "BACKUP_PASSPHRASE", "CLIENT_CAFILE", "CLIENT_CERTFILE", "CLIENT_KEYFILE", "CONFIG", "HEALTH_FILE", "JOB_ID",
@@ -22,20 +22,21 @@ CLIENT_NAMES: Final = frozenset(
         "WORKER_LOG_LEVEL", "WORKER_NAMESPACES", "WORKER_PULL", "WORKER_URL",
     }
 )  # fmt: skip
-# Read by docker-compose.yml, and by the tests and tools of the repository.
+# docker-compose.yml and the tests and tools of the repository read these.
 _NAMES_OF_TOOLS: Final = frozenset(
     {
         "ADMIN_TOKEN", "BATCHES", "CONFORMANCE", "FUZZ_EXAMPLES", "GENERATORS", "HYPOTHESIS", "ITERATION_ROWS",
         "SCREENSHOTS", "STORE_PASSWORD", "WORKER_TOKEN",
     }
 )  # fmt: skip
-# The options of further stores are settings. Kubernetes sets the others for a service whose name begins with jqmaster.
+# Options of further stores are settings. Kubernetes sets the other variables for a service whose name begins with
+# jqmaster.
 _PATTERNS: Final = re.compile(
     r"TEST_\w+|\w+_KILLS|STORES__\w+?__(REDIS_(URL|CAFILE|CERTFILE|KEYFILE)|SENTINEL_(USERNAME|PASSWORD))|"
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\d+_\w+)?",
     re.ASCII,
 )
-# Variables that are set by people, for other programs.
+# Names that people use because other programs have them.
 _OTHER_WORDS: Final = {
     "CAFILE": "CLIENT_CAFILE",
     "CERTFILE": "CLIENT_CERTFILE",
@@ -55,7 +56,7 @@ _OTHER_WORDS: Final = {
 
 
 class UnknownVariables(NamedTuple):
-    """Variables that nothing reads. `misspelt`: those that resemble a known one, with its name."""
+    """Variables that no program reads. `misspelt`: those that resemble a known name, each with that name."""
 
     misspelt: Mapping[str, str]
     others: tuple[str, ...]
@@ -84,14 +85,14 @@ def unknown_variables(environ: Mapping[str, str]) -> UnknownVariables:
 
 
 def unknown_text(names: tuple[str, ...]) -> str:
-    """Return the warning about variables that nothing reads."""
+    """Return the warning about variables that no program reads."""
     return f"nothing reads {', '.join(names)}: variables that begin with {PREFIX} are settings of jqmaster"
 
 
 @functools.cache
 def check_variables() -> None:
-    """Raise ValueError if a variable of this process is misspelt, and warn of others that nothing reads. Later calls in
-    the process do nothing."""
+    """Raise ValueError if a variable of this process is misspelt, and log a warning about others that no program reads.
+    Later calls in the process do nothing."""
     found = unknown_variables(os.environ)
     if found.misspelt:
         raise ValueError("; ".join(found.faults))

@@ -1,1 +1,1 @@
-"""The worker: takes jobs over HTTP or by long poll, runs handlers, reports results."""
+"""The worker: takes jobs over HTTP or by long poll, runs handlers, and reports results."""

@@ -1,4 +1,4 @@
-"""Decide which offers to accept."""
+"""Decide which offers of jobs to accept."""
 
 import logging
 import math
@@ -20,9 +20,9 @@ Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch",
 
 logger = logging.getLogger(__name__)
 
-# How far apart the clocks of a master and the store may be before fences lose their meaning.
+# How far apart the clocks of a master and of the store may be before fences become unreliable.
 _SKEW_S: Final = 10.0
-_MALFORMED: Final = "a job of the push is not as the protocol has it"
+_MALFORMED: Final = "a job of the push does not follow the protocol"
 
 
 class MalformedError(ValueError):
@@ -30,9 +30,9 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, and about each offer separately. `is_leaving`: this process ends; masters may command a drain as
-    well. `beat_now` makes the heartbeat ask the masters at once what has become of the claims. `share`: the
-    slots of this namespace, if the worker works in several."""
+    """Decides at once, and separately for each offer. `is_leaving`: this process is ending, so it accepts nothing, as
+    during a drain that masters command. `beat_now`: sends a heartbeat at once, to learn the state of the claims.
+    `share`: the slots of this namespace, if the worker works in several."""
 
     share: "SlotShare | None" = None
 
@@ -78,7 +78,7 @@ class Admission:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
             self._interval_ms = member.heartbeat_interval_s * 1000
             # A process that was suspended for longer cannot know whether the store's clock was set forward. If it was,
-            # an offer whose lease is over looks young.
+            # an offer whose lease is over looks current.
             latest_ms = self._clock.latest_ms(now, within_s=member.lease_s)
             margin_ms = margin_s(member.lease_s) * 1000
         is_stale = epoch < self._identity.epoch
@@ -86,7 +86,8 @@ class Admission:
             self._identity.note_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
-        # Only these offers can take a slot meanwhile. While store time is unknown, all offers are too late anyway.
+        # Only these offers can take a slot meanwhile. While the store's time is unknown, all offers are refused as too
+        # late anyway.
         self._room = self._executor.free if latest_ms is not None else 0
         known = self._seen.known([offer["token"] for offer in offers], now)
         judged: dict[str, Verdict] = {}
@@ -102,7 +103,7 @@ class Admission:
                 else:
                     rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
         finally:
-            # Remember refusals, too: a copy of an offer must not be accepted after its refusal was believed.
+            # Remember refusals, too: a copy of an offer must not be accepted after the master has seen the refusal.
             self._seen.put(judged, now)
         if logger.isEnabledFor(logging.DEBUG):
             _log(offers, {**known, **judged})
@@ -125,19 +126,20 @@ class Admission:
             return "too_late"
         executor = self._executor
         if offer["job_id"] in executor.occupying:
-            # The two must never run at once, so the newer claim waits for the end of the earlier run, in that run's
-            # slot.
+            # Both runs of the job must never overlap, so the newer claim waits for the end of the earlier run, in that
+            # run's slot.
             if not executor.may_follow(offer["job_id"], offer["fence"]):
                 return "duplicate"
             if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
-                # The offer arrived before the news that the earlier claim is over.
+                # The offer arrived before the notice that the earlier claim is over.
                 self._beat_now()
             return "accepted"
         if self._room <= 0:
             return "busy"
         self._room -= 1
         if left_ms < self._interval_ms:
-            # The next heartbeat would be too late: the masters have shortened lease and interval since the last one.
+            # The next heartbeat would be too late, because the masters have shortened lease and interval since the last
+            # one.
             self._beat_now()
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"

@@ -14,8 +14,8 @@ HEADER: Final = "JQ-Jobs-After"
 
 
 class AnsweredJobs:
-    """Takes the jobs. `hand_back(job_id, token)` is called for a job that this worker does not take. `field_line`: the
-    field of a report whose answer may carry jobs. It shows the masters which answers have arrived."""
+    """Takes the jobs in such answers. `hand_back(job_id, token)`: called for a job that this worker does not accept.
+    `field_line`: the field of a report whose answer may carry jobs. It shows the masters which answers have arrived."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class AnsweredJobs:
             or not jobs
             or self._identity.worker_id != worker_id
         ):
-            # Jobs of a membership that is over are left to their leases.
+            # The membership is over, so leave the jobs until their leases end.
             return
         try:
             rejected = self.admission.offer(epoch, jobs)["rejected"]
         except MalformedError as exc:
-            # The answer counts as lost: the master pushes these jobs, and learns what is wrong.
-            logger.error("jobs that came with an answer are not taken: %s", exc)
+            # Treat the answer as lost: the master then pushes these jobs, and learns what is wrong.
+            logger.error("jobs that came with an answer are ignored: %s", exc)
             return
         self._newest_fence = max(self._newest_fence, *[job["fence"] for job in jobs])
         self.field_line = _field_line(self._newest_fence)
@@ -54,9 +54,9 @@ class AnsweredJobs:
             return
         tokens = {job["job_id"]: job["token"] for job in jobs}
         for one in rejected:
-            # A duplicate waits for the end of its lease: handed back, it might come again at once.
+            # Do not hand back a duplicate, because it might return at once. It waits until its lease ends.
             if one["reason"] != "duplicate":
-                # Namespaces that share slots are offered more than there are.
+                # Namespaces that share slots are offered more jobs than there are slots.
                 is_usual = one["reason"] == "busy" and self.admission.share is not None
                 level = logging.DEBUG if is_usual else logging.WARNING
                 logger.log(level, "job %s is handed back: %s", one["job_id"], one["reason"])

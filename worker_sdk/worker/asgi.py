@@ -1,4 +1,5 @@
-"""The bare ASGI application that a worker serves. It answers all other requests with an empty 404 or 405."""
+"""The bare ASGI application that a worker serves. It answers requests that are not part of the protocol with an empty
+404 or 405."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ Reply = tuple[int, Any]
 _CONTENT_TYPE: Final = CONTENT_TYPE.encode()
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 _MAX_CHALLENGE_BYTES: Final = 1024
-# The longest wait of a signed call for a registration that is under way; less than a master waits for its answer.
+# How long a signed call waits for a registration in progress. A master waits longer for the answer.
 _REGISTRATION_WAIT_S: Final = 2.0
 
 _ORDERS: Final = ("/drain", "/resume", "/detach")
@@ -44,8 +45,8 @@ class Lifespan(Protocol):
 
 
 class WorkerEndpoint:
-    """Handles the calls of masters. `url` is the registered URL: its path is part of the signed text. `bodies`: those
-    of the whole server, if several endpoints share it."""
+    """Handles the calls of masters. `url` is the registered URL: its path is part of the signed text. `bodies`: the
+    request bodies of the whole server, if several endpoints share it."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class WorkerEndpoint:
     async def _read_body(
         self, headers: dict[bytes, bytes], receive: Receive, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Return (0, body), or a status that refuses it."""
+        """Return (0, body), or (status, b"") if the body is refused."""
         status, body = await self._bodies.read(headers, receive, max_bytes)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _CONTENT_TYPE:
             return 415, b""
@@ -168,7 +169,8 @@ class WorkerEndpoint:
             self._identity.note_epoch(epoch)
         if route != "/detach":
             self._identity.is_drain_ordered = route == "/drain"
-        # The answer to a heartbeat counts, and one that was under way when the order was given may contradict it.
+        # Only the answer to a heartbeat counts, and the answer to one that was sent before this command may contradict
+        # it. So send another one at once.
         self._beat_now()
         return 200, {}
 
@@ -190,7 +192,7 @@ class ServedEndpoint(Protocol):
 
 
 class AsgiApp:
-    """`endpoint` returns the endpoint that serves now, or None before the start and after the end."""
+    """`endpoint`: returns the current endpoint, or None before the start and after the end."""
 
     def __init__(self, lifespan: Lifespan, endpoint: Callable[[], ServedEndpoint | None]) -> None:
         self._lifespan = lifespan
@@ -252,7 +254,7 @@ def _problem(status: int, code: str, detail: str) -> "protocol.Problem":
     }
 
 
-_STALE_ORDER: Final = (409, _problem(409, "stale_epoch", "an order of an older leader"))
+_STALE_ORDER: Final = (409, _problem(409, "stale_epoch", "a command of an older leader"))
 
 
 async def _answer(

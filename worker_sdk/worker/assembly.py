@@ -1,4 +1,4 @@
-"""The handlers of a worker with the middleware and the dependencies around them: composed once, before it starts."""
+"""Combine the handlers of a worker with middleware and dependencies, once, before the worker starts."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -19,11 +19,12 @@ Call = Callable[[Any, Context], Any]
 
 
 class Assembly:
-    """Compose the handlers of a worker. Raise TypeError for middleware and dependencies that cannot be called so.
+    """The handlers of a worker, combined with middleware and dependencies. Raise TypeError if a handler cannot be
+    combined with them.
 
     * `registry`: the handlers as they were registered.
-    * `middleware`: that of the worker, the outermost first.
-    * `is_in_process`: isolated handlers run in this process, too, as tests have it.
+    * `middleware`: the middleware of the worker, the outermost first.
+    * `is_in_process`: isolated handlers run in this process, too, for tests.
     """
 
     def __init__(
@@ -35,13 +36,13 @@ class Assembly:
         self._is_started = self._is_ready = False
         self._started: list[Middleware] = []
         self.registry = Registry()
-        """The composed handlers. One that nothing surrounds is the registered one."""
+        """The combined handlers. A handler without middleware and dependencies is the registered one."""
         for name in registry.names:
             if (handler := registry.get(name)) is not None:
                 self.add(handler)
 
     def add(self, handler: Handler) -> Handler:
-        """Compose a handler, put it into the registry and return it."""
+        """Combine a handler with middleware and dependencies, put it into the registry, and return it."""
         if self._is_in_process and handler.kind is HandlerKind.ISOLATED:
             handler = replace(handler, kind=HandlerKind.ASYNC if handler.is_coroutine else HandlerKind.SYNC)
         composed = self._composed(handler)
@@ -53,14 +54,14 @@ class Assembly:
 
     @property
     def needs_start(self) -> bool:
-        """Return whether `start` has anything left to do, for itself or for `stop`."""
+        """Return whether `start` has anything left to do, or whether `stop` will have."""
         return self._values.is_incomplete or (
             not self._is_ready
             and any(_overrides(one, "on_start") or _overrides(one, "on_stop") for one in self.middleware)
         )
 
     async def start(self) -> None:
-        """Call `on_start`, and make the values of the worker. After an exception, call `stop`. Called again, it makes
+        """Call `on_start`, and make the values of the worker. After an exception, call `stop`. A repeated call makes
         the values that were added meanwhile."""
         if not self._is_started:
             self._is_started = True
@@ -72,7 +73,7 @@ class Assembly:
         await self._values.open()
 
     async def stop(self) -> None:
-        """Clean up what was started, in the reverse order. Exceptions are logged."""
+        """Undo `start`, in the reverse order. Exceptions are logged."""
         await self._values.close()
         while self._started:
             one = self._started.pop()
@@ -85,7 +86,8 @@ class Assembly:
     def _composed(self, handler: Handler) -> Handler:
         layers = [_layer(one, handler) for one in self.middleware if _surrounds(one, handler)]
         if handler.kind is HandlerKind.ISOLATED:
-            # The process makes the values, but dependencies that cannot be called are found here, before the start.
+            # The process of the handler makes the values. Call this anyway to find unusable dependencies before the
+            # start.
             self._with_dependencies(handler)
             return replace(handler, takes_context=True, around=_around_process(layers)) if layers else handler
         if not handler.dependencies and not layers:
@@ -204,7 +206,7 @@ def _without_context(handler: Handler) -> Call:
 
 
 def _in_job(inner: Call) -> Call:
-    """Set the running job, so that its middleware and dependencies enqueue by the same pushers as its handler."""
+    """Set the running job, so that middleware and dependencies enqueue with the same pushers as the handler."""
 
     def call(argument: Any, ctx: Context) -> Any:
         mark = running_job.set(ctx)
@@ -230,7 +232,8 @@ def _in_job_async(inner: Call) -> Call:
 def _around_process(
     layers: Sequence[Callable[[Call], Call]],
 ) -> Callable[[Context, Callable[[], Any]], Any]:
-    """Return a function that surrounds the wait for the process of an attempt, and returns its report."""
+    """Return a function that runs middleware around the wait for the process of an attempt, and returns the report of
+    the process."""
 
     def wait(supervise: Callable[[], outcomes.Fields], ctx: Context) -> outcomes.Fields:
         fields = supervise()

@@ -1,4 +1,4 @@
-"""Bodies of requests, which are read before the sender is authenticated."""
+"""Read the bodies of requests before the sender is authenticated, within limits."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ _DEADLINE_S: Final = 30.0
 
 
 class Bodies:
-    """The bodies that are arriving hold at most `max_total_bytes` together, plus one chunk. Beyond that, the largest is
-    dropped, so that a sender that fills the memory does not keep out the usual small push.
+    """Arriving bodies may have `max_total_bytes` in total, plus one chunk. Beyond this, the largest body is dropped, so
+    that a sender of huge bodies cannot block the usual small pushes.
     """
 
     def __init__(self, max_total_bytes: int = MAX_TOTAL_BYTES) -> None:
@@ -22,7 +22,7 @@ class Bodies:
     async def read(
         self, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Return (0, body), or a status that refuses it. Never hold more than `max_bytes`."""
+        """Return (0, body), or (status, b"") if the body is refused. Never hold more than `max_bytes` of a body."""
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > max_bytes:
             return 413, b""

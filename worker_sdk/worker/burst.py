@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from worker_sdk.worker.membership import WorkerMembership
 
 _LOOK_S: Final = 0.05
-# A worker that no master registers within this time has nothing to wait for.
+# If no master registers the worker within this time, the worker gives up.
 JOIN_WITHIN_S: Final = 30.0
 
 
 class Burst:
-    """The end of a worker that had nothing to do for `idle_s`. `failed`: IDs of the jobs whose last attempt here
-    failed. `has_joined`: masters registered the worker in each namespace."""
+    """Decides when a worker ends because it has had nothing to do for `idle_s`. `failed`: IDs of the jobs whose last
+    attempt here failed. `has_joined`: masters registered the worker in each namespace."""
 
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s
@@ -31,7 +31,7 @@ class Burst:
         return _Counting(settlements, self)
 
     def note(self, job_id: str, fields: Fields) -> None:
-        """Note the end of an attempt."""
+        """Record the end of an attempt."""
         self._active_s = now_s()
         match fields["type"]:
             case "failure":
@@ -40,8 +40,8 @@ class Burst:
                 self.failed.discard(job_id)
 
     async def over(self, members: "Sequence[WorkerMembership]") -> None:
-        """Return when no job has run for `idle_s` and all reports are delivered, or when no master registers the worker
-        in one of its namespaces."""
+        """Return when no job has run for `idle_s` and all reports are delivered, or when some namespace has no master
+        that registers the worker."""
         began_s = now_s()
         while True:
             await asyncio.sleep(_LOOK_S)

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # slow to import, and most signals need neither
+if TYPE_CHECKING:  # these are slow to import, and most signals do not need them
     import asyncio
     import threading
 
@@ -12,8 +12,8 @@ class CancelSignal:
     """Tells a handler to stop: at its timeout, when its job was canceled, or when the worker ends.
 
     The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def`
-    handler is cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its
-    own. In a process that a handler forks it is never set.
+    handler is also cancelled (`asyncio.CancelledError`). Another asyncio task can wait for the signal with `await
+    ctx.cancelled`. In a process that a handler forks, the signal is never set.
 
     For example:
 
@@ -22,7 +22,8 @@ class CancelSignal:
                 break
     """
 
-    # These are class attributes until one is needed, because every job gets a signal, and most signals are never used.
+    # These are class attributes until a signal needs its own, because every job gets a signal, and most signals are
+    # never used.
     _is_set = False
     _event: "threading.Event | None" = None
     _waiters: "list[asyncio.Future[None]] | None" = None
@@ -58,15 +59,16 @@ class CancelSignal:
 
             event = self.__dict__.setdefault("_event", threading.Event())
             forked.renew_in_child(self)
-        # Check the mark after making the event, because `set` looks for the event after setting the mark: one of the
-        # two sees the other. A lock would do as well, but another thread may hold it when a handler forks.
+        # Check the flag after making the event, because `set` looks for the event after setting the flag: so at least
+        # one of the two notices the other. A lock is no alternative, because another thread may hold it when a handler
+        # forks.
         return self._is_set or event.wait(timeout_s)
 
     def renew(self) -> None:
         self.__dict__.pop("_event", None)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait until the signal is set. For async handlers."""
+        """Wait until the signal is set, in an async handler."""
         if not self._is_set:
             import asyncio
 

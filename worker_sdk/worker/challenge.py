@@ -1,4 +1,4 @@
-"""A challenge as its handler sees it: the address that was given out, and the callback that came."""
+"""A challenge as its handler sees it: the address for the answer, and the callbacks that came."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from worker_sdk.forms import FormAnswer
 
     class Opened(Challenge):
-        """The result of `ctx.open_challenge`: a `Challenge`, and an awaitable of it in an async handler."""
+        """The result of `ctx.open_challenge`: a `Challenge`, which an async handler awaits."""
 
         def __await__(self) -> Generator[Any, None, Challenge]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A callback of an outside system, as it came.
+    """A callback of an outside system, as a master received it.
 
-    * `content_type`: the type that its sender gave; empty if none.
-    * `body`: its bytes.
-    * `received_at`: when it came, in UTC.
+    * `content_type`: the content type that the sender stated; empty if none.
+    * `body`: the bytes of the body.
+    * `received_at`: when the master received it, in UTC.
 
     For example:
 
@@ -59,7 +59,7 @@ class Callback:
         return without_content(self, "body")
 
     def text(self) -> str:
-        """Return the body as text in UTF-8. Raise UnicodeDecodeError.
+        """Return the body as text in UTF-8. Raise UnicodeDecodeError if it is not UTF-8.
 
         For example:
 
@@ -68,7 +68,7 @@ class Callback:
         return self.body.decode()
 
     def json(self) -> Any:
-        """Return the value of a body in JSON. Raise ValueError."""
+        """Return the value of a JSON body. Raise ValueError if the body is not JSON."""
         import json
 
         return json.loads(self.body)
@@ -88,6 +88,6 @@ class Callback:
 
 
 def callback_of(fields: Mapping[str, Any]) -> Callback:
-    """Return the callback of a dispatch."""
+    """Return the callback that a dispatch contains."""
     at = datetime.fromtimestamp(fields["received_at_ms"] / 1000, UTC)
     return Callback(str(fields["content_type"]), bytes(fields["body"]), at)

@@ -1,4 +1,4 @@
-"""Opens challenges at the masters: work that another system does, and answers with a callback."""
+"""Open challenges at the masters: work that another system does, and then answers with a callback."""
 
 import asyncio
 import logging
@@ -18,19 +18,19 @@ logger = logging.getLogger(__name__)
 
 
 class Challenges(Protocol):
-    """The way in which a handler opens a challenge. It may be called from any thread."""
+    """The interface through which a handler opens a challenge. It may be called from any thread."""
 
     def open(
         self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float
     ) -> "Future[Mapping[str, Any]]":
-        """Open a challenge. The future ends with the master's answer, or fails with RefusedError or, after
-        `deadline_s`, with UnavailableError."""
+        """Open a challenge. The future gets the master's answer. It fails with RefusedError, or with UnavailableError
+        after `deadline_s`."""
         ...
 
 
 class ChallengeOpener:
-    """Opens challenges from the event loop in which it was made. It asks until a master has answered. The nonce tells
-    masters that a call is a repeat, because if an attempt opens two challenges, only the later one counts."""
+    """Opens challenges from the event loop in which it was made. It repeats a call until a master has answered. A nonce
+    marks the repeats, because masters would otherwise replace the challenge by a second one."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client

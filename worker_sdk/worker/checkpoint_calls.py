@@ -1,11 +1,11 @@
-"""The calls of a handler's context that keep what later attempts go on from: checkpoints and results of steps."""
+"""Calls of a handler's context that save data for later attempts: checkpoints and results of steps."""
 
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from worker_sdk.worker.enqueue_calls import EnqueueCalls, is_in_loop
 
-if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
+if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
     from concurrent.futures import Future
 
     from worker_sdk.sealing import Seal
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
     from worker_sdk.worker.steps import JobSteps
 
     class Saved:
-        """The result of `ctx.save` and `ctx.emit`: an awaitable in an async handler."""
+        """The result of `ctx.save` and `ctx.emit`: an async handler awaits it."""
 
         def __await__(self) -> Generator[Any, None, None]: ...
 
@@ -24,7 +24,8 @@ P = ParamSpec("P")
 
 
 class CheckpointCalls(EnqueueCalls):
-    """The part of a `Context` that saves checkpoints and runs steps. All of it is sealed if the task of the job is.
+    """The part of a `Context` that saves checkpoints and runs steps. If the task of the job has a seal, all of this
+    data is sealed.
 
     * `unsaved`: a position that `iterate` has reached since the last checkpoint.
     """
@@ -41,8 +42,7 @@ class CheckpointCalls(EnqueueCalls):
 
     @property
     def checkpoint(self) -> Any:
-        """The value that this job saved last, in this attempt or in an earlier one. None if the job has saved no
-        value."""
+        """The last value that this job saved, in this attempt or an earlier one; None if it has saved none."""
         if self._checkpoint is None:
             return None
         from worker_sdk.worker.kept_steps import own_value
@@ -50,14 +50,14 @@ class CheckpointCalls(EnqueueCalls):
         return own_value(self._checkpoint)
 
     def save(self, value: Any) -> "Saved":
-        """Save a checkpoint, and return when a master has it. The next attempt finds it in `checkpoint`, whichever
-        worker runs it, also after a crash of this one.
+        """Save a checkpoint, and return when a master has it. The next attempt finds the value in `checkpoint`, on any
+        worker, even after a crash of this one.
 
-        * `value`: anything that MessagePack holds, up to 16 KiB together with the results of steps: a position, a
-          cursor, not the work itself.
+        * `value`: any value that MessagePack can encode, up to 16 KiB together with the results of steps. Save a
+          position or a cursor, not the work itself.
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise ValueError for a value that is too
-        large, CheckpointNotSaved if it does not count any more.
+        large, and CheckpointNotSaved if the attempt may not save checkpoints any more.
 
         For example:
 
@@ -72,11 +72,12 @@ class CheckpointCalls(EnqueueCalls):
         return cast("Saved", asyncio.wrap_future(saved))
 
     def save_and_wait(self, value: Any) -> None:
-        """Save a checkpoint as `save` does, but always block, also where an event loop runs.
+        """Save a checkpoint as `save` does, but always block, even in an event loop.
 
         * `value`: as for `save`.
 
-        Raise ValueError for a value that is too large, CheckpointNotSaved if it does not count any more:
+        Raise ValueError for a value that is too large, and CheckpointNotSaved if the attempt may not save checkpoints
+        any more:
 
             ctx.save_and_wait(100)
         """
@@ -93,13 +94,13 @@ class CheckpointCalls(EnqueueCalls):
             MAX_CHECKPOINT_BYTES if self._seal is None else MAX_CHECKPOINT_BYTES - self._seal.checkpoint_bytes
         )
         if len(data) > most:
-            raise ValueError(f"a checkpoint has at most {most} bytes, this one has {len(data)}")
+            raise ValueError(f"a checkpoint has at most {most} bytes, but this one has {len(data)}")
         return self._save(data)
 
     def _save(self, data: bytes) -> "Future[None]":
         sent = data if self._seal is None else self._seal.sealed_checkpoint(data, self.job_id)
         saved = self._reports.save(self._token, sent)
-        # Within this attempt, only a checkpoint that counts is passed on.
+        # Later calls of this attempt see a checkpoint only after a master has saved it.
         saved.add_done_callback(lambda done: None if done.exception() else self._saved(data))
         return saved
 
@@ -107,8 +108,8 @@ class CheckpointCalls(EnqueueCalls):
         self._checkpoint = data
 
     def take_unsaved(self) -> bytes | None:
-        """Return the checkpoint to save before the end of the attempt is reported. Return None if a master already has
-        the newest one."""
+        """Return the checkpoint that must be saved before the end of the attempt is reported. Return None if a master
+        already has the newest checkpoint."""
         steps = self._kept_steps()
         if self.unsaved is None and steps is None:
             return None
@@ -121,8 +122,8 @@ class CheckpointCalls(EnqueueCalls):
         return self._seal.sealed_checkpoint(unsaved, self.job_id)
 
     def open_with(self, seal: "Seal") -> None:
-        """Open the checkpoint and the inputs of the job, and seal what its handler saves and hands out. Raise
-        SealError."""
+        """Open the checkpoint and the inputs of the job, and seal the values that the handler saves and emits. Raise
+        SealError if they cannot be opened."""
         if self._seal is None:
             self._seal = seal
             self._checkpoint = seal.opened_checkpoint(self._checkpoint, self.job_id)
@@ -136,17 +137,17 @@ class CheckpointCalls(EnqueueCalls):
     @overload
     def step(self, name: str, function: "Callable[P, T]", /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function once in the life of the job, and return its result. Later attempts, on whichever worker, get
-        the result without a call. It is saved before the next step begins.
+        """Call a function once in the life of the job, and return its result. Later attempts, on any worker, get the
+        saved result without a call. The result is saved before the next step begins.
 
-        * `name`: name of the step, the same in all attempts and versions. Each step of a job has another one.
-        * `function`, `args`, `kwargs`: the call: of an `async def` function in an `async def` handler, where you await
-          the step, and of a `def` function in a `def` handler, where it blocks. Its result has the annotated type, and
-          at most 16 KiB together with the other results and the checkpoint.
+        * `name`: name of the step, the same in all attempts and versions. Each step of a job needs a different name.
+        * `function`, `args`, `kwargs`: the call. In an `async def` handler, the function is `async def`, and you await
+          the step. In a `def` handler, it is `def`, and the step blocks. The result gets the annotated type. It may
+          have 16 KiB together with the other results and the checkpoint.
 
-        Only a crash between the end of the function and the save makes a later attempt call it again. An exception of
-        the function passes through, and nothing is saved. Raise Fail for a result that cannot be kept, Interrupted if
-        the job is to stop, CheckpointNotSaved if it belongs to another worker by now:
+        A later attempt calls the function again only after a crash between the end of the function and the save.
+        Exceptions of the function pass through, and nothing is saved. Raise Fail for a result that cannot be stored,
+        Interrupted if the job is to stop, and CheckpointNotSaved if another worker has the job by now:
 
             def charge(order: int) -> str:
                 return f"receipt-{order}"

@@ -1,4 +1,4 @@
-"""Run a command for one attempt of a job: its process group, its limits, its output and its end."""
+"""Run a command for one attempt of a job, with a process group, limits, and its output."""
 
 import contextlib
 import json
@@ -17,9 +17,9 @@ from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, OutputLines, r
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import OutOfTimeError
 
-# How much of the end of each output is kept.
+# How many bytes of the end of each output are kept.
 KEPT_BYTES: Final = 64 * 1024
-# How long a command may go on after SIGTERM, and the largest share of its time for that.
+# How long a command may continue after SIGTERM, in seconds and as a share of its timeout.
 KILL_AFTER_S: Final = 5.0
 KILL_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
@@ -36,7 +36,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits that the system holds the command to. `cpu_s`: CPU time; `memory_mb`: address space of each process;
+    """Limits that the system enforces for the command. `cpu_s`: CPU time; `memory_mb`: address space of each process;
     `file_mb`: size of each file that it writes."""
 
     cpu_s: int | None = None
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a command. `code`: its exit code; negative: the signal that ended it."""
+    """How a command ended. `code`: the exit code, or the negative number of the signal that ended it."""
 
     code: int
     stdout: bytes
@@ -64,7 +64,7 @@ class Ended:
 
     @property
     def how(self) -> str:
-        """Return the end in words."""
+        """Return a text that says how the command ended."""
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"ended by {signal.Signals(-self.code).name}"
@@ -74,10 +74,10 @@ class Ended:
 def run(
     ctx: Context, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, limits: Limits
 ) -> Ended:
-    """Run the command, and return its end. It blocks.
+    """Run the command, and return how it ended. This blocks.
 
-    Raise CommandNotStartedError, OutOfTimeError, and StoppedError if the job is to stop. Everything that the command
-    started has ended by then.
+    Raise CommandNotStartedError, OutOfTimeError, or, if the job is to stop, StoppedError. By then, all processes of the
+    command have ended.
     """
     total_s = ctx.remaining()
     status, status_fd = os.pipe()
@@ -103,7 +103,7 @@ def run(
         }
         with guard:
             assert guard.stdin is not None
-            # Whatever happens here, the end of this pipe is the order to kill.
+            # In any case, the guard kills the command when this pipe is closed.
             with guard.stdin:
                 _order(guard, json.dumps(spec).encode() + b"\n")
                 return _supervise(ctx, guard, outcome, total_s)
@@ -111,7 +111,7 @@ def run(
 
 def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
     patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
-    # Leave time to kill it and to report this before masters would start the next attempt.
+    # Leave time to kill the command and to report its end before masters would start the next attempt.
     end_s = ctx.deadline_s - 1.5 * patience_s
     kill_s: float | None = None
     is_late = is_killed = False
@@ -125,7 +125,7 @@ def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, tot
     with selectors.DefaultSelector() as selector:
         for one in (guard.stdout, guard.stderr, outcome):
             selector.register(one, selectors.EVENT_READ)
-        # The outcome is known when no process holds the outputs any more, except processes that escaped.
+        # The outcome is known when no process has the outputs open any more, except processes that escaped the group.
         while outcome in {key.fileobj for key in selector.get_map().values()}:
             now = now_s()
             if kill_s is None and (now >= end_s or ctx.cancelled):
@@ -155,7 +155,7 @@ def _supervise(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, tot
 
 
 class _Output:
-    """An output of the command: its end is kept, and its lines go to the log of the job."""
+    """An output of the command: the last bytes are kept, and the lines go to the log of the job."""
 
     def __init__(self, level: str) -> None:
         self._kept = bytearray()
@@ -189,6 +189,6 @@ def _order(guard: "subprocess.Popen[bytes]", order: bytes) -> None:
     assert guard.stdin is not None
     # The guard may have ended by itself.
     with contextlib.suppress(BrokenPipeError):
-        # An unbuffered pipe may take only a part.
+        # An unbuffered pipe may accept only a part.
         while order:
             order = order[guard.stdin.write(order) or 0 :]

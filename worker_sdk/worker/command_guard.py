@@ -1,8 +1,9 @@
-"""A process between a worker and a command: it ends all that the command has started, also when the worker dies.
+"""A process between a worker and a command. It ends all processes that the command has started, even when the worker
+dies.
 
-It runs as a file of its own, by an interpreter without site packages, because it has to start fast. Standard input
-brings one line of JSON, and then one order per byte: T to end, K to kill. The end of the input counts as K. Descriptor
-`status_fd` gets the outcome.
+An interpreter without site packages runs this file, because it has to start fast. Standard input has one line of JSON,
+and then one byte per command: T to end the process, K to kill it. The end of the input means K. The outcome is written
+to the descriptor `status_fd`.
 """
 
 import contextlib
@@ -40,13 +41,13 @@ def main() -> None:
 
 
 def become_reaper() -> None:
-    """Let processes that fork away become children of this process, not of init."""
+    """Make this process, and not init, the new parent of orphaned descendants."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def let_go_of_outputs() -> None:
-    """From here on, only the child holds the outputs open."""
+    """Close the outputs in this process, so that only the child has them open."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -74,7 +75,7 @@ def _limit(limits: "dict[str, int]") -> None:
 
 
 def supervise(leader: int) -> None:
-    """Wait for the end of this child, which leads its own process group, and carry out orders."""
+    """Wait until this child, which leads its own process group, has ended, and execute commands meanwhile."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -95,26 +96,26 @@ def kill_family(leader: int) -> None:
     """Kill the group of the child, and the processes that have left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-        # On a busy machine the leader dies later, and only then do the processes that it forked away become children
-        # of this one.
+        # On a busy machine, the leader dies later. Only then do the processes that it forked become children of this
+        # one.
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     while children := [pid for pid in _children() if pid != leader]:
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-            # Its own children become children of this process when it is reaped.
+            # When it is reaped, its own children become children of this process.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
 
 def _children() -> "list[int]":
-    """Return the children of this process; none if the system does not list them."""
+    """Return the process IDs of this process's children; none if the system does not list them."""
     found = []
     with contextlib.suppress(OSError):
         for entry in os.listdir("/proc"):
             if entry.isdigit():
                 with contextlib.suppress(OSError, ValueError), open(f"/proc/{entry}/stat", "rb") as stat:
-                    # The name of the program, in parentheses, may hold anything.
+                    # The name of the program is in parentheses, and may contain any characters.
                     if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
                         found.append(int(entry))
     return found

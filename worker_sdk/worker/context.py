@@ -1,4 +1,4 @@
-"""The context of a handler: its job, and the calls that it may make."""
+"""The context of a handler: the data of its job, and the calls that it may make."""
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
@@ -10,7 +10,7 @@ from worker_sdk.worker.enqueue_calls import is_in_loop
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.no_value import NO_VALUE
 
-if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
+if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
     import logging
     from datetime import datetime
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
 
 T = TypeVar("T")
 
-# The context of the job that runs here, if it is a task, or a handler with middleware or dependencies.
+# The context of the job that runs here, if the job is of a task, or if its handler has middleware or dependencies.
 running_job: Final[ContextVar["Context | None"]] = ContextVar("running_job", default=None)
 
 
@@ -46,7 +46,8 @@ def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
 
 
 class Context(CheckpointCalls):
-    """One attempt of a job: the second argument of a handler, and the parameter of a task that is annotated so:
+    """One attempt of a job: the second argument of a handler, or the parameter of a task that is annotated with
+    `Context`:
 
         def resize(argument: list[str], ctx: Context) -> int:
             for path in ctx.track(argument):
@@ -55,15 +56,15 @@ class Context(CheckpointCalls):
 
     * `job_id`, `name`: ID and name of the job.
     * `attempt`: number of this attempt, counted from 1.
-    * `fence`: a number that grows with every claim of the job. Store it beside the data that the handler writes, and
-      refuse to overwrite a greater one. Then a late run does no harm.
+    * `fence`: a number that grows with every claim of the job. Store it with the data that the handler writes, and
+      never overwrite data with a greater fence. Then a late run does no harm.
     * `headers`: the headers of the job.
-    * `checkpoint`: what an earlier attempt saved.
-    * `batch`: ID of the batch of which the job is a member, or for which it is a callback; None without one. A member
-      adds further jobs with it: `task.using(batch=ctx.batch).enqueue(…)`.
+    * `checkpoint`: the value that this job saved last.
+    * `batch`: ID of the batch of which the job is a member, or of which it is a callback; None if there is none. A
+      member can add further jobs to the batch: `task.using(batch=ctx.batch).enqueue(…)`.
     * `inputs`: the jobs for which this one waited, and their results.
-    * `callbacks`: the callbacks of the challenge that this attempt opened; empty before they came.
-    * `challenge`: the challenge that this call of the handler opened; None: it opened none.
+    * `callbacks`: the callbacks of the challenge that this attempt opened; empty before the callbacks have come.
+    * `challenge`: the challenge that this call of the handler opened; None if it opened none.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
@@ -106,7 +107,7 @@ class Context(CheckpointCalls):
         self.attempt = attempt
         self.fence = fence
         self.headers = headers
-        self.deadline_s = deadline_s  # of `lease.now_s`
+        self.deadline_s = deadline_s  # by the clock `lease.now_s`
         self.cancelled = CancelSignal()
         self._pushers = pushers
         self._once_calls = 0
@@ -132,12 +133,12 @@ class Context(CheckpointCalls):
 
     @property
     def namespace(self) -> str:
-        """The namespace of the job. Its handler enqueues there."""
+        """The namespace of the job, in which its handler enqueues."""
         return self._pushers.namespace
 
     @property
     def deadline(self) -> "datetime":
-        """End of this attempt's time, in UTC."""
+        """The time at which this attempt times out, in UTC."""
         from datetime import UTC, datetime, timedelta
 
         return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
@@ -152,19 +153,19 @@ class Context(CheckpointCalls):
         """
         return max(0.0, self.deadline_s - now_s())
 
-    # --- order
+    # --- predecessors
 
     @property
     def inputs(self) -> "Inputs":
         """The jobs for which this one waited (the option `after`), in the order in which they were named, with their
-        results. Empty if it waited for none."""
+        results. Empty if this job waited for none."""
         from worker_sdk.worker.inputs import Inputs
 
         if not isinstance(self._inputs, Inputs):
             self._inputs = Inputs(self._inputs, self._seal)
         return self._inputs
 
-    # --- work that others do
+    # --- work of other systems and of people
 
     @property
     def callback(self) -> "Callback | None":
@@ -193,15 +194,17 @@ class Context(CheckpointCalls):
         * `timeout_s`: time to wait for the callback, in seconds. Default: `answer_within_s` of `OutsideWork`, or a day.
         * `expect`: number of callbacks to wait for.
         * `meta`: a note for people, up to 4 KiB.
-        * `signature`: the signature that callbacks must bear: `header`, `secret`, and maybe `prefix` and `encoding`.
-        * `form`: a question to people, to whom `callback_url` shows a page. `ctx.callback.answer()` has what they say.
-        * `audience`: people who may answer the form. `"link"`: whoever has the URL. `"users"`: those who are also
-          logged in at the master, and may operate; each answers once, and `expect` is their number.
-        * `remind_after_s`: seconds after which the master's notices `challenge_waiting` tell people that nobody has
-          answered the form. 0: at once. None: never.
+        * `signature`: the signature that callbacks must have: a map of `header`, `secret`, and optionally `prefix` and
+          `encoding`.
+        * `form`: a question to people. `callback_url` then shows a page with the question, and `ctx.callback.answer()`
+          returns their answer.
+        * `audience`: people who may answer the form. `"link"`: anybody with the URL. `"users"`: only users who are
+          logged in at the master and may operate; each answers once, and `expect` is their number.
+        * `remind_after_s`: seconds after which the master's notices `challenge_waiting` report that nobody has answered
+          the form. 0: at once. None: never.
 
-        Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master opens none,
-        UnavailableError if no master answers.
+        Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master refuses the
+        challenge, and UnavailableError if no master answers.
 
         For example:
 
@@ -243,10 +246,10 @@ class Context(CheckpointCalls):
     # --- long jobs
 
     def progress(self, fraction: float | None, message: str = "") -> None:
-        """Tell how far the job is. People see it in the web UI, the API and the CLI. Call it as often as you like: the
-        worker sends the last one about once a second. It may be called from any thread.
+        """Report the progress of the job, which the web UI, the API and the CLI show. You may call this as often as you
+        like, from any thread: the worker sends the last report about once a second.
 
-        * `fraction`: share that is done, 0 to 1. None: unknown.
+        * `fraction`: completed share, 0 to 1. None: unknown.
         * `message`: text to show to people, for example `"row 12,000"`. It is cut after 200 characters.
 
         Raise ValueError if the fraction is out of range.
@@ -267,11 +270,12 @@ class Context(CheckpointCalls):
     # --- limits
 
     def used(self, **units: float) -> None:
-        """Tell how much of a limit with a weight this attempt has used, for example the tokens of a model. When the
-        attempt ends, in whatever way, the masters replace the estimate that was charged at its start. Call it as often
-        as you like: the last number of each unit counts. It may be called from any thread.
+        """Report how many units of a limit with a weight this attempt has used, such as tokens of a model. When the
+        attempt ends, in any way, this number replaces the estimate that was charged at the start. You may call this as
+        often as you like, from any thread: the last number of each unit counts.
 
-        * `units`: number of each unit, 0 to a billion. The names are those of `unit` in the weights of constraints.
+        * `units`: number of each unit, 0 to a billion. The names are the values of `unit` in the weights of
+          constraints.
 
         Raise ValueError for a number out of range:
 
@@ -282,16 +286,17 @@ class Context(CheckpointCalls):
         self._reports.add_used(self._token, checked_units(units))
 
     def observed(self, constraint: str, value: Any = NO_VALUE, *, remaining: float, resets_s: float) -> None:
-        """Tell how much room another service says it has left. Until the service resets it, the masters start no more
-        jobs than fit into this room. The room never becomes wider than the constraint. The call does not wait for a
-        master, and may be made from any thread. `ApiLimits` reads the numbers from the headers of an answer.
+        """Report how many units another service still accepts, as stated in its answer. Until the service resets its
+        limit, the masters start only jobs that fit into these units, and never more than the constraint allows. The
+        call does not wait for a master, and may be made from any thread. `ApiLimits` reads the numbers from the headers
+        of an answer.
 
-        * `constraint`: name of the constraint that stands for the service's limit.
+        * `constraint`: name of the constraint that represents the limit of the service.
         * `value`: value of the constraint's key, if it has one.
         * `remaining`: units that may still be used, in the unit of the constraint.
-        * `resets_s`: seconds until the service has all of its room again.
+        * `resets_s`: seconds until the service accepts all units again.
 
-        Raise ValueError for a number out of range, TypeError for a value that no master can get:
+        Raise ValueError for a number out of range, and TypeError for a value that cannot be sent:
 
             ctx.observed("openai", remaining=41_000, resets_s=12.5)
         """
@@ -300,13 +305,14 @@ class Context(CheckpointCalls):
         self._reports.observe(self._token, checked_observation(constraint, value, remaining, resets_s))
 
     def emit(self, value: Any) -> "Saved":
-        """Hand out a partial result while the job runs, and return when a master has it. `handle.stream()`, browsers
-        and `curl` get it at once. The values keep their order. Those of a later attempt replace them.
+        """Emit a partial result while the job runs, and return when a master has it. `handle.stream()`, browsers and
+        `curl` get it at once. The values keep their order. The values of a later attempt replace those of earlier ones.
 
-        * `value`: anything that MessagePack holds. A master bounds the number and the bytes of an attempt's values
-          (`max_parts`, `max_parts_bytes`).
+        * `value`: any value that MessagePack can encode. Masters limit the number and the total size of an attempt's
+          values (`max_parts`, `max_parts_bytes`).
 
-        Await it in an `async def` handler; in a `def` handler it blocks. Raise PartNotKept if no master keeps it.
+        Await it in an `async def` handler; in a `def` handler it blocks. Raise PartNotKept if no master keeps the
+        value.
 
         For example:
 
@@ -330,15 +336,17 @@ class Context(CheckpointCalls):
     def iterate(
         self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None
     ) -> "Iteration[T]":
-        """Go through items so that the next attempt goes on where this one stopped. Use it in `for` or `async for`.
+        """Iterate over items so that the next attempt continues where this one stopped. Use the result in `for` or
+        `async for`.
 
-        The number of items done is saved as the checkpoint every `every_s` seconds, and told as progress. After a crash
-        at most the items of one such interval are done again; after a failure or an orderly end of the worker, at most
-        the one item that was not done.
+        Every `every_s` seconds, the number of finished items is saved as the checkpoint, and reported as progress.
+        After a crash, at most the items of one such interval are repeated. After a failure or a normal stop of the
+        worker, at most the unfinished item is repeated.
 
-        * `source`: the items, always in the same order; the first ones are skipped when the job goes on. Or a function
-          that takes the number of items done, and returns the items from there on: then nothing has to be skipped.
-        * `total`: number of items, for progress. Default: `len(source)`, where it has one.
+        * `source`: the items, always in the same order; when the job continues, the finished ones are skipped. Or a
+          function that takes the number of finished items and returns the remaining items, so that none must be
+          skipped.
+        * `total`: number of items, for progress. Default: `len(source)`, if it has a length.
 
         For example:
 
@@ -351,7 +359,8 @@ class Context(CheckpointCalls):
         return Iteration(self, source, every_s=every_s, total=total, saves=True)
 
     def track(self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None) -> "Iteration[T]":
-        """Return items for `for` or `async for`, and tell progress every `every_s` seconds. Nothing is saved.
+        """Iterate over items with `for` or `async for`, and report progress every `every_s` seconds, without a
+        checkpoint.
 
         * `source`, `every_s`, `total`: as for `iterate`. Every attempt goes through all items.
 
@@ -367,10 +376,11 @@ class Context(CheckpointCalls):
     @property
     def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
         """The logger of this job. Its lines of all levels are kept with the job, where people read and follow them.
-        Those that the level of the logger `worker_sdk.job` lets pass go to the log handlers of the process as well.
-        Records carry `job_id`, `job_name` and `attempt`.
+        Lines that pass the level of the logger `worker_sdk.job` also go to the log handlers of the process. Records
+        have the attributes `job_id`, `job_name` and `attempt`.
 
-        Lines of other loggers while the handler runs are kept with the job, too, if their levels let them pass."""
+        While the handler runs, lines of other loggers are also kept with the job if they pass the levels of these
+        loggers."""
         if self._logger is None:
             import logging
 

@@ -1,4 +1,4 @@
-"""File descriptors of a worker's process: what happens when handlers have taken all of them."""
+"""Keep a worker working when its handlers have taken all file descriptors of the process."""
 
 import errno
 import logging
@@ -8,29 +8,29 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# The worker may need this many at once, for its own calls and for starting one more handler.
+# The worker may need this many at once: for its own calls, and for starting one more handler.
 NEEDED: Final = 8
-# Kept open, and given up when none is free, so that heartbeats and results can still reach a master.
+# Kept open, and closed when no descriptor is free, so that heartbeats and results can still reach a master.
 RESERVE: Final = 4
 _NONE_FREE: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _MAX_CAUSES: Final = 20
 
 
 class Descriptors:
-    """Tells whether the process can still open files and connections.
+    """Watches whether the process can still open files and connections.
 
     Call `look` from the heartbeat thread, before each heartbeat. `on_change` is called when `is_short` has changed.
     """
 
     def __init__(self, on_change: Callable[[], object] = lambda: None) -> None:
         self._on_change = on_change
-        # Copies of this one show how many are free. It is made at the first look.
+        # Duplicating this descriptor shows how many are free. It is opened at the first check.
         self._base: int | None = None
         self._reserve: list[int] = []
         self.is_short = False
 
     def look(self) -> None:
-        """Check whether enough file descriptors are free. Fill the reserve if they are, and give it up if not."""
+        """Check whether enough file descriptors are free. If so, fill the reserve; otherwise, close it."""
         found = self._opened()
         is_enough = len(found) == NEEDED
         if is_enough:
@@ -47,7 +47,7 @@ class Descriptors:
         self._note(is_short=True)
 
     def close(self) -> None:
-        """Close all that this holds. Nobody may look meanwhile."""
+        """Close all descriptors of this object. No other thread may call `look` meanwhile."""
         self._give_up_reserve()
         if self._base is not None:
             os.close(self._base)
@@ -87,7 +87,7 @@ class Descriptors:
 
 
 def is_for_want_of_descriptors(exc: BaseException) -> bool:
-    """Return whether this exception, or one of its causes, says that no descriptor was free."""
+    """Return whether this exception or one of its causes means that no descriptor was free."""
     found: BaseException | None = exc
     for _ in range(_MAX_CAUSES):
         if found is None:

@@ -1,4 +1,4 @@
-"""Ends of runs: decide what to report about each, and when."""
+"""Decide what to report about each run that ends, and when."""
 
 import asyncio
 import contextlib
@@ -20,9 +20,9 @@ from worker_sdk.worker.run import JobRun, Stop
 
 logger = logging.getLogger(__name__)
 
-# How long a failed attempt waits for a master that takes the lines of its log.
+# How long the report of a failed attempt waits for a master that accepts the lines of its log.
 LOG_PATIENCE_S: Final = 1.0
-# Attempts up to this one are handed back if no file descriptor was free for them.
+# If no file descriptor was free for an attempt, it is handed back, up to this attempt number.
 HAND_BACKS: Final = 3
 
 
@@ -37,14 +37,14 @@ class Settlements(Protocol):
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
 
     def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
-        """Add the ends of jobs that succeeded: ID, token and result of each."""
+        """Add reports of jobs that succeeded: tuples of ID, token and result."""
         ...
 
 
 class Endings:
-    """Use it only in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
-    frees the slots of runs whose handlers no longer run. `on_no_descriptor` hears of handlers that could open
-    nothing."""
+    """Ends runs. Use it only in the event loop. `owed`: by token, the runs whose end no master has confirmed yet.
+    `release`: frees the slots of runs whose handlers no longer run. `on_no_descriptor`: called when a handler found no
+    free descriptor."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Endings:
         self._release = release
         self._stop_grace_s = stop_grace_s
         self._on_no_descriptor = on_no_descriptor
-        # This process is a fork of the worker: it continues none of its jobs.
+        # This process is a fork of the worker, and continues none of its jobs.
         self.is_copy = False
 
     def end(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
@@ -93,7 +93,7 @@ class Endings:
                 )
             return
         if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not HandlerKind.ISOLATED:
-            # It finished while it was being stopped.
+            # The handler finished while it was being stopped.
             self.settle(run, outcomes.success(value))
         elif run.stopping is not None:
             self.settle_stopped(run)
@@ -101,8 +101,8 @@ class Endings:
             self.settle(run, run.failure)
 
     def end_together(self, runs: Sequence[JobRun], exc: BaseException, log: LogLines | None) -> None:
-        """Report the end of runs whose common call has raised `exc`, which is judged and logged once, and free their
-        slots."""
+        """Report the end of runs whose common call has raised `exc`, and free their slots. The exception is judged and
+        logged once."""
         failing = [run for run in runs if run.stopping is None and not run.is_settled]
         if failing and not is_for_want_of_descriptors(exc):
             first = failing[0]
@@ -114,7 +114,7 @@ class Endings:
                 logger.log(level, "%s failed, for %d jobs together", first.name, len(failing), exc_info=exc)
                 running_log.reset(mark)
             for run in failing:
-                # A sealed error is that of one job alone.
+                # A sealed error belongs to one job only.
                 is_own = run is not first and run.handler.seal is not None
                 run.failure = self._of_exception(run, exc) if is_own else dict(fields)
         for run in runs:
@@ -123,7 +123,7 @@ class Endings:
                 end()
 
     def end_each(self, runs: Sequence[JobRun], ends: Sequence[Any]) -> None:
-        """Report the ends of runs whose common call has returned a result or an exception for each, and free their
+        """Report the ends of runs whose common call has returned a result or an exception for each run, and free their
         slots."""
         if self.is_copy:
             forked.end_copy()
@@ -146,8 +146,8 @@ class Endings:
         self._settlements.put_successes(results)
 
     def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
-        """Return whether the end has to wait until the position that an iteration has reached, or a step that has
-        ended, is saved. The next attempt goes on there."""
+        """Return whether the end must wait until a checkpoint is saved: the position of an iteration, or the result of
+        a step. The next attempt continues from there."""
         if run.ctx is None or run.is_settled or run.stopping not in (None, Stop.HANDED_BACK):
             return False
         if run.is_last_saved or (checkpoint := run.ctx.take_unsaved()) is None:
@@ -159,14 +159,14 @@ class Endings:
         return True
 
     def _fails_first(self, run: JobRun, end: Callable[[], None], exc: BaseException) -> bool:
-        """Judge and log the failure of a handler, once. Return whether the end has to wait until a master has log lines
-        of this run; `end` is then called later."""
+        """Judge and log the failure of a handler once. Return whether the end must wait until a master has log lines of
+        this run. In this case, `end` is called later."""
         if run.stopping is not None or run.is_settled or run.failure is not None:
             return False
         if is_for_want_of_descriptors(exc):
             self._on_no_descriptor()
             if run.attempt <= HAND_BACKS:
-                # It is this process that fails and not the job. A job that itself opens too much fails in the end.
+                # This process fails, and not the job. If the job itself opens too many files, it fails in the end.
                 logger.warning(
                     "%s (job %s, attempt %d) is handed back: %s", run.name, run.job_id, run.attempt, exc
                 )
@@ -178,7 +178,8 @@ class Endings:
         return self._logs_first(run, end)
 
     def _logs_first(self, run: JobRun, end: Callable[[], None]) -> bool:
-        """Return whether the end has to wait until a master has seen lines of this run. `end` is called then.
+        """Return whether the end must wait until a master has log lines of this run. In this case, `end` is called
+        later.
 
         Masters accept lines of a run that has ended, even while the next attempt runs, if they know the run from
         earlier lines. An attempt that fails at once has sent no lines, and the next attempt may begin before they are
@@ -191,11 +192,11 @@ class Endings:
         return True
 
     def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
-        """Return whether the end has to wait until masters have the last progress of the job, because they ignore
-        progress that arrives after the end. `end` is called then."""
+        """Return whether the end must wait until masters have the last progress of the job, because they ignore
+        progress after the end. In this case, `end` is called later."""
         if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
             return False
-        # Progress only informs people: waiting for it must not cost the job its timeout or its lease.
+        # Progress is only informational: waiting for it must not cost the job its timeout or its lease.
         patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
         if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
             return False
@@ -203,7 +204,7 @@ class Endings:
         return True
 
     def _go_on_after(self, reported: "Future[None]", patience_s: float, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the report is answered, or the patience is over."""
+        """Call `go_on` once, when the report is answered or `patience_s` is over."""
         has_gone_on = False
         if self._loop.is_closed():
             go_on()
@@ -229,18 +230,18 @@ class Endings:
             fields = outcomes.of_exception(run.handler, exc, run.attempt)
             return fields if run.handler.seal is None else run.handler.seal.sealed_failure(fields, run.job_id)
         except Exception:
-            # A policy is the user's code, too: an ending must not be lost because its wait cannot be computed.
+            # A retry policy is the user's code, too: if it raises, the end must still be reported.
             logger.exception("the retry policy of %s failed", run.name)
             return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 
     def end_isolated(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
-        """Report the end of a run whose process has told `fields`, or ended with `exc`, and free its slot."""
+        """Report the end of a run whose process has reported `fields` or ended with `exc`, and free its slot."""
         if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
             self.end(run, None, exc)
             return
         if exc is not None:
             fields = outcomes.failure(str(exc), should_retry=True)
-        # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
+        # After an exception, the process states the level at which to log it. All other failures are logged as errors.
         level = fields.pop("log_level", logging.ERROR)
         has_failed = fields["type"] in ("failure", "discarded")
         if has_failed and level:
@@ -260,7 +261,7 @@ class Endings:
         self.end(run, None, None)
 
     def settle(self, run: JobRun, fields: outcomes.Fields) -> None:
-        """Report this end, unless one was reported already. The slot stays occupied."""
+        """Report this end, unless an end was already reported. The slot stays occupied."""
         if not run.is_settled:
             run.is_settled = True
             if logger.isEnabledFor(logging.DEBUG):
@@ -271,21 +272,22 @@ class Endings:
             self._reports.end(run.token, "the job has ended")
 
     def _with_used(self, run: JobRun, fields: outcomes.Fields) -> outcomes.Fields:
-        """Return the report with what the attempt has used. An attempt that opened a challenge goes on, and its charge
-        stays until it ends."""
+        """Return the report with the units that the attempt has used. An attempt that opened a challenge continues, so
+        its estimate stays until it ends."""
         used = self._reports.take_used(run.token, run.deadline_s - run.timeout_s)
         return fields if fields["type"] == "challenged" else {**fields, **used}
 
     def settle_stopped(self, run: JobRun) -> None:
-        """Report the end that belongs to the reason for which the run is stopped."""
+        """Report the end of a run that is stopped, according to the reason of the stop."""
         if (fields := fields_of_stop(run)) is not None:
             self.settle(run, fields)
         else:
             self.forget(run)
 
     def forget(self, run: JobRun) -> None:
-        """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
-        they would take it for an offer that was never accepted, and start it again as if it had never begun."""
+        """Report nothing, because the job belongs to another worker now. But name a run that has begun in one more
+        heartbeat. Otherwise, the masters would treat it as an offer that was never accepted, and start it again without
+        counting the attempt."""
         run.is_settled = True
         self._reports.end(run.token, "the job is not this worker's any more")
         if run.is_named or not run.has_begun:
@@ -293,7 +295,7 @@ class Endings:
 
 
 def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
-    """Return the report that belongs to the reason for which the run is stopped; None: there is nothing to report."""
+    """Return the report for the reason of the stop; None: there is nothing to report."""
     match run.stopping:
         case Stop.TIMEOUT:
             return outcomes.timeout(run.timeout_s)
@@ -308,7 +310,7 @@ def fields_of_stop(run: JobRun) -> outcomes.Fields | None:
 def log_failure(
     run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
 ) -> None:
-    # Masters keep the log of the job, and may not see the text of a sealed one.
+    # Masters keep the log of the job, and must not see texts of a sealed job.
     mark = running_log.set(run.log if run.handler.seal is None else None)
     try:
         _write_failure(run, level, exc, text, ending)
@@ -331,7 +333,7 @@ def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str
 
 
 def _log_end(run: JobRun, ending: str) -> None:
-    # It is not a line of the job's own log, although the handler's task may call this.
+    # This line is not part of the job's own log, although code of the handler's task may call this.
     mark = running_log.set(None)
     logger.debug("job %s (%s): attempt %d has ended: %s", run.job_id, run.name, run.attempt, ending)
     running_log.reset(mark)

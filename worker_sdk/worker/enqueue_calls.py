@@ -1,27 +1,28 @@
-"""The calls of a handler's context that enqueue further jobs."""
+"""Calls of a handler's context that enqueue further jobs."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
+if TYPE_CHECKING:  # slow to import, and modules of handlers do not need it
     from worker_sdk.pusher.by_process import Pushers
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
     from worker_sdk.pusher.sync_client import SyncPusher
 
     class JobId(str):
-        """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""
+        """The result of `ctx.enqueue`: the ID, which an async handler awaits."""
 
         def __await__(self) -> Generator[Any, None, str]: ...
 
     class JobIds(list[str]):
-        """The result of `ctx.enqueue_many`, in the same way."""
+        """The result of `ctx.enqueue_many`: the IDs, which an async handler awaits."""
 
         def __await__(self) -> Generator[Any, None, list[str]]: ...
 
 
 class EnqueueCalls:
-    """The part of a `Context` that enqueues jobs. A repeated attempt may enqueue the same jobs once."""
+    """The part of a `Context` that enqueues jobs. With `once`, a repeated attempt does not enqueue the same jobs
+    again."""
 
     __slots__ = ("_once_calls", "_pushers", "job_id")
 
@@ -45,15 +46,15 @@ class EnqueueCalls:
         """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
 
         * `name`, `argument`, `options`: as for `Pusher.enqueue`.
-        * `once`: give the job an ID that follows from this job and from how many jobs this attempt enqueued with
-          `once` before. A repeated attempt that enqueues the same jobs in the same order then creates none of them
-          again for as long as they are kept: a succeeded one for `retention_succeeded_s` (1 h by default). If the next
-          attempt may begin later than that, give each job a `key` as well, which is remembered for `key_ttl`. Another
-          job in the place of one is refused (`id_taken`).
+        * `once`: derive the ID from this job, and from the number of earlier calls with `once` in this attempt. So a
+          repeated attempt that enqueues the same jobs in the same order creates none of them again, as long as the
+          masters keep them: succeeded ones for `retention_succeeded_s` (1 h by default). If the next attempt may begin
+          later, give each job a `key`, too, which is remembered for `key_ttl`. A different job at the same position is
+          refused (`id_taken`).
 
         Await it in an `async def` handler; in a `def` handler it blocks.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s:
 
             job_id = ctx.enqueue("thumbnail.make", {"photo_id": 42}, once=True)
         """
@@ -61,17 +62,18 @@ class EnqueueCalls:
             options["id"] = self._next_once_id(options)
         if is_in_loop():
             return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-        # Do not go through the worker's loop: an isolated handler has none, and a busy loop would delay the call.
+        # Do not call through the worker's event loop: an isolated handler has none, and a busy loop would delay the
+        # call.
         return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(
         self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
     ) -> str:
-        """Enqueue a job as `enqueue` does, but always block, also where an event loop runs, and return its ID.
+        """Enqueue a job as `enqueue` does, but always block, even in an event loop. Return its ID.
 
         * `name`, `argument`, `once`, `options`: as for `enqueue`.
 
-        Raise RefusedError if the master refuses it, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses the job, and UnavailableError if no master answers within 60 s:
 
             job_id = ctx.enqueue_sync("thumbnail.make", {"photo_id": 42})
         """
@@ -87,7 +89,7 @@ class EnqueueCalls:
 
         Await it in an `async def` handler; in a `def` handler it blocks.
 
-        Raise RefusedError if the master refuses one, and UnavailableError if no master answers within 60 s:
+        Raise RefusedError if the master refuses a job, and UnavailableError if no master answers within 60 s:
 
             ids = ctx.enqueue_many([("thumbnail.make", {"photo_id": number}) for number in range(3)], once=True)
         """

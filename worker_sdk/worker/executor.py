@@ -1,4 +1,4 @@
-"""Give slots to accepted jobs, and stop the jobs: at their timeout, at the end of their lease, or when told to."""
+"""Run accepted jobs in slots, and stop them: at their timeout, at the end of their lease, or on command."""
 
 import asyncio
 import contextlib
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long a stopped handler may clean up before its end is reported without it. It is less than the master's own
-# grace.
+# How long a stopped handler may clean up before its end is reported anyway. A master waits longer.
 STOP_GRACE_S: Final = 2.0
 MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
-# A newer claim of a job waits at most this long for the earlier run to end, and at most this share of its own timeout;
-# then it is handed back, because another worker could run it at once.
+# A newer claim waits for the end of the earlier run at most this long, and at most for this share of its own timeout.
+# Then it is handed back, because another worker could run it at once.
 FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
 
 _NEVER: Final = float("inf")
-# Handlers that can only be asked to stop: a thread, and a call that runs other jobs as well.
+# Handlers that can only be asked to stop: those in a thread, and calls that also run other jobs.
 _UNSTOPPABLE: Final = (HandlerKind.SYNC, HandlerKind.GATHERED)
 
 
@@ -48,9 +47,9 @@ class Executor:
     """Runs accepted jobs in slots. Only `free` and `owed_runs` may be used outside the event loop.
 
     Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
-    `owed`, by token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`,
-    by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot. `threads`: those of
-    sync handlers; None: as many as slots.
+    `owed`: by token, the runs whose end no master has confirmed yet. `_followers`: by job ID, newer claims of jobs
+    whose earlier run has not ended, and whose slot they take over. `threads`: number of threads for sync handlers;
+    None: as many as slots.
     """
 
     def __init__(
@@ -73,8 +72,8 @@ class Executor:
         self._starts = starts
         self._reports = reports
         self._stop_grace_s = stop_grace_s
-        # Held while offers are judged and taken up, because an offer that a heartbeat does not name counts as not
-        # taken up.
+        # Held while offers are judged and accepted. A heartbeat must wait for it, because an offer that it does not
+        # name counts as not accepted.
         self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
         self.owed: dict[str, JobRun] = {}
@@ -107,7 +106,7 @@ class Executor:
 
     def renew(self) -> None:
         self._endings.is_copy = True
-        # If the child returned to the event loop, it would continue all other handlers as well.
+        # Do not let the child return to the event loop, in which it would continue all other handlers.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon(forked.end_copy)
 
@@ -138,7 +137,7 @@ class Executor:
     # --- running
 
     def resize(self, max_jobs: int) -> None:
-        """Take at most `max_jobs` at a time from now on. Running jobs beyond that number run to their end."""
+        """Run at most `max_jobs` at a time from now on. Running jobs beyond that number continue to their end."""
         if max_jobs == self._max_jobs:
             return
         logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
@@ -148,26 +147,27 @@ class Executor:
             self.on_room()
 
     def start(self, run: JobRun, now: float) -> None:
-        """Start a run. `now`: the time at which the run was taken up, by the clock `now_s`."""
+        """Start a run. `now`: the time at which the job was accepted, by the clock `now_s`."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
-        # The timeout also runs while a confirmation is awaited: the master's clock for the attempt has started already.
+        # The timeout includes the wait for a confirmation, because the master's clock for the attempt has already
+        # started.
         run.deadline_s = now + run.timeout_s
         self._begin(run)
         if not run.is_settled and (run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s):
             self._watch_at(run.due_s)
 
     def may_follow(self, job_id: str, fence: int) -> bool:
-        """Return whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and
-        that run can be expected to end."""
+        """Return whether a claim with this fence may wait for the earlier run of its job: the claim is newer, and the
+        run can be expected to end."""
         earlier = self._followers.get(job_id) or self.occupying[job_id]
         occupant = self.occupying[job_id]
         does_not_stop = occupant.is_settled and occupant.stopping is not Stop.LOST
         return fence > earlier.fence and not (does_not_stop or occupant.is_given_up)
 
     def follow(self, run: JobRun, now: float) -> bool:
-        """Take up a newer claim of a job that still runs here; it starts when the earlier run has ended. Return whether
-        that run has been told to stop."""
+        """Accept a newer claim of a job that still runs here. It starts when the earlier run has ended. Return whether
+        that run was told to stop."""
         if (waiting := self._followers.get(run.job_id)) is not None:
             self.stop(waiting, Stop.LOST)
         self.owed[run.token] = run
@@ -200,7 +200,7 @@ class Executor:
         if not may_start:
             self.stop(run, Stop.LOST)
         elif (now := now_s()) >= run.due_s:
-            # The confirmation was valid when it was given, but arrived after the lease or the timeout had ended.
+            # The confirmation was given in time, but arrived after the end of the lease or the timeout.
             self._stop_overdue(run, now)
         else:
             self._calls.launch(run)
@@ -208,7 +208,7 @@ class Executor:
     def _release(self, *runs: JobRun) -> None:
         for run in runs:
             follower = self._followers.pop(run.job_id, None) if self._followers else None
-            if follower is not run:  # otherwise this run never had the slot
+            if follower is not run:  # a follower never had the slot
                 self.occupying.pop(run.job_id, None)
                 if follower is not None:
                     follower.begin_by_s = _NEVER
@@ -249,7 +249,7 @@ class Executor:
             self._watch_at(run.stop_due_s)
 
     def _interrupt(self, run: JobRun, why: Stop) -> None:
-        """Tell a handler that runs to stop, or end it where that is possible."""
+        """Tell a running handler to stop, or end it where that is possible."""
         if run.ctx is not None:
             run.ctx.cancelled.set()
         if run.handler.kind is HandlerKind.ASYNC:
@@ -258,19 +258,19 @@ class Executor:
         elif (process := run.process) is not None:
             process.kill()
         elif why is Stop.TIMEOUT and run.handler.kind in _UNSTOPPABLE:
-            # Nobody can end this run, so the end of the job must not wait for it. The slot stays occupied until the run
-            # ends.
+            # This run cannot be ended by force, so the end of the job must not wait for it. The slot stays occupied
+            # until the run ends.
             self._report_without_end(run)
         if run.handler.kind is HandlerKind.GATHERED:
             self._calls.gathered.note_stop(run)
 
     def _patience_end_s(self, run: JobRun, why: Stop) -> float:
-        """Return when the end is reported although the handler still runs."""
+        """Return the time at which the end is reported even if the handler still runs."""
         if why in (Stop.HANDED_BACK, Stop.LOST):
-            # Otherwise it would be started elsewhere while this run goes on.
+            # An earlier report would let another worker start the job while this run continues.
             return _NEVER
         end_s = now_s() + self._stop_grace_s
-        # After a cancel, the caller can wait for a thread until the job's timeout.
+        # After a cancellation, the caller can wait for a thread until the job's timeout.
         return max(end_s, run.deadline_s) if run.handler.kind in _UNSTOPPABLE else end_s
 
     def stop_all(self, why: Stop) -> None:
@@ -286,7 +286,7 @@ class Executor:
         return True
 
     def lost(self, tokens: Iterable[str]) -> None:
-        """Stop the jobs that masters say are not ours any more. Endings of those that are over stay in the report
+        """Stop the jobs that no longer belong to this worker, as masters say. Reports of jobs that are over stay in the
         queue."""
         for token in tokens:
             run = self.owed.get(token)
@@ -294,23 +294,26 @@ class Executor:
                 self.stop(run, Stop.LOST)
 
     def answered(self, tokens: Iterable[str]) -> None:
-        """Forget the runs whose ends a master has answered for."""
+        """Forget the runs whose end a master has confirmed."""
         for token in tokens:
             self.owed.pop(token, None)
         if self.on_room is not None:
             self.on_room()
 
     def _taken_up(self) -> list[JobRun]:
-        """Followers come first: one must not begin because the run before it was stopped a moment earlier."""
+        """Return all accepted runs. Followers come first, so that stopping the earlier run does not start one of
+        them."""
         return [*self._followers.values(), *self.occupying.values()]
 
     def _report_without_end(self, run: JobRun) -> None:
         self._endings.settle_stopped(run)
         logger.error(
-            "%s (job %s) does not stop; its end is reported, its slot stays occupied", run.name, run.job_id
+            "%s (job %s) does not stop; its end is reported, and its slot stays occupied",
+            run.name,
+            run.job_id,
         )
 
-    # --- the watch: one timer for all, set to the earliest instant that matters
+    # --- one timer for all runs, set to the earliest time that matters
 
     def _watch_at(self, due_s: float) -> None:
         if self._watch is not None:
@@ -326,7 +329,7 @@ class Executor:
             if run.due_s > now:
                 continue
             self._stop_overdue(run, now)
-        # A lease that was renewed meanwhile ends later, so find the next instant again.
+        # The lease may have been renewed and end later, so compute the next time again.
         next_due_s = min((run.due_s for run in self._taken_up()), default=_NEVER)
         if next_due_s < self._watch_due_s:
             self._watch_at(next_due_s)
@@ -340,13 +343,13 @@ class Executor:
             self.occupying[run.job_id].is_given_up = True
             self.stop(run, Stop.HANDED_BACK)
         else:
-            # A job that never began has not failed.
+            # A job that never began cannot time out.
             self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)
 
     # --- ending
 
     async def idle(self, timeout_s: float) -> bool:
-        """Wait until nothing runs. Return False if the time runs out first."""
+        """Wait until no job runs. Return False if the time runs out first."""
         if not self.occupying:
             return True
         self._idle = self._loop.create_future()
@@ -364,7 +367,7 @@ class Executor:
         return self._calls.thread_ids
 
     def may_stop(self) -> bool:
-        """Return whether a running handler can learn that it is told to stop, or is stopped by force."""
+        """Return whether a running handler can notice a stop, or be stopped by force."""
         return any(
             run.handler.kind is not HandlerKind.SYNC or run.ctx is not None for run in self.occupying.values()
         )

@@ -1,8 +1,8 @@
-"""The end of a process in which handlers still run: their jobs are handed back when they certainly run no more.
+"""End a process in which handlers still run, and hand back their jobs only when they certainly no longer run.
 
-A thread cannot be ended, but its process can. So the hand-back is reported by a program that takes the place of this
-process (`exec` ends all other threads at once), or that waits for the end of it. It keeps the process ID in the first
-case, and works also as the first process of a container.
+A thread cannot be ended, but its process can. So another program reports the hand-back. It either replaces this process
+(`exec` ends all other threads at once), or waits for its end. In the first case, the process ID stays the same, so this
+also works for the first process of a container.
 """
 
 import base64
@@ -22,15 +22,15 @@ from worker_sdk.worker.report_queue import HEAD, batches_of
 
 # How long to repeat the reports while no master answers.
 TELL_WITHIN_S: Final = 10.0
-# A deploy may replace the file before the process ends.
+# Read it now, because a deploy may replace the file before the process ends.
 _PROGRAM: Final = Path(__file__).with_name("farewell_process.py").read_text()
 _START: Final = "import json; f = open({fd}); order = json.loads(f.readline()); exec(f.read()); main(order)"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftReports:
-    """The reports about the jobs of one worker ID that are left when its process has ended. `headers` go with each
-    call. `reports` are encoded items of the report queue. `is_announced`: masters know that the process is ending."""
+    """The remaining reports about the jobs of one worker ID, to send after its process has ended. `headers`: sent with
+    each call. `reports`: encoded items of the report queue. `is_announced`: masters know that the process is ending."""
 
     masters: Sequence[str]
     headers: Mapping[str, str]
@@ -50,8 +50,7 @@ class LeftReports:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """The reports that are left of a worker, for each of its IDs. `threads` are the handlers' threads, by the system's
-    numbers."""
+    """The remaining reports of a worker, for each of its IDs. `threads`: the system's IDs of the handlers' threads."""
 
     left: Sequence[LeftReports]
     threads: Sequence[int]
@@ -63,7 +62,7 @@ class Farewell:
         children = [pid for thread in self.threads for pid in _children_of(thread)]
         fd = self._written(parent=None, children=children, exit_code=exit_code)
         os.set_inheritable(fd, True)
-        # The interpreter of a virtual environment may be gone by now, but the kernel keeps the program that runs.
+        # The interpreter of a virtual environment may be gone by now, but the kernel keeps the running program.
         for program in (sys.executable, "/proc/self/exe"):
             try:
                 os.execv(program, _arguments(fd))  # noqa: S606 - our own program
@@ -73,7 +72,8 @@ class Farewell:
         os._exit(exit_code)
 
     def follow_process(self) -> "subprocess.Popen[bytes]":
-        """Start a process that reports it when this one has ended. Raise OSError."""
+        """Start a process that waits for the end of this one, and then sends the reports. Raise OSError if it cannot be
+        started."""
         fd = self._written(parent=os.getpid(), children=[], exit_code=0)
         try:
             return subprocess.Popen(  # noqa: S603 - our own program
@@ -83,7 +83,7 @@ class Farewell:
             os.close(fd)
 
     def _written(self, *, parent: int | None, children: list[int], exit_code: int) -> int:
-        """Return a descriptor with the order and the program."""
+        """Return a descriptor from which the new process reads its instructions and its program."""
         files = tls_files_of_calls()
         order = {
             "workers": [one.as_order() for one in self.left],
@@ -109,7 +109,8 @@ def _memory_file() -> int:
 
 
 def _children_of(thread: int) -> list[int]:
-    """Return the processes that a thread of this process has started; none if the system does not list them."""
+    """Return the processes that a thread of this process has started; an empty list if the system does not list
+    them."""
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""The last calls of a worker whose process ended with handlers in it: report its jobs, and unregister it.
+"""Report the jobs of a worker whose process ended while handlers ran, and unregister the worker.
 
-It runs in the place of the process or after it, so none of these handlers runs any more. It needs only the standard
+It runs in place of that process or after its end, so none of the handlers runs any more. It needs only the standard
 library, because a deploy may have replaced the packages on the disk. `main` gets a map of `workers`, `head` (of a call,
 in base64), `tls` (three names of files, or None), `parent` (the process to wait for, or None), `children` (started by
 these handlers, to be ended), `within_s` and `exit_code`. Each of the workers is a map of `masters` (addresses),
@@ -20,7 +20,7 @@ from typing import Any
 
 CALL_S = 5.0
 LOOK_S = 0.05
-# How long children may take to notice by themselves that the process has ended, as the guard of a command does.
+# How long children may take to notice the end of the process and end themselves, as the guard of a command does.
 NOTICE_S = 1.0
 STORE = "JQ-Store"
 
@@ -31,7 +31,7 @@ def main(order: "dict[str, Any]") -> None:
     while order["parent"] is not None and os.getppid() == order["parent"]:
         time.sleep(LOOK_S)
     end_children(order["children"])
-    # Masters of one namespace that do not answer must not hold up the others.
+    # Call in parallel: masters of one namespace that do not answer must not delay the others.
     calls = [threading.Thread(target=FarewellCalls({**order, **worker}).say) for worker in order["workers"]]
     for call in calls:
         call.start()
@@ -57,7 +57,7 @@ def end_children(pids: "list[int]") -> None:
 
 
 class FarewellCalls:
-    """The calls, repeated at each master in turn until one answers or the time is over."""
+    """The calls for one worker ID, repeated at each master in turn until one answers or the time is over."""
 
     def __init__(self, order: "dict[str, Any]") -> None:
         self._masters: list[str] = order["masters"]
@@ -82,7 +82,7 @@ class FarewellCalls:
             body = self._head + len(batch).to_bytes(2, "big") + b"".join(batch)
             status = self._call("POST", self._path + "/results", body)
             if status in (400, 413, 422) and len(batch) > 1:
-                # Send each alone, so that a bad report does not hold up the others.
+                # Send each report alone, so that an invalid one does not block the others.
                 self._batches += [[one] for one in batch]
         self._call("DELETE", self._path, None)
 
@@ -96,7 +96,7 @@ class FarewellCalls:
                 status, data = self._ask(address, method, path, body, min(left_s, CALL_S))
                 if status < 300 or status in (400, 405, 413, 422):
                     return status
-                # Masters of 0.3 do not know the announcement.
+                # Masters of release 0.3 do not know the announcement.
                 if status == 404 and (b"unknown_worker" in data or path.endswith("/leaving")):
                     return status
             if tries % len(self._masters) == 0:

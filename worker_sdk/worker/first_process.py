@@ -1,8 +1,7 @@
-"""A worker or a master that is the first process of a container: such a process has to reap all orphans, and is told
-to end.
+"""Run a worker or a master as the first process of a container, which must reap all orphans and handle signals.
 
-A process cannot tell the orphans that it adopted from children whose exit codes somebody still wants. So the work
-goes on in a child, and the first process becomes a small program that forwards signals and reaps.
+A process cannot distinguish adopted orphans from children whose exit codes are still needed. So the work continues in a
+child, and the first process becomes a small program that forwards signals and reaps processes.
 """
 
 import logging
@@ -21,24 +20,24 @@ _FIRST: Final = 1
 
 
 def give_way() -> None:
-    """Return in a child if this is the first process, which then ends as the child ends. Call it before anything
-    else is started."""
+    """If this is the first process, return in a child; the first process then ends with the child's exit code. Call
+    this before anything else is started."""
     if os.getpid() != _FIRST or not hasattr(os, "fork"):
         return
     if len(os.listdir("/proc/self/task")) > 1:
-        # The threads of the application would not exist in the child.
+        # Do not fork: the threads of the application would be missing in the child.
         logger.warning(
             "this process is the first one of a container and has threads already, so orphans of handlers stay "
             "zombies: start it under an init (docker run --init)"
         )
         return
-    # Block signals until the other program handles them. Otherwise they would be lost.
+    # Block signals until the other program handles them. Otherwise, they would be lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        # Otherwise Ctrl-C in a terminal would arrive twice.
+        # Use another process group. Otherwise, Ctrl-C in a terminal would arrive twice.
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return

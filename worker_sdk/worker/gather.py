@@ -1,4 +1,4 @@
-"""`Gather`, and the context of a call that runs many jobs."""
+"""`Gather`, and the context of a call for many jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 class Gather:
     """Run many jobs of a task in one call of its function: `Tasks.task(gather=Gather(…))`.
 
-    * `max`: maximum number of jobs of one call, 2 to 1000. A worker holds at most `max_jobs` jobs, and so no call
-      gets more.
+    * `max`: maximum number of jobs of one call, 2 to 1000. No call gets more than `max_jobs` of the worker.
     * `within_s`: seconds that the first job of a call waits for others, 0 to 60. The call begins sooner if it is full,
       or if the worker can hold no more jobs.
 
@@ -37,14 +36,14 @@ class Gather:
 
 
 class GatherContext(Context):
-    """One call of a task with `gather`: the parameter of its function that is annotated so.
+    """One call of a task with `gather`: the parameter of its function that is annotated with `GatherContext`.
 
     * `jobs`: the contexts of the jobs, in the order of the arguments. Each job has its own `job_id`, `attempt`,
       `fence`, `headers`, `cancelled` and the other attributes and methods of a `Context`.
     * `cancelled`: the `CancelSignal` that is set when all jobs of the call are to stop.
 
-    As a `Context` it is that of the first job, for middleware, dependencies and log records. `progress` tells the
-    progress of all jobs, and lines of `logger` are kept with each of them.
+    For middleware, dependencies and log records, it has the attributes of the first job's `Context`. `progress` reports
+    the progress of all jobs, and lines of `logger` are kept with each job.
 
     For example:
 
@@ -76,7 +75,7 @@ class GatherContext(Context):
         return f"<GatherContext of {len(self.jobs)} jobs of {self.name}>"
 
     def progress(self, fraction: float | None, message: str = "") -> None:
-        """Tell how far the call is, for all of its jobs.
+        """Report the progress of the call, for all of its jobs.
 
         * `fraction`, `message`: as for `Context.progress`.
 
@@ -88,8 +87,8 @@ class GatherContext(Context):
             job.progress(fraction, message)
 
     def used(self, **units: float) -> None:
-        """Tell how much of a limit the call has used, in equal shares for all of its jobs. To tell it for each job, use
-        `ctx.jobs[0].used(…)`.
+        """Report how many units of a limit the call has used, in equal shares for all of its jobs. To report units of
+        one job, use `ctx.jobs[0].used(…)`.
 
         * `units`: as for `Context.used`.
 
@@ -102,8 +101,8 @@ class GatherContext(Context):
 
     def _of_one_job(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            "a call of gathered jobs has no checkpoint, step, part or challenge of its own: use those of a job, as in "
-            "ctx.jobs[0].save(…)"
+            "a call of gathered jobs has no checkpoint, step, partial result or challenge: use the context of a job, "
+            "as in ctx.jobs[0].save(…)"
         )
 
     if not TYPE_CHECKING:
@@ -111,7 +110,7 @@ class GatherContext(Context):
 
 
 class GatheredLog:
-    """The log of a call: its lines are kept with each of the jobs. `logs`: those of the jobs."""
+    """The log of a call, whose lines are kept with each job. `logs`: the logs of the jobs."""
 
     def __init__(self, logs: "Sequence[LogLines]") -> None:
         self._logs = logs
@@ -122,8 +121,8 @@ class GatheredLog:
 
 
 def ends_of(name: str, value: Any, count: int) -> list[Any]:
-    """Return the results and exceptions that a call of this many jobs returned, one for each job. Raise TypeError if it
-    returned anything else."""
+    """Return the outcomes of a call for `count` jobs: one result or exception for each job. `value`: the return value
+    of the call. Raise TypeError if it has another form."""
     if value is None:
         return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):

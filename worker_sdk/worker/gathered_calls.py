@@ -1,4 +1,4 @@
-"""Call handlers that run many jobs at once. Each job keeps its own claim, timeout and end."""
+"""Call handlers that run many jobs at once. Each job keeps its own claim, timeout and outcome."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -15,8 +15,8 @@ from worker_sdk.worker.threads import HandlerThreads
 
 
 class CallContext(GatherContext):
-    """The context of a call in a worker. It makes the contexts of its jobs when a function first asks for them: most
-    functions never do, and they would cost a fifth of what a job costs here."""
+    """The context of a call in a worker. It makes the contexts of its jobs only when the function reads them. Most
+    functions never do, and the contexts would take a fifth of the time that a job takes here."""
 
     __slots__ = ("_context_of", "_given", "_runs")
 
@@ -44,7 +44,7 @@ class CallContext(GatherContext):
     def jobs(self) -> list[Context]:
         """The contexts of the jobs."""
         if self._given is None:
-            # Two threads of the function may ask at the same moment: `context_of` gives both the same contexts.
+            # If two threads of the function call this at once, `context_of` gives both the same contexts.
             self._given = [self._context_of(run) for run in self._runs]
         return self._given
 
@@ -54,7 +54,7 @@ class CallContext(GatherContext):
 
 
 class GatheredCall:
-    """One call, and the runs that it serves. `task`: that of an `async def` handler."""
+    """One call, and the runs that it serves. `task`: the asyncio task of an `async def` handler."""
 
     def __init__(self, runs: list[JobRun], context_of: Callable[[JobRun], Context]) -> None:
         self.runs = runs
@@ -64,9 +64,8 @@ class GatheredCall:
 
 
 class GatheredCalls:
-    """The calls that run many jobs at once. Use it only in the event loop. `context_of` returns the context of a run,
-    the same one each time, and may be called from any thread. `has_room` returns whether the worker could be given
-    another job."""
+    """The calls that run many jobs at once. Use it only in the event loop. `context_of`: returns the context of a run,
+    the same object each time; any thread may call it. `has_room`: returns whether the worker could get another job."""
 
     def __init__(
         self,
@@ -83,19 +82,20 @@ class GatheredCalls:
         self._context_of = context_of
         self._has_room = has_room
         self._keeps_logs = keeps_logs
-        # By name: the runs that wait for others, and the end of their wait.
+        # By name, the runs that wait for others, and the timers that end the wait.
         self._waiting: dict[str, list[JobRun]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_to_look = False
-        # By token, while the call runs.
+        # By token, the call of each run, while it runs.
         self._calls: dict[str, GatheredCall] = {}
 
     def add(self, run: JobRun) -> None:
-        """Let a run wait for others of its name, or call the handler."""
+        """Let a run wait for others with the same name, or call the handler."""
         gather = run.handler.gather
         assert gather is not None
         if run.attempt > 1:
-            # An earlier attempt may have failed because of another job of its call, or made that call fail.
+            # An earlier attempt may have failed because of another job in its call, or made that call fail. So run this
+            # job alone.
             self._call([run])
             return
         waiting = self._waiting.get(run.name)
@@ -111,7 +111,7 @@ class GatheredCalls:
             self._loop.call_soon(self._look)
 
     def note_stop(self, run: JobRun) -> None:
-        """Stop the call as soon as all of its runs are to stop: a single run cannot be stopped without the others."""
+        """Stop the call once all of its runs are to stop, because one run cannot be stopped without the others."""
         call = self._calls.get(run.token)
         if call is None or any(one.stopping is None for one in call.runs):
             return
@@ -124,7 +124,7 @@ class GatheredCalls:
             timer.cancel()
 
     def _look(self) -> None:
-        """Begin the calls that wait for more jobs, if the worker cannot be given any."""
+        """Begin the calls that wait for more jobs, if the worker cannot get any more."""
         self._is_to_look = False
         if not self._has_room():
             for name in list(self._waiting):
@@ -139,7 +139,7 @@ class GatheredCalls:
     def _call(self, runs: list[JobRun]) -> None:
         handler = runs[0].handler
         if handler.is_coroutine:
-            # A run that is stopped before the task begins is settled at once.
+            # If a run is stopped before the task begins, it is settled at once.
             self._loop.create_task(self._run_async(runs), name=handler.name)
         elif (call := self._begin(runs)) is not None:
             self._threads.submit(
@@ -147,7 +147,7 @@ class GatheredCalls:
             )
 
     def _begin(self, runs: Iterable[JobRun]) -> GatheredCall | None:
-        """Return the call for those of the runs that may still begin, or None if there are none."""
+        """Return a call for the runs that may still begin, or None if there are no such runs."""
         able = []
         now = now_s()
         for run in runs:
@@ -179,7 +179,7 @@ class GatheredCalls:
             self._ended(call, None, exc)
             raise
         except BaseException as exc:
-            # See HandlerCalls: the worker continues, whatever a handler raises.
+            # As in HandlerCalls, the worker continues whatever a handler raises.
             self._ended(call, None, exc)
         else:
             self._ended(call, value, None)

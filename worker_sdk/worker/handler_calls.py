@@ -1,4 +1,4 @@
-"""Call the handlers of jobs: in the event loop, in threads, or in processes of their own."""
+"""Call the handlers of jobs: in the event loop, in threads, or in separate processes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class HandlerCalls:
-    """The calls of handlers. Create the object and call `launch` in the event loop. `log_of` returns the log of a job
-    and token; None if no logs are kept."""
+    """The calls of handlers. Create the object and call `launch` in the event loop. `log_of`: returns the log for a job
+    ID and a token; None if no logs are kept."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class HandlerCalls:
         self._gathered: GatheredCalls | None = None
 
     def resize(self, max_jobs: int) -> None:
-        """Let at most `max_jobs` handlers run in threads at a time."""
+        """Run at most `max_jobs` handlers in threads at a time."""
         self._threads.resize(max_jobs)
 
     @property
     def thread_ids(self) -> list[int]:
-        """Return the numbers that the system gives to the threads of handlers."""
+        """Return the system's IDs of the threads of handlers."""
         return self._threads.native_ids
 
     @property
@@ -78,7 +78,7 @@ class HandlerCalls:
         self._threads.close()
 
     def launch(self, run: JobRun) -> None:
-        """Start the handler of a run that was taken up. Its end goes to the endings."""
+        """Start the handler of an accepted run. Its outcome goes to the `Endings`."""
         handler = run.handler
         run.open_log = self._log_of
         if handler.kind is HandlerKind.GATHERED:
@@ -88,7 +88,7 @@ class HandlerCalls:
             run.ctx = self._new_context(run)
         match handler.kind:
             case HandlerKind.ASYNC if self._loop.get_task_factory() is None:
-                # The same as create_task, at three quarters of its cost.
+                # This does the same as create_task, at three quarters of its cost.
                 run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
             case HandlerKind.ASYNC:
                 run.task = self._loop.create_task(self._run_async(run), name=handler.name)
@@ -126,7 +126,7 @@ class HandlerCalls:
     def _context_of(self, run: JobRun) -> Context:
         """Return the context of a gathered run, from any thread."""
         ctx: Context = run.__dict__.get("ctx") or run.__dict__.setdefault("ctx", self._new_context(run))
-        # A stop sets `stopping` before it reads the context, so one of the two sees the other.
+        # A stop sets `stopping` before it reads the context, so at least one of the two notices the other.
         if run.stopping is not None:
             ctx.cancelled.set()
         return ctx
@@ -150,7 +150,7 @@ class HandlerCalls:
             self._endings.end(run, None, exc)
             raise
         except BaseException as exc:
-            # A handler that raises anything has failed, and the worker continues. Without this, sys.exit and
+            # If a handler raises anything, the job has failed, and the worker continues. Without this, sys.exit and
             # KeyboardInterrupt would end the loop.
             self._endings.end(run, None, exc)
         else:
@@ -158,7 +158,8 @@ class HandlerCalls:
 
     @staticmethod
     def _is_too_late(run: JobRun) -> bool:
-        """Return whether the lease has ended: a blocked loop may reach a job only when others may already run it."""
+        """Return whether the run must not begin any more. If the event loop was blocked, the lease may have ended, and
+        another worker may already run the job."""
         if run.stopping is None and now_s() >= run.lease_end_s:
             run.stopping = Stop.LOST
         return run.stopping is not None

@@ -1,5 +1,4 @@
-"""The file by which a container's health check sees that a worker is in touch with a master, whether it serves or
-pulls."""
+"""The file that shows a container's health check that a worker reaches a master, whether it serves or pulls."""
 
 import contextlib
 import os
@@ -10,8 +9,8 @@ VARIABLE: Final = "JQMASTER_HEALTH_FILE"
 
 
 def touch() -> None:
-    """Set the file's time to now, if `JQMASTER_HEALTH_FILE` names one. Called after each heartbeat that was
-    answered."""
+    """Set the file's time to now, if `JQMASTER_HEALTH_FILE` names one. The worker calls this after each answered
+    heartbeat."""
     if path := os.environ.get(VARIABLE):
         # Best effort: heartbeats continue even if the disk is full.
         with contextlib.suppress(OSError):

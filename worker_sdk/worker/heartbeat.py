@@ -1,6 +1,6 @@
-"""Heartbeats: report and renew leases, from a thread of its own with a client of its own.
+"""Heartbeats: report and renew leases, in a separate thread with its own client.
 
-A handler that blocks the event loop must not look like a dead worker: nothing here waits for the loop.
+Nothing here waits for the event loop, because a worker whose handler blocks the loop must not look dead.
 """
 
 import logging
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long claims are sent in several calls after a master refused them as one.
+# How long claims are sent in several calls after a master refused to accept them in one call.
 _IN_PIECES_S: Final = 60.0
-# Fields of a claim in a heartbeat that hold reports on its job.
+# Fields of a claim in a heartbeat that contain reports on its job.
 _REPORTS: Final = (["progress"], ["checkpoint"])
-# How long reports are sent without numbers after a master that does not know these refused them.
+# How long reports are sent without sequence numbers after an older master refused them.
 _NO_NUMBERS_S: Final = 60.0
-# How long no reports are sent to masters after a refusal. They may be replaced by newer ones meanwhile.
+# How long no reports are sent after masters refused them. Newer masters may replace these meanwhile.
 _NO_REPORTS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
 _NOT_OURS: Final = "the job is not this worker's any more"
 
 
 class Ledger(Protocol):
-    """The jobs that the worker holds. It may be asked from this thread."""
+    """The jobs that the worker holds. The heartbeat thread may call it."""
 
     def owed_runs(self) -> list[JobRun]: ...
 
 
 class MasterCommands(Protocol):
-    """Requests of masters to the worker. They are called in this thread; the work is done in the event loop."""
+    """Commands of masters to the worker. The heartbeat thread calls them, and the event loop executes them."""
 
     def cancel(self, claims: list[tuple[str, str]]) -> None: ...
 
@@ -66,12 +66,13 @@ class MasterCommands(Protocol):
 
 
 class Heartbeat:
-    """Keeps a worker registered, and its leases.
+    """Keeps a worker registered, and renews its leases.
 
     * `registration`: makes the worker a member, at the start and whenever masters do not know it any more.
     * `free`: the slots that a master may fill.
-    * `offered`: how many jobs masters may give; None: as many as were registered, or as an operator says.
-    * `watch(late_s)`: called before each heartbeat, which comes `late_s` later than intended.
+    * `offered`: number of jobs that masters may assign; None: the registered number, or the one that an operator has
+      set.
+    * `watch(late_s)`: called before each heartbeat. `late_s`: seconds by which the heartbeat is late.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class Heartbeat:
         self._reports = reports
         reports.on_report = self._request_beat
         self._no_reports_until_s = 0.0
-        # Counts the heartbeats with reports, so that one that a master held up replaces no later report.
+        # Counts the heartbeats with reports, so that masters do not replace later reports by those of a delayed
+        # heartbeat.
         self._seq = 0
         self._no_numbers_until_s = 0.0
         self._watch = watch
@@ -107,14 +109,14 @@ class Heartbeat:
         self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
-        # After a master refused a larger call: the maximum number of claims in one call, and until when it applies.
+        # Set after a master refused a larger call: the maximum number of claims in one call, and until when it applies.
         self._most_claims, self._in_pieces_until_s = 0, 0.0
-        # The process is ending. Masters are told once, under each worker ID.
+        # The process is ending. Masters are informed once, for each worker ID.
         self.is_leaving = False
         self._told_leaving = ""
         self._asked: int | None = None  # number of questions so far while the worker is detached
         self._questions, self._question_pause_s = QUESTIONS, QUESTION_PAUSE_S
-        # The fields that masters left out of the last heartbeat: each is logged once.
+        # The fields that masters ignored in the last heartbeat. Each is logged once.
         self._told_ignored: list[str] = []
         self._complained_s = float("-inf")
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
@@ -123,7 +125,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop. Block until the call that is under way has ended."""
+        """Stop, and block until the current call has ended."""
         self._is_stopping = True
         self._wake.set()
         if self._thread.is_alive():
@@ -164,20 +166,20 @@ class Heartbeat:
         self._client.close()
 
     def _wait(self, wait_s: float, tries: int) -> float:
-        """Wait until the next heartbeat is due, or a handler's report is due, or someone asks for a heartbeat. Return
-        by how much the wait was too long."""
+        """Wait until the next heartbeat or a handler's report is due, or until a heartbeat is requested. Return by how
+        many seconds the wait was too long."""
         late_s = 0.0
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
-            # While masters do not answer, or refuse, reports do not make heartbeats more frequent.
+            # While masters do not answer, or refuse, reports must not make heartbeats more frequent.
             due_s = ends_s if tries else min(ends_s, self._reports.due_s())
             left_s = due_s - now_s()
             if left_s <= 0:
                 break
             self._wake.wait(left_s)
             late_s = max(late_s, now_s() - due_s)
-            # Do not clear it earlier: `stop` and `beat_now` set their flags first, so either the flag or the wake-up
-            # is seen.
+            # Do not clear it earlier: `stop` and `beat_now` set their flags before they wake this thread, so either the
+            # flag or the wake-up is noticed.
             self._wake.clear()
         self._must_beat = False
         return late_s
@@ -187,15 +189,15 @@ class Heartbeat:
         if member is None:
             return backoff_s(tries)
         if not self._was_answered and tries < len(self._client.masters):
-            # Ask another master at once: it may answer, and the lease is running out.
+            # Try another master at once: it may answer, and the leases are running out.
             return 0.0
         # Try at least as often as usual, and several times per lease, so that the first answer after an outage comes
         # before the lease ends.
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     def _join(self, tries: int) -> float | None:
-        # A worker that is not registered has no claims, so no checkpoint can be saved. Refuse all waiting
-        # ones: a handler that waited for one longer would keep the worker from registering again.
+        # Without a registration there are no claims, so no checkpoint can be saved. Refuse all waiting ones: a handler
+        # that waits for one would keep the worker from registering again.
         self._reports.refuse_all("this worker is not registered")
         self._asked = None
         return self._registration.attempt(tries)
@@ -203,10 +205,11 @@ class Heartbeat:
     # --- reporting
 
     def _beat(self, member: Registered, tries: int) -> float | None:
-        """Send a heartbeat. Return the seconds until the next one; None if there was no answer."""
-        # Read the time before the claims. An offer that is not among them had not been accepted at that time.
+        """Send a heartbeat. Return the seconds until the next one; None if no master answered."""
+        # Read the time before the claims: an offer that is missing from the claims had not been accepted at that time.
         as_of_ms = self._clock.earliest_ms(now_s())
-        # Take the reports before reading the claims: a claim that is not among them is over.
+        # Take the reports before reading the claims: a report whose claim is missing then belongs to a claim that is
+        # over.
         reports = self._reports.take()
         runs = self._ledger.owed_runs()
         if reports:
@@ -229,7 +232,7 @@ class Heartbeat:
         except MasterUnreachableError as exc:
             logger.debug("the end is not announced yet: %s", exc)
             return
-        # Masters older than this call refuse it for good.
+        # Older masters, which do not know this call, refuse it permanently.
         if not answer.is_transient:
             self._told_leaving = member.worker_id
 
@@ -251,7 +254,8 @@ class Heartbeat:
         runs: list[JobRun],
         reports: Mapping[str, PendingReport],
     ) -> tuple[float | None, bool]:
-        """Return the seconds until the next heartbeat (None: no answer), and whether the reports were answered for."""
+        """Send a heartbeat with these reports. Return the seconds until the next one (None: no answer), and whether the
+        reports were answered."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
         if reports:
             self._seq += 1
@@ -278,10 +282,10 @@ class Heartbeat:
                 parsed.add(ParsedAnswer.read(cast("HeartbeatAnswer", other.body)))
             member = self._identity.update(member, said)
         except NONSENSE as exc:
-            # Treat it as no answer: another master may do better.
+            # Treat this as no answer: another master may give a valid one.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
-            return self._not_answered(member, tries, f"answered with nonsense ({exc!r})"), False
+            return self._not_answered(member, tries, f"answered with an invalid answer ({exc!r})"), False
         health_file.touch()
         job_log.reinstall()
         self._end_reports(reports, parsed, self._ignored(said.get("ignored"), running))
@@ -305,18 +309,19 @@ class Heartbeat:
         reports: Mapping[str, PendingReport],
         claims: int,
     ) -> tuple[float | None, bool]:
-        """Return the result of `_beat_with` for a refused heartbeat. Leave out parts that a master refuses and that a
-        heartbeat does not need, so that the leases are renewed."""
+        """Return the result of `_beat_with` for a refused heartbeat. From now on, omit optional parts that a master
+        refuses, so that it renews the leases."""
         is_too_much = answer.code in TOO_MUCH
         if is_too_much and self._send_fewer(claims):
             return 0.0, False
         fields = refused_fields(answer)
         if reports and any(loc[2:3] == ["seq"] for loc in fields) and now_s() >= self._no_numbers_until_s:
-            # Masters of 0.3.0 know reports, and refuse their numbers. Send the same reports again without these.
+            # Masters of release 0.3.0 accept reports, but refuse their sequence numbers. Send the reports again without
+            # them.
             self._no_numbers_until_s = now_s() + _NO_NUMBERS_S
             return 0.0, False
         if reports and (is_too_much or any(loc[2:3] in _REPORTS for loc in fields)):
-            # Either the master's release does not have these fields, or no master takes these reports.
+            # Either the master's release does not know these fields, or no master accepts these reports.
             logger.warning("progress and checkpoints are refused: %s", answer)
             self._no_reports_until_s = now_s() + _NO_REPORTS_S
             refuse(reports, str(answer) if is_too_much else _OLD_MASTERS)
@@ -326,8 +331,9 @@ class Heartbeat:
     def _send(
         self, member: Registered, running: "list[ReportedClaim]", as_of_ms: int
     ) -> tuple[MasterAnswer, list[MasterAnswer]]:
-        """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer (the first that
-        is not a success, otherwise the last) and the other answers. Its `ignored` holds that of all calls."""
+        """Send one heartbeat, in several calls if the claims must be split. Return the deciding answer (the first one
+        that is not a success, or else the last one) and the other answers. `ignored` of the deciding answer contains
+        the ignored fields of all calls."""
         # Several tries, with other masters, must fit into one lease.
         timeout_s = max(0.25, min(5.0, member.lease_s / 4))
         if self._asked is not None:
@@ -342,7 +348,7 @@ class Heartbeat:
             body: HeartbeatRequest = {
                 "running": piece,
                 "free": self._free(),
-                # Until the master has seen all claims, one that it misses proves nothing.
+                # Before the last call, the master has not seen all claims, so a missing claim proves nothing.
                 "as_of_ms": as_of_ms if is_last else 0,
             }
             if self._offered is not None and is_last:
@@ -361,8 +367,8 @@ class Heartbeat:
         return answers[-1], answers[:-1]
 
     def _send_fewer(self, count: int) -> bool:
-        """Send `count` claims in more calls from now on, because a master refused the body as too large. Return False
-        if every claim is alone already."""
+        """From now on, split `count` claims into more calls, because a master refused the body as too large. Return
+        False if each call already has only one claim."""
         if now_s() >= self._in_pieces_until_s:
             self._most_claims = count
         if self._most_claims <= 1:
@@ -378,17 +384,18 @@ class Heartbeat:
         return True
 
     def _ignored(self, fields: object, running: "Sequence[ReportedClaim]") -> dict[str, CheckpointNotSaved]:
-        """Log the fields that a master left out. Return an error for each claim whose checkpoint is one of them."""
+        """Log the fields that a master ignored. By token, return an error for each claim whose checkpoint was
+        ignored."""
         unsaved: dict[str, CheckpointNotSaved] = {}
         told = []
         for field in fields if isinstance(fields, list) else ():
             loc, msg = (field.get("loc"), field.get("msg")) if isinstance(field, dict) else (None, None)
-            # A master that does not know `seq` takes the reports as it always did.
+            # A master that does not know `seq` handles the reports as before.
             if not isinstance(loc, list) or loc[2:] == ["seq"]:
                 continue
             told.append(f"{'.'.join(map(str, loc))}: {msg}")
             if loc[:1] == ["running"] and loc[2:3] == ["checkpoint"] and loc[1] in range(len(running)):
-                unsaved[running[loc[1]]["token"]] = CheckpointNotSaved(f"a master did not take it: {msg}")
+                unsaved[running[loc[1]]["token"]] = CheckpointNotSaved(f"a master ignored it: {msg}")
         if told and told != self._told_ignored:
             logger.warning("masters ignore parts of the heartbeats: %s", "; ".join(told[:5]))
         self._told_ignored = told
@@ -397,10 +404,10 @@ class Heartbeat:
     def _apply_answer(
         self, member: Registered, parsed: ParsedAnswer, runs: list[JobRun], sent_s: float
     ) -> float:
-        # Count from the instant of sending: the store renewed the lease no earlier than that.
+        # Count from the time of sending, because the store renewed the lease no earlier.
         lease_s = (parsed.lease_until_ms - parsed.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
-        # A worker that was detached for good gets no renewal: its leases end when they would have ended anyway.
+        # A permanently detached worker gets no renewal: its leases end when they would have ended anyway.
         for run in runs if lease_s > 0 else ():
             if run.token not in parsed.lost:
                 run.lease_end_s = lease_end_s
@@ -417,35 +424,37 @@ class Heartbeat:
             self._commands.cancel(parsed.cancel)
         if parsed.detached:
             if self._asked is None:
-                logger.warning("this worker was detached; it asks whether it may go on")
+                logger.warning("this worker was detached; it asks whether it may continue")
                 self._asked = 0
                 return 0.0
             return self._ask_again(member)
         if self._asked is not None:
-            logger.warning("it may go on, with %d jobs", len(runs) - len(parsed.lost))
+            logger.warning("it may continue, with %d jobs", len(runs) - len(parsed.lost))
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
     def _not_answered(self, member: Registered, tries: int, what: str) -> float | None:
-        """Return the result of `_beat` for a heartbeat without a useful answer, and log it from time to time. A worker
-        that gets no answer continues until its leases end. A worker that knows that it is detached stops."""
-        # The second failure in a row, and then one a minute.
+        """Return the result of `_beat` for a heartbeat without a useful answer, and log it from time to time. Without
+        an answer, a worker continues until its leases end, but a worker that knows that it is detached stops."""
+        # Log the second failure in a row, and then one a minute.
         if tries == 1 or (tries > 1 and now_s() - self._complained_s >= REPEAT_S):
             self._complained_s = now_s()
             logger.warning("heartbeats are %s", what)
         return None if self._asked is None else self._ask_again(member)
 
     def _ask_again(self, member: Registered) -> float:
-        """Return the seconds until the next question whether the worker may continue. If no question is left, give up
-        all jobs."""
+        """Return the seconds until the worker asks again whether it may continue. After the last question, give up all
+        jobs."""
         assert self._asked is not None
         if self._asked < self._questions:
             return self._question_pause_s
-        self._rejoin(member.worker_id, "this worker was detached, and nobody confirmed that it may go on")
+        self._rejoin(
+            member.worker_id, "this worker was detached, and no master confirmed that it may continue"
+        )
         return 0.0
 
     def _rejoin(self, worker_id: str, why: str) -> None:
         self._asked = None
         if self._identity.lost(worker_id):
-            logger.warning("%s: its jobs are stopped, and it registers anew", why)
+            logger.warning("%s: its jobs are stopped, and it registers again", why)
             self._commands.unknown(worker_id)

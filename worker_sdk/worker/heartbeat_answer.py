@@ -1,4 +1,4 @@
-"""Answers of masters to heartbeats and registrations, as the worker reads them."""
+"""Parse the answers of masters to heartbeats and registrations."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -8,19 +8,19 @@ from worker_sdk.masters.masters import MasterAnswer
 if TYPE_CHECKING:
     from worker_sdk.protocol import HeartbeatAnswer
 
-# A detached worker asks whether it may go on. If nobody has confirmed this after this many questions, it stops its
-# jobs. Masters tell these two values, except older releases.
+# A detached worker asks whether it may continue. If no master confirms this after this many questions, it stops its
+# jobs. Masters send these two values, except older releases.
 QUESTIONS: Final = 3
 QUESTION_PAUSE_S: Final = 0.3
 # The exceptions that reading an invalid answer raises.
 NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
-# Codes that refuse a body as too large. A registration is too large only because of its contracts.
+# Codes with which masters refuse a body as too large. Only its contracts can make a registration too large.
 TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 
 @dataclass(slots=True)
 class ParsedAnswer:
-    """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
+    """The answer to a heartbeat. It is checked completely before the worker acts on it."""
 
     store_time_ms: int
     lease_until_ms: int
@@ -30,18 +30,18 @@ class ParsedAnswer:
     cancel: list[tuple[str, str]]
     drain: bool
     detached: bool
-    # None: a master older than the field does not tell.
+    # None if the master is too old to send this field.
     max_jobs: int | None
     questions: int
     question_pause_s: float
 
     @classmethod
     def read(cls, body: "HeartbeatAnswer") -> "ParsedAnswer":
-        """Return the parsed answer. Raise one of `NONSENSE`."""
+        """Return the parsed answer. Raise one of `NONSENSE` if the answer is invalid."""
         return cls(
             int(body["store_time_ms"]),
             int(body["lease_until_ms"]),
-            # Masters older than the field do not send it.
+            # Older masters do not send this field.
             int(body.get("fence") or 0),
             int(body["epoch"]),
             {str(claim["token"]) for claim in body["lost"]},
@@ -54,7 +54,7 @@ class ParsedAnswer:
         )
 
     def add(self, earlier: "ParsedAnswer") -> None:
-        """Add the answer to an earlier call of the same heartbeat, which named other claims."""
+        """Add the answer to an earlier call of the same heartbeat, in which other claims were named."""
         self.lost |= earlier.lost
         self.cancel += earlier.cancel
 
@@ -69,8 +69,8 @@ def refused_fields(answer: MasterAnswer) -> list[Any]:
 
 
 def ignored_of(answer: MasterAnswer, *, first: int) -> list[Any]:
-    """Return the fields that a master left out of a call whose first claim is the `first` one of the heartbeat, with
-    the numbers that the claims have in the heartbeat."""
+    """Return the fields of a call that a master ignored. `first`: position of the call's first claim in the heartbeat.
+    In the result, positions of claims are those in the heartbeat."""
     fields = answer.body.get("ignored")
     if not first or not isinstance(fields, list):
         return fields if isinstance(fields, list) else []

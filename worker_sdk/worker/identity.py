@@ -1,4 +1,4 @@
-"""The identity of this worker for the masters. A registration sets it, and the next one changes it."""
+"""The identity of this worker at the masters. Each registration sets a new one."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class Registered:
 
 
 class WorkerIdentity:
-    """Written by the heartbeat thread, read by any thread; `member` is replaced as one object.
+    """The heartbeat thread writes it, and any thread may read it: `member` is replaced as one object.
 
     `epoch` is the highest seen: commands of an older leader are refused.
     """
@@ -39,7 +39,8 @@ class WorkerIdentity:
         self.epoch = max(self.epoch, epoch)
 
     def joined(self, answer: "RegisterAnswer") -> Registered:
-        """Take over the answer to a registration. Raise KeyError, TypeError or ValueError if it is not one."""
+        """Set the identity from the answer to a registration. Raise KeyError, TypeError or ValueError if the answer is
+        invalid."""
         member = Registered(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
         )
@@ -51,7 +52,7 @@ class WorkerIdentity:
         return member
 
     def update(self, member: Registered, answer: "HeartbeatAnswer") -> Registered:
-        """Take over the times that the answer to a heartbeat of `member` changes. Raise what `joined` raises."""
+        """Set the times that the answer to a heartbeat of `member` changes. Raise the errors of `joined`."""
         interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
         lease_s = float(answer.get("lease_s") or member.lease_s)
         if (interval_s, lease_s) != (member.heartbeat_interval_s, member.lease_s):
@@ -62,8 +63,7 @@ class WorkerIdentity:
         return member
 
     def lost(self, worker_id: str) -> bool:
-        """Note that the masters do not know this ID any more. Return False if the worker has got another one
-        meanwhile."""
+        """Record that the masters do not know this ID any more. Return False if the worker already has another ID."""
         if self.worker_id != worker_id:
             return False
         self.is_registering = True
@@ -72,7 +72,8 @@ class WorkerIdentity:
         return True
 
     async def settled(self, timeout_s: float) -> None:
-        """Wait while a registration is under way, because the first push may arrive before the answer to it."""
+        """Wait while a registration is in progress, because the first push may arrive before the registration's
+        answer."""
         if self.is_registering:
             try:
                 async with asyncio.timeout(timeout_s):

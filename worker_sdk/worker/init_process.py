@@ -1,7 +1,7 @@
-"""The first process of a container whose child is a worker or a master: forward signals to it, and reap everything
-that ended.
+"""The first process of a container. Its child is a worker or a master, to which it forwards signals. It reaps all
+processes that have ended.
 
-It runs as a file of its own, with the standard library alone. Its argument is the process ID of the child.
+It runs as a separate file, and uses only the standard library. Its argument is the process ID of the child.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ FORWARDED = (
 
 
 def main(child: int) -> int:
-    """Return the exit code of the child."""
+    """Forward signals and reap processes until the child has ended. Return the child's exit code."""
     awaited = {*FORWARDED, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     while True:
-        # Look before each wait: several signals of one kind arrive as one.
+        # Check before each wait, because several signals of one kind arrive as one.
         if (code := _reap(child)) is not None:
             return code
         number = signal.sigwait(awaited)
@@ -29,7 +29,8 @@ def main(child: int) -> int:
 
 
 def _reap(child: int) -> "int | None":
-    """Reap all that ended. Return the exit code of the child, as shells have it; None: it runs."""
+    """Reap all processes that have ended. Return the exit code of the child in the form of shells; None: the child
+    still runs."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""The jobs for which a job waited, as its handler sees them."""
+"""The predecessors of a job and their results, as its handler sees them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
@@ -15,20 +15,20 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 class HasResult(Protocol[ResultT_co]):
-    """The part of a task that says what its result is."""
+    """The part of a task that decodes results."""
 
     def decode_result(self, value: Any) -> ResultT_co:
-        """Decode a result that was sent. Raise ValueError for one that does not fit."""
+        """Decode a result. Raise ValueError if it does not fit the annotation."""
         ...
 
 
 class Input:
     """A job for which this one waited.
 
-    * `job_id`: its ID.
-    * `state`: how it ended, such as `succeeded` or `failed`. None: it was deleted.
-    * `omitted`: None if its result is here. `not_kept`: it left none, or it was over before this job was enqueued and
-      had no `keep_result`. `too_large`: it does not fit in the 1 MiB that all inputs of a job share.
+    * `job_id`: ID of that job.
+    * `state`: how that job ended, such as `succeeded` or `failed`. None: it was deleted.
+    * `omitted`: None if the result is available. `not_kept`: the job left no result, or it was over before this job was
+      enqueued and had no `keep_result`. `too_large`: the results of all inputs together exceed 1 MiB.
 
     For example:
 
@@ -50,21 +50,21 @@ class Input:
 
     @property
     def is_success(self) -> bool:
-        """Return whether it succeeded."""
+        """Return whether that job succeeded."""
         return self.state == "succeeded"
 
     @property
     def result(self) -> Any:
-        """The handler's return value, as it was stored. Raise InputMissing, which fails this job for good, if the job
-        did not succeed or its result is not here."""
+        """The handler's return value, without conversion. Raise InputMissing, which fails this job for good, if that
+        job did not succeed or its result is not available."""
         if not self.is_success or self._result is None:
             raise InputMissing(self.job_id, self.state, self.omitted)
         result = self._result.get("result")
         return result if self._seal is None else self._seal.opened(result, "result", self.job_id)
 
     def result_of(self, task: HasResult[ResultT]) -> ResultT:
-        """Return the result as the annotation of a task says. Raise InputMissing as `result` does, and if the result
-        does not fit.
+        """Return the result as the type that a task is annotated with. Raise InputMissing as `result` does, and also if
+        the result does not fit.
 
         * `task`: the task of that job.
 
@@ -79,8 +79,8 @@ class Input:
 
     @property
     def outcome(self) -> "JobResult | None":
-        """The end of the job as `Pusher.result` returns it. The end of a failed job has its reason and its error. None
-        if the job left no result."""
+        """The outcome of the job as `Pusher.result` returns it, for a failed job with the reason and the error. None if
+        the job left no result."""
         if self._result is None:
             return None
         from worker_sdk.pusher.results import JobResult
@@ -125,7 +125,7 @@ class Inputs(Sequence[Input]):
         return len(self._all)
 
     def results(self) -> list[Any]:
-        """Return the results of all of them, in order. Raise InputMissing for the first that has none.
+        """Return the results of all jobs, in order. Raise InputMissing for the first job without a result.
 
         For example:
 
@@ -134,7 +134,7 @@ class Inputs(Sequence[Input]):
         return [one.result for one in self._all]
 
     def results_of(self, task: HasResult[ResultT]) -> list[ResultT]:
-        """Return the results of all of them, in order, as the annotation of a task says. Raise InputMissing as
+        """Return the results of all jobs, in order, as the type that a task is annotated with. Raise InputMissing as
         `Input.result_of` does.
 
         * `task`: the task of those jobs.

@@ -1,4 +1,4 @@
-"""A process of its own for one attempt. Everything that it has started ends with it, or with the worker."""
+"""Run one attempt in a separate process. Everything that the process has started ends with it, or with the worker."""
 
 import contextlib
 import signal
@@ -17,9 +17,9 @@ from worker_sdk.worker.output import OutputReader
 from worker_sdk.worker.registry import FunctionOrigin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-# How long the guard may take to kill what the handler has started.
+# How long the guard may take to kill all processes that the handler has started.
 _GUARD_S: Final = 30.0
-# The key of a frame that is a report, not an outcome.
+# The key of a frame that contains a report, not an outcome.
 REPORT: Final = "report"
 
 
@@ -31,7 +31,8 @@ class IsolatedProcess:
     """A process for one attempt, which the constructor starts. Call `kill` from any thread, and the other methods from
     the one thread that waits.
 
-    It does not depend on the event loop: a handler that blocks the loop must not keep another one from being killed.
+    It does not depend on the event loop, so that a handler which blocks the loop cannot prevent another one from being
+    killed.
     """
 
     def __init__(
@@ -41,7 +42,8 @@ class IsolatedProcess:
         on_report: Callable[[dict[str, Any]], None],
         log: LogLines | None = None,
     ) -> None:
-        """`log`: takes the output of the process, which also goes to the output of this one."""
+        """Start the process. `log`: receives the output of the process, which also goes to the output of this
+        process."""
         ours, theirs = socket.socketpair()
         # Use -c, not -m: the package may be importable here only because sys.path was changed.
         program = (
@@ -77,7 +79,8 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # In a process that another handler forked, copies would keep the child alive when the worker dies.
+        # Close the copies in a process that another handler forked. They would keep the child alive when the worker
+        # dies.
         self._socket.close()
         self._let_go()
 
@@ -86,15 +89,15 @@ class IsolatedProcess:
         return self._process.pid
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the outcome, or None if it is not known yet. Pass on the reports that have arrived meanwhile. Raise
-        ProcessDiedError."""
+        """Wait up to `timeout_s`. Return the outcome, or None if it is not known yet. Pass on the reports that have
+        arrived. Raise ProcessDiedError if the process ended without an outcome."""
         try:
             if not self._is_sent:
                 self._is_sent = True
                 self._socket.settimeout(None)
                 send_frame(self._socket, self._job)
                 self._job = b""
-            # Do not use select(): it takes no descriptor above 1023, and a web application has more.
+            # Do not use select(): it accepts no descriptor above 1023, and a web application may have more.
             self._socket.settimeout(max(timeout_s, 0.001))
             piece = self._socket.recv(1 << 20)
         except TimeoutError:
@@ -103,7 +106,7 @@ class IsolatedProcess:
             piece = b""
         self._received += piece
         if not piece:
-            # A process may send its outcome and close at once, but here the outcome is not complete.
+            # A process may send its outcome and then close at once, but here the outcome is incomplete.
             raise ProcessDiedError(_exit_text(self._reap()))
         while (frame := self._next_frame()) is not None:
             if REPORT not in frame:
@@ -134,7 +137,8 @@ class IsolatedProcess:
         error: str | None,
         answer: Mapping[str, Any] | None = None,
     ) -> None:
-        """Tell the handler the outcome of its checkpoint, part or challenge of this number. Any thread may call it."""
+        """Send the handler the outcome of its checkpoint, partial result or challenge with this number. Any thread may
+        call it."""
         told = {
             "number": number,
             "error": error,
@@ -144,12 +148,12 @@ class IsolatedProcess:
             send_frame(self._socket, encode(told))
 
     def kill(self) -> None:
-        """Let its guard kill the process and all that it has started."""
+        """Let the guard kill the process and all processes that it has started."""
         with self._lock:
             self._let_go()
 
     def _let_go(self) -> None:
-        # The end of this pipe is the order to kill.
+        # The guard kills the process when this pipe is closed.
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -167,7 +171,7 @@ class IsolatedProcess:
             try:
                 return self._process.wait(_GUARD_S)
             except subprocess.TimeoutExpired:
-                # Something stopped the guard. The process of the handler is killed when the guard ends.
+                # The guard itself was stopped. The process of the handler is killed when the guard ends.
                 self._process.kill()
                 return self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Call handlers that run in a process of their own, and pass on what they report from there."""
+"""Call handlers in separate processes, and pass on their reports."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class IsolatedCalls:
-    """Use it only from the threads that wait for the processes. `child_access`: masters and token for the handler's
-    own pushes."""
+    """Calls isolated handlers. Use it only from the threads that wait for the processes. `child_access`: masters and
+    token for pushes of the handler."""
 
     def __init__(
         self, *, reports: RunReports, challenges: "Challenges", child_access: tuple[Sequence[str], str | None]
@@ -28,8 +28,8 @@ class IsolatedCalls:
         self._child_access = child_access
 
     def call(self, run: JobRun) -> Fields:
-        """Run the handler to its end; return the ending to report, empty if it was stopped. Raise ProcessDiedError if
-        its process ended without one."""
+        """Run the handler to its end. Return the report, which is empty if the run was stopped. Raise ProcessDiedError
+        if the process ended without a report."""
         with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
             if run.handler.around is None:
                 return self._await_process(run, headers)
@@ -38,7 +38,8 @@ class IsolatedCalls:
             return fields
 
     def _await_process(self, run: JobRun, headers: Mapping[str, str]) -> Fields:
-        """Wait in a thread for the process, and kill it when its time is over, whatever the event loop does."""
+        """Wait for the process in this thread, and kill the process at its timeout, even if the event loop is
+        blocked."""
         assert run.handler.origin is not None
         masters, token = self._child_access
         job = {

@@ -1,4 +1,4 @@
-"""The other end of `isolated`: import the handler, run it once, and send its outcome."""
+"""The child's side of `isolated`: import the handler, run it once, and send its outcome."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def main(fd: int) -> None:
     escape_unencodable()
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
-    # The socket closes when the worker ends in any way. Then the lease of this job is not renewed any more.
+    # The socket closes whenever the worker ends. The lease of this job is then not renewed any more.
     reports = ParentReports(connection)
     threading.Thread(target=reports.listen, daemon=True).start()
     pid = os.getpid()
@@ -51,7 +51,7 @@ def main(fd: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     reports.send(data)
-    # Threads of the handler that still run must not delay the end.
+    # Remaining threads of the handler must not delay the end.
     os._exit(0)
 
 
@@ -79,7 +79,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         if (checkpoint := ctx.take_unsaved()) is not None:
-            # The next attempt continues from there.
+            # The next attempt continues from this checkpoint.
             with contextlib.suppress(CheckpointNotSaved):
                 reports.save("", checkpoint).result()
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
@@ -90,8 +90,8 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
 
 
 def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None":
-    """Return the log of the job, to which records of all loggers go from now on. If the module of the handler has set
-    up logging to an output, they arrive as lines of that output, in its format."""
+    """Return the log of the job. From now on, records of all loggers go to it. If the module of the handler has set up
+    logging to an output, the records arrive as lines of that output, in the module's format."""
     if not job["has_log"]:
         return None
     log = ParentLog(reports)
@@ -102,13 +102,13 @@ def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None"
 
 
 class ParentLog:
-    """The log of the job, by way of the worker."""
+    """The log of the job, whose lines are sent through the worker."""
 
     def __init__(self, reports: "ParentReports") -> None:
         self._reports = reports
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        # Undecodable file names and the like hold characters that no message can.
+        # Some texts, such as undecodable file names, contain characters that cannot be sent.
         text = job_log.cut(text).encode(errors="replace").decode()
         self._reports.send(encode({REPORT: {"line": [at_s, level, text]}}))
 
@@ -128,7 +128,7 @@ def _result(handler: Handler, argument: Any, ctx: Context) -> Any:
         is_async=handler.is_coroutine,
         takes_context=handler.takes_context,
     )
-    # In this process, an attempt is the whole life of a worker.
+    # This process lives for one attempt, so make the values of the worker here.
     with asyncio.Runner() as runner:
         runner.run(values.open())
         try:
@@ -138,7 +138,8 @@ def _result(handler: Handler, argument: Any, ctx: Context) -> Any:
 
 
 def _find(job: dict[str, Any]) -> Handler:
-    """Return the handler as its module registers it. `__main__` runs under another name, so that its guard holds."""
+    """Import the module of the handler, and return the handler that it registers. `__main__` is imported with another
+    name, so that code under `if __name__ == "__main__"` does not run."""
     if job["script"] is not None:
         names = runpy.run_path(job["script"], run_name="__jq_isolated__")
     elif job["is_module_run"]:
@@ -167,12 +168,12 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 class ParentReports:
-    """Reports by way of the worker, which answers when a checkpoint is saved."""
+    """Sends reports through the worker, which answers when a checkpoint is saved."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        # By number: the future, and the class of the error for a refusal.
+        # By number, the future of a call, and the class of the error if it is refused.
         self._waiting: dict[int, tuple[Future[Any], type[Exception]]] = {}
         self._numbers = itertools.count()
 
@@ -209,8 +210,8 @@ class ParentReports:
         return asked
 
     def listen(self) -> None:
-        """Receive the outcomes of checkpoints, parts and challenges until the worker dies. Then nobody holds the lease
-        of this job any more."""
+        """Receive the outcomes of checkpoints, partial results and challenges until the worker dies. If it dies, end
+        this process, because no worker renews the lease of the job any more."""
         try:
             while True:
                 (size,) = struct.unpack(">I", _exactly(self._connection, 4))

@@ -1,8 +1,8 @@
-"""The process between a worker and an isolated handler: it ends all that the handler has started, also when the worker
-dies.
+"""The process between a worker and an isolated handler. It ends all processes that the handler has started, even when
+the worker dies.
 
-It forks the process of the handler before anything large is imported, and takes over what that process forks away. Its
-standard input is a pipe that the worker holds open. It ends as the process of the handler ended.
+It forks the process of the handler before anything large is imported, and adopts the orphans of that process. Its
+standard input is a pipe that the worker keeps open. Its exit code is that of the process of the handler.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(fd: int) -> None:
-    """Return only in the process of the handler."""
+    """Fork the process of the handler, and return only in that process."""
     command_guard.become_reaper()
     guard = os.getpid()
     sys.stdout.flush()
@@ -27,7 +27,8 @@ def main(fd: int) -> None:
         _begin(guard)
         return
     os.close(fd)
-    # A supervisor may tell all processes to end. This one ends with the handler, and that one with the worker.
+    # A supervisor may send these signals to all processes. This process ends with the handler, and the handler's
+    # process with the worker.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     command_guard.let_go_of_outputs()
@@ -39,11 +40,11 @@ def main(fd: int) -> None:
 
 def _begin(guard: int) -> None:
     os.setsid()
-    # The pipe of the worker is the guard's.
+    # The worker's pipe belongs to the guard alone.
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    # Without its guard nobody could end what it starts.
+    # Without its guard, nothing could end the processes that the handler starts.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard:

@@ -1,4 +1,4 @@
-"""Iteration over many items, with progress, and with a checkpoint from which the next attempt goes on."""
+"""Iteration over many items, with progress, and with checkpoints from which the next attempt continues."""
 
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sized
@@ -66,7 +66,7 @@ class Iteration(Generic[T]):
                 due_s = now_s() + self._every_s
         self._tell(done)
         if self._saves:
-            # This also shows people that the iteration is complete: a job that is over sends no more progress.
+            # This also reports the final progress: a job that is over sends no more progress.
             self._ctx.save_and_wait(done)
 
     async def __aiter__(self) -> AsyncIterator[T]:
@@ -96,7 +96,7 @@ class Iteration(Generic[T]):
         return position
 
     def _items(self, done: int) -> "Items[T]":
-        """Return the items from the `done`-th on."""
+        """Return the items that follow the first `done` ones."""
         source = self._source
         if not isinstance(source, Iterable | AsyncIterable):
             return source(done)

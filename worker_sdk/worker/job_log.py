@@ -1,4 +1,4 @@
-"""The log of a job: the lines of its handler, however they are written."""
+"""Send the lines that a handler writes, in any way, to the log of its job."""
 
 import codecs
 import logging
@@ -15,7 +15,7 @@ from worker_sdk import forked
 
 # The longest line that masters keep by default.
 MAX_LINE_CHARS: Final = 16_000
-# An output without line feeds is cut into lines of this length.
+# An output without line feeds is split into lines of this length.
 MAX_LINE_BYTES: Final = 64 * 1024
 
 
@@ -23,7 +23,7 @@ class LogLines(Protocol):
     """The receiver of the lines of one job. It may be called from any thread."""
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        """Take a line, or the lines of one message. `at_s`: its time, in seconds since 1970. It does not block."""
+        """Add a line, or the lines of one message. `at_s`: the time, in seconds since 1970. This does not block."""
         ...
 
 
@@ -33,13 +33,13 @@ class RunLog(LogLines, Protocol):
     def flush(self) -> Future[None] | None:
         """Send the first lines of this run at once; call it from the event loop.
 
-        Return a future that is done when a master has answered; None if there are no lines, or masters know of the run
-        already.
+        Return a future that is done when a master has answered; None if there are no lines, or if masters already know
+        the run.
         """
         ...
 
 
-# The log of the job that runs here; None outside of jobs, and where the worker sends no logs.
+# The log of the job that runs here. None outside of jobs, and if the worker sends no logs.
 running_log: Final[ContextVar[LogLines | None]] = ContextVar("running_log", default=None)
 
 
@@ -53,12 +53,12 @@ _LEVELS: Final = {
 
 
 def level_of(number: int) -> str:
-    """Return the level of a log record as masters name it."""
+    """Return a master's name for the level of a log record."""
     return _LEVELS.get(number) or _LEVELS[min(max(number // 10 * 10, logging.DEBUG), logging.CRITICAL)]
 
 
 def cut(text: str) -> str:
-    """Return the text. If it is too long, cut it, and say so at its end."""
+    """Return the text. If it is too long, cut it, and add a note at the end."""
     if len(text) <= MAX_LINE_CHARS:
         return text
     return f"{text[:MAX_LINE_CHARS]} … (cut: {len(text):,} characters)"
@@ -82,14 +82,14 @@ def text_of(record: logging.LogRecord, *, has_name: bool) -> str:
 
 
 class JobLogHandler(logging.Handler):
-    """Hands records that are written while a job runs to the log of that job."""
+    """Adds records that are written while a job runs to the log of that job."""
 
     def createLock(self) -> None:  # noqa: N802 - the name of the standard library
-        # No lock is needed: receivers have locks of their own.
+        # No lock is needed, because receivers have their own.
         self.lock = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # It has no filters and no lock: all records of the process pass here.
+        # This skips filters and the lock, because all records of the process pass here.
         log = running_log.get()
         if log is not None and "is_of_job" not in record.__dict__:
             try:
@@ -100,8 +100,8 @@ class JobLogHandler(logging.Handler):
 
 
 class JobLogger(logging.Logger):
-    """A logger of one job. Records of all levels go to the log of the job, and those that `parent` lets pass also go
-    there, under its name."""
+    """A logger of one job. Records of all levels go to the log of the job, and records that `parent` accepts also go to
+    `parent`, under its name."""
 
     parent: logging.Logger
 
@@ -114,7 +114,7 @@ class JobLogger(logging.Logger):
         try:
             text = text_of(record, has_name=False)
         except Exception as exc:
-            # As with other loggers, an attempt must not fail because of what it logs.
+            # As with other loggers, a failed attempt to log must not fail the job.
             text = _unformatted(record.msg, record.args, exc)
         self.lines.write(record.created, level_of(record.levelno), text)
         record.is_of_job = True
@@ -122,7 +122,7 @@ class JobLogger(logging.Logger):
             self.parent.handle(record)
 
     def needs_record(self, level: int) -> bool:
-        """Return whether somebody besides the log of the job may see the record of a line of this level."""
+        """Return whether a line of this level needs a log record, because other loggers or handlers may receive it."""
         return bool(
             self.filters
             or self.disabled
@@ -134,10 +134,10 @@ class JobLogger(logging.Logger):
 
 class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
     """The logger that handlers use. A line that only goes to the log of the job is written without a log record, which
-    would cost more than all the rest."""
+    would cost more than everything else."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        """Do as `logging.Logger.log`."""
+        """Log a line, as `logging.Logger.log` does."""
         logger = self.logger
         if kwargs or type(logger) is not JobLogger or logger.needs_record(level):
             # The record must name the caller's place in the code, not this method.
@@ -152,7 +152,7 @@ class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
 
 
 def _message(msg: object, args: tuple[Any, ...]) -> str:
-    """Do as `LogRecord.getMessage`."""
+    """Return the text of a line, as `LogRecord.getMessage` does."""
     if not args:
         return str(msg)
     if len(args) == 1 and args[0] and isinstance(args[0], Mapping):
@@ -165,7 +165,7 @@ def _unformatted(msg: object, args: object, exc: Exception) -> str:
 
 
 class _Installed:
-    """The one handler of this process, and the workers that use it."""
+    """The single log handler of this process, and the workers that use it."""
 
     def __init__(self) -> None:
         self.handler = JobLogHandler()
@@ -182,7 +182,8 @@ _installed: Final = _Installed()
 
 
 def install(user: object) -> None:
-    """Begin to hand records of all loggers to the logs of the jobs in which they are written. `user`: the worker."""
+    """From now on, add the records of all loggers to the logs of the jobs in which they are written. `user`: the
+    worker."""
     with _installed.lock:
         _installed.users.add(user)
         logging.getLogger().addHandler(_installed.handler)
@@ -196,7 +197,8 @@ def reinstall() -> None:
 
 
 def uninstall(user: object) -> None:
-    """Undo `install`, once no worker uses it any more. A worker may be stopped twice."""
+    """Undo `install` for a worker, and remove the handler after the last worker. This may be called twice for a
+    worker."""
     with _installed.lock:
         _installed.users.discard(user)
         if not _installed.users:
@@ -204,7 +206,7 @@ def uninstall(user: object) -> None:
 
 
 class OutputLines:
-    """Cuts an output into lines. A progress bar, which returns to the beginning of its line, becomes one line with its
+    """Splits an output into lines. A progress bar, which overwrites its line again and again, becomes one line with its
     last state."""
 
     def __init__(self, log: LogLines, level: str) -> None:
@@ -214,7 +216,7 @@ class OutputLines:
         self._rest = ""
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece of the output."""
+        """Process a piece of the output."""
         *lines, rest = (self._rest + self._decoder.decode(piece)).split("\n")
         now_s = time.time()
         for line in lines:
@@ -227,7 +229,7 @@ class OutputLines:
         self._rest = rest
 
     def end(self) -> None:
-        """Take what is left as the last line."""
+        """Write the remaining text as the last line."""
         rest, self._rest = self._rest + self._decoder.decode(b"", final=True), ""
         if rest:
             self._write(time.time(), rest)

@@ -1,4 +1,4 @@
-"""The checkpoint of a job with steps: how the results of steps are kept beside the value that the handler saved."""
+"""The encoded checkpoint of a job with steps. It contains the steps' results and the value that the handler saved."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -7,15 +7,15 @@ from msgpack import ExtType
 
 from worker_sdk.wire import decode, encode
 
-# The MessagePack extension of a checkpoint that holds steps. A checkpoint without steps is the saved value alone, as
-# workers that know no steps write it. Masters know this number, too, and show the names and times of the steps.
+# The MessagePack extension of a checkpoint that holds steps. A checkpoint without steps is only the saved value, as
+# workers without support for steps write it. Masters know this number, too, and show the names and times of the steps.
 EXTENSION: Final = 83
 # The first bytes of MessagePack's extensions.
 _MARKERS: Final = frozenset(b"\xc7\xc8\xc9\xd4\xd5\xd6\xd7\xd8")
 
 
 class DoneStep(NamedTuple):
-    """A step that has ended, by the clock of its worker. `result`: encoded."""
+    """A step that has ended. `result`: the encoded result. The times are those of the worker's clock."""
 
     name: str
     ended_at_ms: int
@@ -70,7 +70,7 @@ def results_of(checkpoint: bytes | None) -> dict[str, Any]:
 
 
 def with_results(checkpoint: bytes | None, results: Mapping[str, Any]) -> bytes | None:
-    """Return a checkpoint as if steps with these results had ended before it was saved."""
+    """Return the checkpoint that would exist if steps with these results had ended."""
     if not results:
         return checkpoint
     from worker_sdk.tasks.value_codec import ResultCodec

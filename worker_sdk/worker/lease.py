@@ -1,4 +1,4 @@
-"""How long a worker may rely on its claims: an estimate of store time with its error, and the end of leases."""
+"""How long a worker may rely on its claims: estimates of the store's time with bounds, and safety margins of leases."""
 
 import functools
 import math
@@ -19,10 +19,10 @@ now_s: Callable[[], float] = (
 
 
 class StoreClock:
-    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any thread.
+    """Bounds of the store's time, computed from answers that contain it. One thread writes it; any thread may read it.
 
-    `stale_fence`: offers with this fence or a lower one were made before the store's clock was set back. By the new
-    time they look young, however long they were under way. 0: there are none.
+    `stale_fence`: offers with this fence or a lower one were made before the store's clock was set back, and look newer
+    than they are. 0: there are none.
     """
 
     def __init__(self) -> None:
@@ -32,8 +32,8 @@ class StoreClock:
         self._bounds: tuple[float, float, float] | None = None
 
     def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:
-        """Learn that the store's time was `store_time_ms` at an instant between `sent_s` and `received_s`. `fence` was
-        then the newest one of any claim (0: unknown)."""
+        """Record that the store's time was `store_time_ms` at an instant between `sent_s` and `received_s`. `fence`:
+        the newest fence of any claim at that time (0: unknown)."""
         low = store_time_ms - received_s * 1000
         high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
         is_set_back = False
@@ -44,26 +44,27 @@ class StoreClock:
             # new bounds.
             if max(low, old_low) <= min(high, old_high):
                 low, high = max(low, old_low), min(high, old_high)
-        # Set this before the bounds: whoever reads the new time must find the fence that goes with it. If fences went
-        # back, too, as after a restore from a backup, new offers may be below the old mark.
+        # Set this before the bounds: a thread that reads the new time must also see the fence. If fences went back,
+        # too, as after a restore from a backup, new offers may have lower fences than before.
         self.stale_fence = fence if is_set_back else min(self.stale_fence, fence)
         self._bounds = (received_s, low, high)
 
     def latest_ms(self, at_s: float, *, within_s: float = math.inf) -> float | None:
-        """Return the latest time that the store's clock can show; None if no answer of the last `within_s` told it."""
+        """Return the latest time that the store's clock can show; None if no answer of the last `within_s` seconds
+        contained it."""
         bounds = self._bounds
         if bounds is None or at_s - bounds[0] > within_s:
             return None
         return at_s * 1000 + self._bounds_at(at_s, bounds)[1]
 
     def earliest_ms(self, at_s: float) -> int:
-        """Return the earliest time that the store's clock can show; 0 if nothing is known yet."""
+        """Return the earliest time that the store's clock can show; 0 if the store's time is not known yet."""
         return (
             0 if self._bounds is None else max(0, int(at_s * 1000 + self._bounds_at(at_s, self._bounds)[0]))
         )
 
     def estimate_ms(self, at_s: float) -> int:
-        """Return the middle of the bounds; the time of this machine's clock if nothing is known yet."""
+        """Return the middle of the bounds; if the store's time is not known yet, the time of this machine's clock."""
         if self._bounds is None:
             return int(time.time() * 1000)
         low, high = self._bounds_at(at_s, self._bounds)
@@ -77,5 +78,6 @@ class StoreClock:
 
 
 def margin_s(lease_s: float) -> float:
-    """Return how long before the end of its lease a job is stopped, so that it has ended when the lease ends."""
+    """Return how many seconds before the end of its lease a job is stopped, so that the job has ended when the lease
+    ends."""
     return min(MAX_MARGIN_S, lease_s * 0.1)

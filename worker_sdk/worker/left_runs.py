@@ -1,4 +1,5 @@
-"""Handlers that still run after their worker was stopped, in a process that lives on: a web server, a test."""
+"""Watch handlers that still run after their worker was stopped in a process that continues, such as a web server or a
+test."""
 
 import logging
 import subprocess
@@ -18,15 +19,16 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.2
 _CALL_S: Final = 5.0
-# How long to repeat reports that no master takes, after the last handler has ended.
+# After the last handler has ended, how long to repeat reports that no master accepts.
 _TELL_WITHIN_S: Final = 10.0
 
 
 class LeftRuns:
-    """Report the ends of these runs from a thread, and unregister the worker after the last one. Meanwhile heartbeats
-    renew their leases. If the process ends first, a process that waited for that hands their jobs back.
+    """Report the ends of these runs from a thread, and unregister the worker after the last one. Meanwhile, heartbeats
+    renew their leases. If this process ends first, another process notices this and hands their jobs back.
 
-    `farewell`: what that process reports; None: the worker is not registered. `on_over` is called at the end.
+    `farewell`: the reports that the other process sends; None: the worker is not registered. `on_over` is called at the
+    end.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class LeftRuns:
             try:
                 self._follower = self._farewell.follow_process()
             except OSError as exc:
-                # Then the leases of the jobs end after the process.
+                # In this case, the jobs are lost if this process ends first: their leases end later.
                 logger.warning("no process can wait for the end of this one: %s", exc)
         threading.Thread(target=self._main, name="jq-left-runs", daemon=True).start()
 
@@ -65,7 +67,7 @@ class LeftRuns:
                 self._follower.kill()
                 self._follower.wait()
         except Exception:
-            # The other process still reports what this one did not.
+            # The other process still sends the reports that this one has not sent.
             logger.exception("the ends of handlers that did not stop are not reported")
         finally:
             self._client.close()
@@ -81,7 +83,7 @@ class LeftRuns:
             self._report_queue.send_with(lambda body: self._call("POST", "/results", body))
 
     def _call(self, method: str, route: str, body: bytes | None) -> bool:
-        """Return whether a master has answered for good."""
+        """Call a master. Return whether it gave a final answer."""
         worker_id = self._identity.worker_id
         if worker_id is None:
             return False

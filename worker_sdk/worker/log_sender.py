@@ -1,4 +1,4 @@
-"""Log lines of jobs on their way to the masters: they are sent in batches, and never delay anything else."""
+"""Send log lines of jobs to the masters in batches, without ever delaying anything else."""
 
 import asyncio
 import logging
@@ -18,16 +18,16 @@ from worker_sdk.worker.job_log import MAX_LINE_CHARS, cut
 
 logger = logging.getLogger(__name__)
 
-# How long lines gather, so that a handler that writes line by line causes few calls.
+# How long lines are collected, so that a handler that writes line by line causes few calls.
 GATHER_S: Final = 0.2
 MAX_LINES_PER_CALL: Final = 5_000
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
-# Beyond these limits the oldest lines are dropped, when masters cannot be reached or a job writes too much.
+# If masters cannot be reached, or a job writes too much, the oldest lines beyond these limits are dropped.
 MAX_HELD_LINES: Final = 50_000
 MAX_HELD_BYTES: Final = 8 * 1024 * 1024
-# The cost of a line besides its text.
+# Memory that a line costs in addition to its text.
 LINE_BYTES: Final = 200
-# The pause before the next call after a master that has no logs, or refuses them.
+# The pause before the next call after a master that has no logs or refuses the lines.
 REFUSED_PAUSE_S: Final = 60.0
 
 
@@ -37,8 +37,8 @@ class ClaimLog:
     # The number of the last line that was sent or dropped.
     seq = 0
     has_lines = False
-    # Masters have seen lines of this claim, or will see none. If they have, they take its last lines even after it has
-    # ended.
+    # True once masters have seen lines of this claim, or will see none. If they have seen some, they accept its last
+    # lines even after it has ended.
     is_told = False
     is_over = False
 
@@ -51,21 +51,22 @@ class ClaimLog:
         self._sender.add(self, at_s, level, text)
 
     def flush(self) -> Future[None] | None:
-        """See `RunLog`. A claim asks only once, so that it does not wait a second time for a master that does not
-        answer."""
+        """See `RunLog`. Only the first call for a claim waits, so that the claim does not wait again for a master that
+        does not answer."""
         if self.is_told or not self.has_lines:
             return None
         self.is_told = True
         return self._sender.send_now(self)
 
 
-# The log, the time of the line in seconds since 1970, the level and the text. Its number follows from its position.
+# The log, the time of the line in seconds since 1970, the level and the text. The position of the line gives its
+# number.
 _Line = tuple[ClaimLog, float, str, str]
 
 
 class LogSender:
-    """Sends lines from the event loop in which it was made; `add` from any thread. The numbers of the lines tell
-    masters how many were dropped, and where."""
+    """Sends lines from the event loop in which it was made. Any thread may call `add`. The numbers of the lines show
+    masters how many lines were dropped, and where."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
@@ -83,7 +84,7 @@ class LogSender:
         self._idle.set()
         self._is_hurried = asyncio.Event()
         self._is_stopping = False
-        # No master takes lines now.
+        # No master accepts lines now.
         self._is_failing = False
         # The claims whose end waits until masters have their first lines.
         self._awaited: dict[ClaimLog, Future[None]] = {}
@@ -120,7 +121,7 @@ class LogSender:
         forked.leave(self)
 
     def send_now(self, log: ClaimLog) -> Future[None] | None:
-        """Send lines without gathering them until a master has those of this claim. See `ClaimLog.flush`."""
+        """Until a master has the lines of this claim, send lines without delay. See `ClaimLog.flush`."""
         if not self.is_started or self._is_failing or log.is_over:
             return None
         self._is_hurried.set()
@@ -128,7 +129,7 @@ class LogSender:
         return answered
 
     def _answer_all(self) -> None:
-        """Let no end wait any longer, and let lines gather again."""
+        """End all waits for lines, and collect lines again before sending them."""
         for answered in self._awaited.values():
             answered.set_result(None)
         self._awaited.clear()
@@ -136,12 +137,12 @@ class LogSender:
             self._is_hurried.clear()
 
     def add(self, log: ClaimLog, at_s: float, level: str, text: str) -> None:
-        """Take a line. It does not block."""
+        """Add a line. This does not block."""
         if log.is_over or os.getpid() != self._pid:
             return
         if len(text) > MAX_LINE_CHARS:
             text = cut(text)
-        # Every line passes here, in the middle of a handler, so everything else is left to the event loop.
+        # Every line passes here, in the middle of a handler, so the event loop does everything else.
         with self._lock:
             log.has_lines = True
             self._held.append((log, at_s, level, text))
@@ -184,7 +185,7 @@ class LogSender:
             if self._held:
                 self._wake.set()
             else:
-                # Awaited lines that are not here were dropped.
+                # Lines for which an end waits, but which are not here, were dropped.
                 self._answer_all()
                 self._idle.set()
 
@@ -234,7 +235,7 @@ class LogSender:
             entry: dict[str, Any] = {"seq": seq, "at": int(at_s * 1000), "level": level, "text": text}
             if log is not last:
                 sent.setdefault(log.job_id, set()).add(log)
-                # The entries after it are of the same claim.
+                # The following entries are of the same claim.
                 last = log
                 entry["job_id"], entry["token"] = log.job_id, log.token
             # Pack the maps one by one: thousands of them at a time would keep the garbage collector busy.
@@ -277,10 +278,10 @@ class LogSender:
 
     def _note_stale(self, answer: MasterAnswer) -> None:
         if refused := answer.body.get("refused"):
-            logger.warning("a master left out log lines of jobs: %s", refused)
+            logger.warning("a master ignored log lines of jobs: %s", refused)
         for job_id in answer.ids("stale"):
             logs = self._sent.get(job_id, set())
-            # If a job has several claims, nobody knows which one is meant.
+            # If a job has several claims, it is unknown which one is meant.
             if len(logs) == 1:
                 logs.pop().is_over = True
 
@@ -288,7 +289,7 @@ class LogSender:
         if answer.status == 404 and answer.code == "unknown_worker":
             # The worker registers again, and its claims are over.
             return
-        logger.warning("a master took no log lines of jobs: %s", answer)
+        logger.warning("a master refused log lines of jobs: %s", answer)
         if answer.status in (404, 405):
             # This master's release has no logs. The oldest lines are dropped meanwhile.
             self._is_failing = True

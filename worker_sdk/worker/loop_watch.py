@@ -1,7 +1,7 @@
-"""Find handlers that keep the rest of their process from running, and say so in the log.
+"""Find handlers that prevent the rest of their process from running, and log a warning.
 
-An `async` handler that blocks keeps the event loop, and with it all other async handlers. Native code that holds
-Python's global lock keeps every thread, also the one of the heartbeats.
+An `async` handler that blocks stops the event loop, and with it all other async handlers. Native code that holds
+Python's global lock stops every thread, even the heartbeat thread.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ _OWN: Final = str(Path(__file__).parents[1])
 
 
 class LoopWatch:
-    """Make it in the thread of the event loop, and call `look` from the heartbeat thread. `running`: the runs that
-    occupy slots."""
+    """Finds blocking handlers. Create it in the thread of the event loop, and call `look` from the heartbeat thread.
+    `running`: the runs that occupy slots."""
 
     def __init__(
         self,
@@ -47,16 +47,17 @@ class LoopWatch:
         self._cpu_s = cpu_s
         self._looked_s = now_s()
         self._cpu_seen_s = cpu_s()
-        # When the loop was asked for a sign of life that it has not given. None: it owes none.
+        # When the event loop was asked for a sign of life that it has not given yet. None: it was not asked.
         self._asked_s: float | None = None
         self._is_told = False
 
     def look(self, late_s: float = 0.0) -> None:
-        """Check what has run since the last call. `late_s`: how much later than intended this call comes."""
+        """Check whether all threads and the event loop have run since the last call. `late_s`: seconds by which this
+        call is late."""
         now, cpu_s = self._now_s(), self._cpu_s()
         gap_s, used_s = now - self._looked_s, cpu_s - self._cpu_seen_s
         self._looked_s, self._cpu_seen_s = now, cpu_s
-        # A machine that stood still has used no CPU time.
+        # If the whole machine was suspended, the process has used no CPU time.
         if late_s >= self._blocked_s and used_s >= gap_s / 2:
             logger.warning(
                 "no other thread of this process could run for %.0f s: native code held Python's global lock, so no "
@@ -65,7 +66,7 @@ class LoopWatch:
                 self._named_runs(),
             )
         if not self._loop.is_running():
-            # The worker has ended, and handlers that did not stop continue in their threads.
+            # The worker has stopped, and remaining handlers continue in their threads.
             self._asked_s = None
         elif self._asked_s is None:
             self._asked_s = now
@@ -88,7 +89,8 @@ class LoopWatch:
             logger.warning("the event loop runs again, after %.0f s", self._now_s() - asked_s)
 
     def _place(self) -> str:
-        """Return the innermost line of the loop's thread that is neither the SDK's nor a package's."""
+        """Return the innermost line of code, as file and number, that the loop's thread executes outside of the SDK and
+        of packages."""
         frame = innermost = sys._current_frames().get(self._loop_thread)
         while frame is not None and not _is_of_user(frame):
             frame = frame.f_back

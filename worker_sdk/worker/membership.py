@@ -1,4 +1,4 @@
-"""A worker's membership in one namespace: its registration, and everything that belongs to it."""
+"""A worker's membership in one namespace: its registration and everything that belongs to this registration."""
 
 import asyncio
 import logging
@@ -52,8 +52,8 @@ _LEAVE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """The arguments of a Worker. Without `url`, the worker registers its own server's. With `pull`, it serves nothing
-    and polls for jobs. `namespaces`: the slots of each, if there are several."""
+    """The arguments of a Worker. Without `url`, the worker registers the URL of its own server. With `pull`, it has no
+    server and polls for jobs. `namespaces`: the slots of each namespace, if there are several."""
 
     masters: Sequence[str]
     token: str | None
@@ -72,13 +72,13 @@ class NodeConfig:
 
 
 class WorkerMembership:
-    """Create it in the event loop in which it runs.
+    """The membership. Create it in the event loop in which it runs.
 
-    * `namespace`: its name if the worker works in several; else "".
-    * `masters`: their addresses in this namespace.
-    * `share`, `threads`: the slots and threads that the namespaces share; None: there is only one.
-    * `counting`: wraps the queue of reports in something that counts them.
-    * `on_rejected`: called when no master ever registered the worker, and its token is refused for long.
+    * `namespace`: name of the namespace if the worker works in several; else "".
+    * `masters`: the addresses of the masters in this namespace.
+    * `share`, `threads`: the slots and threads that the namespaces share; None: there is only one namespace.
+    * `counting`: returns a wrapper of the report queue that counts the reports.
+    * `on_rejected`: called when masters keep refusing the token of a worker that was never registered.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class WorkerMembership:
         affinity = StoreAffinity()
         self._worker_lock = WorkerLock()
         self._client = MasterClient(Masters(masters, affinity=affinity), config.token)
-        # Shared with the heartbeat: a poll that waits at a master learns from it what the heartbeat found out about
-        # that master.
+        # The heartbeat shares this object, so that a poll that waits at a master learns when that master does not
+        # answer heartbeats.
         self._heard_masters = Masters(masters, affinity=affinity)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
@@ -140,11 +140,11 @@ class WorkerMembership:
             self._registry, self.executor, self.identity, self._clock, beat_now=self.beat_now
         )
         self._heartbeat: Heartbeat | None = None
-        # The refusal because of which this worker may end.
+        # The refusal because of which this worker may have to end.
         self.rejection: MasterAnswer | None = None
 
     def endpoint(self, url: str, bodies: Bodies) -> WorkerEndpoint:
-        """Return the handler of masters' calls to `url`, at which `start` registers the worker."""
+        """Return the endpoint that handles masters' calls to `url`, which `start` registers."""
         return (NamespaceEndpoint if self.namespace else WorkerEndpoint)(
             url=url,
             registry=self._registry,
@@ -157,7 +157,8 @@ class WorkerMembership:
         )
 
     def start_reporting(self) -> None:
-        """Start to send the ends of jobs. A job may arrive as soon as the worker is registered."""
+        """Start sending reports of jobs that end. Call this before the registration, because jobs may arrive right
+        after it."""
         self.report_queue.start(
             on_answered=self.executor.answered,
             on_unknown_worker=self._unknown_to_masters,
@@ -172,8 +173,8 @@ class WorkerMembership:
         )
 
     def start(self, url: str | None, may_join: Callable[[], bool], watch: Callable[[float], object]) -> None:
-        """Register, and send heartbeats from then on. `url`: None, if the worker pulls. `may_join`: whether the process
-        may register. `watch`: the check of the process that runs before each heartbeat."""
+        """Register, and then send heartbeats. `url`: None if the worker pulls. `may_join`: returns whether the process
+        may register. `watch`: checks the process before each heartbeat."""
         self._start_beating(url, may_join, watch)
         if self._pull_client is None:
             return
@@ -233,8 +234,8 @@ class WorkerMembership:
         self._heartbeat.start()
 
     def _may_join(self) -> bool:
-        """Return whether the worker may register. Called from the heartbeat thread. A job that does not stop delays
-        the registration until its lease is over."""
+        """Return whether the worker may register. The heartbeat thread calls this. A job that does not stop delays the
+        registration until its lease is over."""
         now = now_s()
         return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 
@@ -245,14 +246,14 @@ class WorkerMembership:
     # --- ending
 
     def disown(self) -> None:
-        """Cut off this forked process, so that nothing in it reaches a master."""
+        """Disconnect this forked process, so that nothing in it can call a master."""
         self.admission.is_leaving = True
         for client in (self._client, self._pull_client):
             if client is not None:
                 client.disown()
 
     def begin_leaving(self) -> None:
-        """Tell masters with the next heartbeat that the process is ending."""
+        """With the next heartbeat, inform masters that the process is ending."""
         if self._heartbeat is not None:
             self._heartbeat.is_leaving = True
 
@@ -272,21 +273,21 @@ class WorkerMembership:
             await self._puller.stop()
 
     async def hand_back(self) -> list[JobRun]:
-        """Stop all jobs and hand them back. Return those that do not stop: they are handed back when the process has
-        ended."""
+        """Stop all jobs and hand them back. Return the runs that do not stop. Their jobs are handed back when the
+        process has ended."""
         self.executor.stop_all(Stop.HANDED_BACK)
         await self.executor.idle(_STOPPED_S if self.executor.may_stop() else 0)
         return list(self.executor.occupying.values())
 
     async def flush(self, timeout_s: float) -> None:
-        """Wait until masters have answered for the ends of all jobs, and send nothing more then."""
+        """Wait until masters have confirmed the ends of all jobs, and then send nothing more."""
         if not await self.report_queue.flush(timeout_s):
             logger.error("%d results are not delivered yet", len(self.report_queue))
         await self._starts.stop()
         await self.report_queue.stop()
 
     async def leave(self) -> bool:
-        """Unregister. Return whether something is left to report; then the worker stays registered."""
+        """Unregister. Return whether there are unsent reports. If so, the worker stays registered."""
         await self._pushers.stop()
         is_left = self.identity.worker_id is not None and bool(
             self.executor.occupying or len(self.report_queue)
@@ -317,14 +318,14 @@ class WorkerMembership:
                     await self._client.call("POST", f"/api/workers/{worker_id}/leaving")
                 await self._client.call("DELETE", f"/api/workers/{worker_id}")
         except (MasterUnreachableError, TimeoutError) as exc:
-            # best effort: a worker that falls silent is removed as well.
+            # best effort: masters also remove a worker that sends no more heartbeats.
             logger.debug("no answer to the farewell: %s", exc)
 
     def _has_told_leaving(self, worker_id: str) -> bool:
         return self._heartbeat is not None and self._heartbeat.has_told_leaving(worker_id)
 
     def left_reports(self) -> LeftReports | None:
-        """Return the reports that remain when this process has ended. None: there are none, or this worker is not
+        """Return the reports to send after this process has ended. None: there are none, or this worker is not
         registered."""
         worker_id = self.identity.worker_id
         if worker_id is None:
@@ -347,7 +348,7 @@ class WorkerMembership:
         return BlockingClient(self._heard_masters, self._config.token)
 
     def end(self) -> None:
-        """End the heartbeats after the last job that was left."""
+        """End the heartbeats after the last remaining job."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self.executor.descriptors.close()
@@ -362,7 +363,7 @@ class WorkerMembership:
         self._in_loop(lambda: self.executor.lost(tokens))
 
     def resize(self, max_jobs: int | None) -> None:
-        """Take at most `max_jobs` at a time; None: the masters do not tell."""
+        """Run at most `max_jobs` at a time; None: the masters have not set a number."""
         most = self._config.max_jobs if max_jobs is None else max_jobs
         if most != self.executor.max_jobs:
             self._in_loop(lambda: self.executor.resize(most))
@@ -374,12 +375,12 @@ class WorkerMembership:
         try:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
-            # The loop has ended, and all jobs with it.
+            # The event loop has ended, and all jobs with it.
             logger.debug("a command came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:
-        """Stop all jobs if the report queue or the puller was the first to learn that the masters do not know this
-        worker."""
+        """Handle the answer that masters do not know this worker. If this is news, stop all jobs and send a
+        heartbeat."""
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
             self.beat_now()

@@ -1,14 +1,14 @@
-"""Names of jobs, and where a function keeps those that it handles."""
+"""Names of jobs, and the attribute in which a function keeps the names that it handles."""
 
 import re
 from typing import Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# A child process finds the handler by its function; decorators that use functools.wraps pass it on.
+# A child process finds the handler through this attribute of its function. Decorators with functools.wraps copy it.
 ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError for a bad name."""
+    """Raise ValueError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")

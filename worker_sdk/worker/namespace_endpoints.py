@@ -1,4 +1,4 @@
-"""Calls of masters to a worker that works in several namespaces: the path of its URL tells which one a call is for."""
+"""Dispatch calls of masters to a worker in several namespaces. The path of the URL names the namespace of each call."""
 
 from collections.abc import Mapping
 
@@ -13,14 +13,14 @@ class NamespaceEndpoint(WorkerEndpoint):
 
     def _route(self, scope: Scope) -> str:
         path = super()._route(scope)
-        # The mount point, or a proxy's prefix, may have been removed from the path already.
+        # The mount point or the prefix of a proxy may already have been removed from the path.
         own = self._prefix[self._prefix.rindex(PREFIX) :]
         return path[len(own) :] if path.startswith(own + "/") else path
 
 
 class NamespaceEndpoints:
-    """Hands each call to the endpoint of its namespace. A call without a namespace goes to the first one, which answers
-    nothing but `/ping`."""
+    """Passes each call to the endpoint of its namespace. A call without a namespace goes to the first endpoint, which
+    then answers only `/ping`."""
 
     def __init__(self, endpoints: Mapping[str, WorkerEndpoint]) -> None:
         self._endpoints = endpoints

@@ -1,4 +1,5 @@
-"""The value in an observation of a constraint without a key: None is a value of a key."""
+"""A marker for an observation of a constraint without a key. None cannot mark this, because it can be a value of a
+key."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""A worker that is up: its parts, which are made and started in order, and stopped in reverse order."""
+"""A running worker: its parts are made and started in order, and stopped in reverse order."""
 
 import asyncio
 import errno
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The time for results that no master has answered for when the process is about to end.
+# How long a process that is about to end waits until masters have confirmed all results.
 _FLUSH_S: Final = 5.0
 _LOGS_S: Final = 2.0
 
 
 class Node:
-    """A worker that is up. Create it in the event loop in which it runs. `members`: its membership in each namespace;
-    they share one server and all slots."""
+    """A running worker. Create it in the event loop in which it runs. `members`: the memberships in all namespaces,
+    which share one server and all slots."""
 
     def __init__(self, config: NodeConfig, assembly: Assembly, burst: "Burst | None" = None) -> None:
         self._config = config
         self._assembly = assembly
         self._registry = assembly.registry
         self._loop = asyncio.get_running_loop()
-        # The refusal because of which this worker ends, and what to call then.
+        # The refusal because of which this worker ends, and a function to call in this case.
         self.rejection: MasterAnswer | None = None
         self.on_rejected: Callable[[], object] = lambda: None
         self.members = (
@@ -67,7 +67,7 @@ class Node:
         self._siblings: Siblings | None = None
         self._stopping = asyncio.Lock()
         self._is_hurried = asyncio.Event()
-        # Whether something is left to report after the stop. None: the worker has not been stopped.
+        # Whether unsent reports remain after the stop. None: the worker has not been stopped.
         self._is_left: bool | None = None
         self._left: list[WorkerMembership] = []
         self.endpoint: ServedEndpoint | None = None
@@ -104,18 +104,18 @@ class Node:
         return self.members[0].executor
 
     async def over(self, burst: "Burst") -> None:
-        """Wait until the worker, which is to end when it has no more jobs, may end."""
+        """Wait until a worker in burst mode has had no jobs for long enough to end."""
         await burst.over(self.members)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
-        """Start. `serve` returns the application for a server of its own; None: somebody else serves it at the
-        configured URL."""
+        """Start the worker. `serve`: returns the application that the worker's own server serves; None: another
+        application serves it at the configured URL."""
         config = self._config
         for name in self._registry.names:
             handler = self._registry.get(name)
             if handler and handler.gather and handler.gather.max > config.max_jobs:
                 logger.warning(
-                    "%s gathers up to %d jobs, and this worker holds %d (max_jobs): no call gets more",
+                    "%s gathers up to %d jobs, but this worker holds only %d (max_jobs), and no call gets more",
                     name,
                     handler.gather.max,
                     config.max_jobs,
@@ -134,7 +134,7 @@ class Node:
             one.start_reporting()
         if self._server is not None:
             await self._server.start()
-        # Do this last, because a registration proves the address, which must be served at that time.
+        # Do this last: masters verify the address of a registration, so it must be served by then.
         loop_watch = LoopWatch(self._loop, self._running)
         for n, one in enumerate(self.members):
             # One heartbeat is enough to watch the event loop.
@@ -152,7 +152,7 @@ class Node:
         elif config.url is not None:
             self.url = config.url
         else:
-            raise ValueError("a worker inside another application must be told its url")
+            raise ValueError("a worker inside another application needs its url")
         self.url = self.url.rstrip("/")
         if self._server is None:
             self._siblings = Siblings(self.url)
@@ -176,7 +176,7 @@ class Node:
             self.on_rejected()
 
     def disown(self) -> None:
-        """Cut off this forked process, so that nothing in it reaches a master."""
+        """Disconnect this forked process, so that nothing in it can call a master."""
         self.endpoint = None
         for one in self.members:
             one.disown()
@@ -199,12 +199,12 @@ class Node:
             one.executor.stop_all(Stop.HANDED_BACK)
 
     async def stop(self) -> bool:
-        """Drain, hand back the jobs that do not end in time, and leave. Return whether something is left to report,
-        because handlers still run, or because no master took the reports.
+        """Drain, hand back the jobs that do not end in time, and unregister. Return whether unsent reports remain,
+        because handlers still run or no master accepted the reports.
 
-        The job of such a handler is not handed back yet: it would be started elsewhere while it still runs here. Until
-        one of `leave_behind` and the end of the process, heartbeats name it. A second call waits for the first one, and
-        returns the same.
+        The job of a handler that still runs is not handed back yet, because another worker would start it while it
+        still runs here. Heartbeats keep naming it until `leave_behind` or the end of the process. A second call waits
+        for the first one, and returns the same value.
         """
         async with self._stopping:
             if self._is_left is None:
@@ -215,12 +215,12 @@ class Node:
             return self._is_left
 
     def farewell(self) -> Farewell | None:
-        """Return the reports that remain when this process has ended. None: this worker is not registered."""
+        """Return the reports to send after this process has ended. None: this worker is not registered."""
         left = [reports for one in self._left if (reports := one.left_reports()) is not None]
         return Farewell(left, self.executor.thread_ids) if left else None
 
     def leave_behind(self) -> None:
-        """Go on reporting the runs that are left, from threads, because this process lives on without the worker."""
+        """Continue to report the remaining runs from threads, because this process continues without the worker."""
         for one in self._left:
             left = one.left_reports()
             LeftRuns(
@@ -273,7 +273,7 @@ class Node:
             self._siblings.leave(is_idle=not self._running())
 
     async def _idle_within_grace(self) -> bool:
-        """Wait until nothing runs. Return False if the grace ends first, or a second signal ends it."""
+        """Wait until no job runs. Return False if the grace ends first, or if a second signal ends the wait."""
         idle: asyncio.Future[list[bool]] = asyncio.gather(
             *[one.executor.idle(self._config.grace_s) for one in self.members]
         )
@@ -302,14 +302,14 @@ def _bound(app: App, config: NodeConfig) -> "WorkerServer":
     except OSError as exc:
         if exc.errno == errno.EADDRNOTAVAIL:
             raise OSError(
-                exc.errno, f"{config.host} is not an address of this machine; 0.0.0.0 is all of them"
+                exc.errno, f"{config.host} is not an address of this machine; 0.0.0.0 means all addresses"
             ) from exc
         if exc.errno != errno.EADDRINUSE:
             raise
         raise OSError(
             exc.errno,
-            f"port {config.port} of {config.host} is in use. If several processes run this worker, leave out port, and "
-            "each listens at a free one, or use Worker(pull=True)",
+            f"port {config.port} of {config.host} is in use. If several processes run this worker, omit port, so that "
+            "each uses a free port, or use Worker(pull=True)",
         ) from exc
 
 

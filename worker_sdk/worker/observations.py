@@ -1,4 +1,4 @@
-"""The room that other services say they have left, on its way to the masters."""
+"""Send observations of other services' limits to the masters."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ from worker_sdk.worker.no_value import NO_VALUE
 
 logger = logging.getLogger(__name__)
 
-# An observation is of no use to a handler that runs later than this.
+# An observation is useless for handlers that run later than this.
 _PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.2
 MAX_TOLD: Final = 100
-# An API tells its room with every answer. The masters learn it often enough, and are not kept busy with it.
+# An API states its limit in every answer. Sending it this often is enough, and does not load the masters.
 _GAP_S: Final = 0.1
 _GateKey = tuple[str, str]
 MAX_UNITS: Final = 1_000_000_000
@@ -29,12 +29,12 @@ MAX_RESET_S: Final = 31 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ObservedRoom:
-    """The room that a service has left.
+    """The units that a service still accepts, as a job observed them.
 
-    * `constraint`: name of the constraint that stands for the service's limit.
+    * `constraint`: name of the constraint that represents the limit of the service.
     * `value`: value of the constraint's key.
     * `remaining`: units that may still be used, until `resets_s`.
-    * `resets_s`: seconds until the service has all of its room again.
+    * `resets_s`: seconds until the service accepts all units again.
 
     For example:
 
@@ -48,7 +48,7 @@ class ObservedRoom:
     value: Any = NO_VALUE
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields that describe it."""
+        """Return the fields of the observation in wire form."""
         value = {} if self.value is NO_VALUE else {"value": self.value}
         return {
             "constraint": self.constraint,
@@ -59,7 +59,7 @@ class ObservedRoom:
 
 
 def checked_units(units: Mapping[str, float]) -> dict[str, float]:
-    """Return numbers of units. Raise ValueError for a number out of range."""
+    """Return the numbers of units as a map. Raise ValueError for a number out of range."""
     for unit, number in units.items():
         # NaN fails this comparison, too.
         if not 0 <= number <= MAX_UNITS:
@@ -68,21 +68,21 @@ def checked_units(units: Mapping[str, float]) -> dict[str, float]:
 
 
 def checked_observation(constraint: str, value: Any, remaining: float, resets_s: float) -> ObservedRoom:
-    """Return an observation. Raise ValueError for a number out of range, TypeError for a value that no master can
-    get."""
+    """Return an observation. Raise ValueError for a number out of range, and TypeError for a value that cannot be
+    sent."""
     if not 0 <= remaining <= MAX_UNITS:
         raise ValueError(f"remaining must be between 0 and {MAX_UNITS}")
     if not 0 <= resets_s <= MAX_RESET_S:
         raise ValueError(f"resets_s must be between 0 and {MAX_RESET_S:g} seconds")
     observation = ObservedRoom(constraint, remaining, resets_s, value)
-    # Nobody could tell the caller later.
+    # Check this now: later, no exception would reach the caller.
     sendable(observation.fields())
     return observation
 
 
 class ObservationSender:
-    """Sends observations from the event loop in which it was made, one call at a time, at most ten a second of one
-    gate. If several observations of a gate wait for a call, it sends the last one. Any thread may call `observe`."""
+    """Sends observations from the event loop in which it was made, one call at a time, and at most ten a second for
+    each gate. If several observations of a gate wait, it sends the last one. Any thread may call `observe`."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class ObservationSender:
         self._loop = asyncio.get_running_loop()
         # By constraint and value: the last observation, and when it was made.
         self._waiting: dict[_GateKey, tuple[ObservedRoom, float]] = {}
-        # The same for gates whose masters have just been told (None: nothing new since).
+        # The same for gates whose observation was just sent (None: there is no new one since).
         self._resting: dict[_GateKey, tuple[ObservedRoom, float] | None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._told: set[tuple[str, str]] = set()
@@ -139,7 +139,7 @@ class ObservationSender:
             worker_id = self._identity.worker_id
             if worker_id is not None:
                 path = f"/api/workers/{worker_id}/observations"
-                # A store time that had been reached at the observation.
+                # A time that the store's clock had certainly reached at the observation.
                 fields = observation.fields() | {"as_of_ms": self._clock.earliest_ms(at_s)}
                 try:
                     answer = await self._client.call("POST", path, sendable(fields))
@@ -151,7 +151,7 @@ class ObservationSender:
                             self._tell_once(observation.constraint, str(answer.body.get("reason")))
                         return
                     if answer.code != "unknown_worker" and not answer.is_transient:
-                        # The constraint may be unknown, or the master older than this SDK.
+                        # The constraint may be unknown, or the master may be older than this SDK.
                         logger.warning("%s is not narrowed: %s", observation.constraint, answer)
                         return
             await asyncio.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""How an attempt ended, as it is reported to the master: plain maps, one function per ending."""
+"""Reports about the ends of attempts: plain maps, with one function for each kind of end."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from worker_sdk.worker.registry import Handler
 Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
-# The files through which a worker calls handlers: its own, and the event loop of a process of its own.
+# The files of the code that calls handlers: the worker's own, and the event loop of a separate process.
 _CALLING_FILES: Final = (
     f"{Path(__file__).parents[1]}{os.sep}",
     f"{Path(asyncio.__file__).parent}{os.sep}",
@@ -45,7 +45,7 @@ class UnfitArgumentError(Exception):
 
 
 class OutOfTimeError(Exception):
-    """A process that a handler started did not end in its time, and was killed."""
+    """A process that a handler started did not end in time, and was killed."""
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(f"not finished within {timeout_s:g} s")
@@ -110,7 +110,7 @@ def failure(
 
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
-    """Return the report that replaces `fields`, whose encoding raised `exc`."""
+    """Return a report to send instead of `fields`, whose encoding raised `exc`."""
     # best effort: this value has raised before, and may raise again.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
@@ -144,7 +144,7 @@ def not_ready(exc: NotReady) -> Fields:
 
 
 def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
-    """Return the outcome that the handler ordered; None for any other exception."""
+    """Return the outcome that the handler requested with this exception; None for any other exception."""
     if isinstance(exc, Defer):
         return deferred(exc)
     if isinstance(exc, Challenged):
@@ -159,7 +159,7 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
     if isinstance(exc, Discard):
         return discarded(_text(exc))
     if isinstance(exc, Fail | Retry):
-        # `raise Fail("…") from exc` keeps the traceback of what went wrong.
+        # `raise Fail("…") from exc` keeps the traceback of the cause.
         error = None if exc.__cause__ is None else _describe(exc.__cause__)
         if isinstance(exc, Fail):
             return failure(_text(exc), should_retry=False, error=error)
@@ -170,15 +170,15 @@ def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
 
 
 def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
-    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried. Its
-    traceback begins with the handler's own code from now on."""
+    """Return the outcome of `exc` according to the handler's policies. If no policy fits, it is a failure that is
+    retried. This also shortens the traceback of `exc`, which then begins with the handler's own code."""
     _drop_first_frames(exc)
     if (ordered := _of_order(handler, exc)) is not None:
         return ordered
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
     if isinstance(exc, SealError):
-        # Further attempts, here or elsewhere, would probably fail, too, until somebody adds the key.
+        # Further attempts on any worker would probably fail, too, until an operator adds the key.
         return undecodable(_text(exc))
     if isinstance(exc, UnsendableResultError):
         return failure(_text(exc), should_retry=False, error=_describe(exc.__cause__ or exc))
@@ -197,8 +197,8 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
 
 
 def _drop_first_frames(exc: BaseException) -> None:
-    """Drop the frames by which the worker called the handler: they hide the cause from people. An exception of the
-    worker itself keeps them."""
+    """Drop the frames of the worker's code that called the handler, because they distract from the cause. An exception
+    of the worker itself keeps them."""
     frames = exc.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_CALLING_FILES):
         frames = frames.tb_next
@@ -207,8 +207,7 @@ def _drop_first_frames(exc: BaseException) -> None:
 
 
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
-    """Return the level at which the worker's own log tells of `exc`, whose outcome is `fields`; NOTSET if it does
-    not."""
+    """Return the level at which the worker logs `exc`, whose outcome is `fields`; NOTSET if it does not log it."""
     if isinstance(exc, Defer | Discard | Fail | Retry | Challenged | NotReady):
         return logging.NOTSET
     if fields["type"] == "discarded":
@@ -220,7 +219,7 @@ def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
 
 
 def truncate_middle(text: str, limit_bytes: int) -> str:
-    """Return at most `limit_bytes` of UTF-8: the beginning and, more telling in a traceback, the end."""
+    """Return at most `limit_bytes` of UTF-8: the beginning, and more of the end, which says more in a traceback."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= limit_bytes:
         return data.decode()
@@ -232,12 +231,12 @@ def truncate_middle(text: str, limit_bytes: int) -> str:
 def _text(exc: BaseException) -> str:
     try:
         return str(exc)
-    except Exception:  # an exception whose own __str__ is broken
+    except Exception:  # the exception's own __str__ raised
         return "(no message)"
 
 
 def _describe(exc: BaseException) -> Fields:
-    # Include source lines only: the values of locals may be secrets.
+    # Include only lines of source: values of local variables may be secrets.
     try:
         lines = "".join(traceback.format_exception(exc))
     except Exception:  # formatting calls the exception's own __str__

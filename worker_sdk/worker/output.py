@@ -1,4 +1,4 @@
-"""Read what a process writes to its outputs, in a thread of its own, so that nothing waits for it."""
+"""Read the outputs of a process in a separate thread, so that nothing waits for them."""
 
 import contextlib
 import os
@@ -11,15 +11,14 @@ from worker_sdk import forked
 from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, LogLines, OutputLines
 
 _PIECE_BYTES: Final = 64 * 1024
-# How long to read after the end of the process: a process that escaped from it may hold its outputs open.
+# How long to keep reading after the end of the process, because an escaped child may have its outputs open.
 _LOOK_S: Final = 0.2
 
 
 class OutputReader:
-    """Passes the lines of the outputs of a process to the log of its job, and everything to the outputs of this
-    process.
+    """Copies the outputs of a process to the outputs of this process, and their lines to the log of the job.
 
-    `stdout` and `stderr` are for the process; the block that starts it closes them here.
+    `stdout` and `stderr`: the descriptors for the process. The block that starts the process closes them here.
     """
 
     def __init__(self, log: LogLines) -> None:
@@ -33,7 +32,7 @@ class OutputReader:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A process that another handler forked must not read this output, nor keep the pipes open.
+        # A process that another handler forked must neither read this output nor keep the pipes open.
         for key in list(self._selector.get_map().values()):
             forked.replace_with_devnull(key.fd)
 
@@ -50,7 +49,7 @@ class OutputReader:
         threading.Thread(target=self._read, name="jq-output", daemon=True).start()
 
     def end(self) -> None:
-        """Note that the process has ended. Its output so far is still read."""
+        """Record that the process has ended. Its output so far is still read."""
         self._is_over = True
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Partial results on their way to the masters: one call at a time for each claim, so that their order stays."""
+"""Send partial results to the masters, with one call at a time for each claim, so that their order is kept."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from worker_sdk.worker.lease import now_s
 
 logger = logging.getLogger(__name__)
 
-# Waiting parts are sent with one call, up to these limits.
+# Waiting partial results are sent in one call, up to these limits.
 MAX_PARTS_PER_CALL: Final = 200
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
 
@@ -27,7 +27,7 @@ class _WaitingPart(NamedTuple):
 
 
 class PartSender:
-    """Sends parts from the event loop in which it was made."""
+    """Sends partial results from the event loop in which it was made."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
@@ -36,12 +36,12 @@ class PartSender:
         self._pid = os.getpid()
         self._waiting: dict[str, deque[_WaitingPart]] = {}
         self._sending: set[asyncio.Task[None]] = set()
-        # One counter serves all claims: within each claim, the numbers grow.
+        # One counter serves all claims, so within each claim the numbers grow.
         self._numbers = itertools.count(1)
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
-        """Send an encoded value. The future ends when a master has it, or fails with PartNotKept. Any thread may call
-        it."""
+        """Send an encoded value. The future completes when a master has the value, or fails with PartNotKept. Any
+        thread may call it."""
         kept: Future[None] = Future()
         kept.set_running_or_notify_cancel()
         if os.getpid() != self._pid:
@@ -86,7 +86,8 @@ class PartSender:
                 part.kept.set_exception(PartNotKept(why))
 
     async def _send(self, job_id: str, token: str, values: list[bytes], deadline_s: float) -> None:
-        """Repeat the call until a master has answered. Raise PartNotKept if it refuses, or the time is over."""
+        """Repeat the call until a master has answered. Raise PartNotKept if the master refuses, or after
+        `deadline_s`."""
         first = next(self._numbers)
         for _ in values[1:]:
             next(self._numbers)
@@ -105,17 +106,19 @@ class PartSender:
                         return
                     if not answer.is_transient:
                         detail = answer.body.get("detail") if isinstance(answer.body, dict) else None
-                        raise PartNotKept(str(detail or f"a master refused it with {answer.status}"))
+                        raise PartNotKept(
+                            str(detail or f"a master refused the partial result with status {answer.status}")
+                        )
                     retry_after_s = answer.retry_after_s
             tries += 1
             wait_s = pause_s(tries, retry_after_s, max_s=1.0)
             if now_s() + wait_s >= deadline_s:
-                raise PartNotKept("no master took it in time")
+                raise PartNotKept("no master accepted the partial result in time")
             await asyncio.sleep(wait_s)
 
 
 def encode_parts(job_id: str, token: str, first: int, values: list[bytes]) -> bytes:
-    """Return the body of a call, with the values as they are."""
+    """Return the body of a call, with the values unchanged, because they are already encoded."""
     import msgpack
 
     packer = msgpack.Packer()
@@ -126,7 +129,7 @@ def encode_parts(job_id: str, token: str, first: int, values: list[bytes]) -> by
 
 
 def _taken(waiting: deque[_WaitingPart]) -> list[_WaitingPart]:
-    """Take the parts of the next call: at least one, up to the limit of a call."""
+    """Take the partial results for the next call: at least one, up to the limits of a call."""
     parts = [waiting.popleft()]
     size = len(parts[0].value)
     while waiting and len(parts) < MAX_PARTS_PER_CALL and size + len(waiting[0].value) <= MAX_BYTES_PER_CALL:

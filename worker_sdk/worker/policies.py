@@ -1,4 +1,4 @@
-"""Policies by which a handler declares how its job goes on after an exception."""
+"""Policies by which a handler declares how its jobs continue after an exception."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from worker_sdk.suggesting import suggesting
 
 ExceptionType = type[BaseException]
-# Seconds, or a function that returns them for the number of the attempt (from 1).
+# Seconds, or a function that returns them for the number of the failed attempt (from 1).
 Wait = float | Callable[[int], float] | None
 
 
@@ -37,7 +37,7 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
       attempt. Default: the backoff of the job.
     * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
 
-    Raise TypeError for anything but classes of exceptions, and ValueError for a number that cannot be:
+    Raise TypeError for anything but classes of exceptions, and ValueError for a number out of range:
 
         @tasks.task("photo.fetch", retry_on=retry_on(TimeoutError, wait=10, attempts=3))
         def fetch(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Progress and checkpoints on their way to the masters: they travel with the heartbeats."""
+"""Send progress and checkpoints to the masters, as part of the heartbeats."""
 
 import math
 import threading
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
-# Progress is for people: by itself it causes no heartbeat sooner than this after the previous one.
+# Progress is only informational, so it alone causes no heartbeat sooner than this after the previous one.
 PROGRESS_EVERY_S: Final = 1.0
 # The last progress of a job that ends is sent at once, but not more often than this.
 LAST_EVERY_S: Final = 0.05
-# The rest goes with the next heartbeat, which follows at once.
+# The remaining reports go with the next heartbeat, which follows at once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
-# A service counts a call when it arrives. A model answers long after that, but other services do so at once. So a call
-# counts from its answer on, or from this long after the beginning of the handler, whichever is sooner.
+# Some services count a call when it arrives, such as models, which answer much later. Others answer at once. So a call
+# counts as of its answer, or as of this long after the start of the handler, whichever is sooner.
 COUNTED_WITHIN_S: Final = 2.0
 
 _NEVER: Final = float("inf")
@@ -40,7 +40,7 @@ class Emitter(Protocol):
     """The sender of partial results. It may be called from any thread."""
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
-        """Send an encoded value. The future ends when a master has it, or fails with PartNotKept."""
+        """Send an encoded value. The future completes when a master has the value, or fails with PartNotKept."""
         ...
 
 
@@ -52,20 +52,22 @@ class Reports(Protocol):
         ...
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
-        """Save a checkpoint. The future ends when a master has it, or fails with CheckpointNotSaved."""
+        """Save a checkpoint. The future completes when a master has the checkpoint, or fails with
+        CheckpointNotSaved."""
         ...
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
-        """Hand out a partial result. The future ends when a master has it, or fails with PartNotKept."""
+        """Emit a partial result. The future completes when a master has the result, or fails with PartNotKept."""
         ...
 
     def add_used(self, token: str, used: "Mapping[str, float]") -> None:
-        """Report the units that the attempt has used when it ends. The last number of each unit counts. The service
-        has answered the attempt's call by now."""
+        """Record units that the attempt has used, to report them at its end. The last number of each unit counts. By
+        now, the service has answered the attempt's call."""
         ...
 
     def observe(self, token: str, observation: "ObservedRoom") -> None:
-        """Tell masters soon how much room a service has left. The service has answered the attempt's call by now."""
+        """Report to masters soon how many units a service still accepts. By now, the service has answered the attempt's
+        call."""
         ...
 
 
@@ -74,7 +76,8 @@ class RunReports(Reports, Protocol):
 
     * `told`: the tokens of claims with progress that masters may not have yet.
     * `used`: by token, the units that attempts have used so far.
-    * `answered_s`: by token, when a service answered the last call of the attempt. Each attempt in `used` is here, too.
+    * `answered_s`: by token, when a service answered the last call of the attempt. It has all attempts that are in
+      `used`.
     """
 
     told: set[str]
@@ -82,24 +85,24 @@ class RunReports(Reports, Protocol):
     answered_s: dict[str, float]
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
-        None if they have it already."""
+        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it;
+        None if they already have it."""
         ...
 
     def take_used(self, token: str, begun_s: float) -> Mapping[str, Any]:
-        """Return the fields of a report that tell what an attempt has used, and by when a service had counted its last
-        call. `begun_s`: when its handler began."""
+        """Return the report fields with the units that an attempt has used, and with the time by which the service had
+        counted its last call. `begun_s`: when the handler began."""
         ...
 
     def end(self, token: str, why: str) -> None:
-        """Drop the reports about a claim that is over: they do not count any more."""
+        """Drop the reports about a claim that is over. `why`: the reason for handlers that wait for one."""
         ...
 
 
 @dataclass(slots=True)
 class PendingReport:
-    """Unsent reports of one claim. `savers` wait for the checkpoint, for an older one that it replaces, or for the
-    last progress of a job that ends (`is_last`)."""
+    """Unsent reports of one claim. `savers`: futures that wait for this checkpoint, for an older one that it replaces,
+    or for the last progress of a job that ends (`is_last`)."""
 
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None
@@ -108,7 +111,8 @@ class PendingReport:
     is_ended: bool = False
 
     def fields(self, seq: int | None) -> dict[str, Any]:
-        """Return the fields of the heartbeat's entry. `seq`: number of the report; None: masters do not know it."""
+        """Return the fields of the claim's entry in a heartbeat. `seq`: number of the report; None: the masters do not
+        support numbers."""
         fields: dict[str, Any] = {} if seq is None else {"seq": seq}
         if self.progress is not None:
             fields["progress"] = {"fraction": self.progress[0], "message": self.progress[1]}
@@ -117,7 +121,7 @@ class PendingReport:
         return fields
 
     def end(self, error: CheckpointNotSaved | None) -> None:
-        # Set this before ending the savers: one that is added meanwhile sees it, and ends itself.
+        # Set this before the savers end: a saver that is added meanwhile sees the flag, and ends itself.
         self.is_ended = True
         while self.savers:
             saver = self.savers.pop(0)
@@ -128,21 +132,21 @@ class PendingReport:
 
 
 def refuse(taken: Mapping[str, PendingReport], why: str) -> None:
-    """End the reports, because nobody will save them."""
+    """End the reports with an error, because no master will save them."""
     for report in taken.values():
         report.end(CheckpointNotSaved(why))
 
 
 class PendingReports:
-    """Gathers reports until a heartbeat takes them. `on_report` is called, in the thread of the handler, when a
-    heartbeat may be due sooner than before."""
+    """Collects reports until a heartbeat takes them. `on_report`: called in the handler's thread when a heartbeat may
+    be due sooner than before."""
 
     def __init__(self) -> None:
         self.on_report: Callable[[], object] = lambda: None
         # Partial results do not wait for heartbeats.
         self.parts: Emitter | None = None
         self.observer: Observer | None = None
-        # Store time. Without it, masters do not learn when services counted calls.
+        # The store's clock. Without it, masters cannot learn when services counted calls.
         self.clock: StoreClock | None = None
         self._lock = threading.Lock()
         self._reports: dict[str, PendingReport] = {}
@@ -155,7 +159,7 @@ class PendingReports:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Nothing from a forked process reaches the masters: it has no claim, and no thread that sends.
+        # A forked process sends nothing to the masters: it has no claims, and no thread that sends.
         self._lock = threading.Lock()
         self._is_copy = True
 
@@ -169,7 +173,7 @@ class PendingReports:
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         saver: Future[None] = Future()
-        # It cannot be cancelled, because several callers may wait for one checkpoint.
+        # Make the future impossible to cancel, because several callers may wait for one checkpoint.
         saver.set_running_or_notify_cancel()
         if self._is_copy:
             saver.set_exception(CheckpointNotSaved("a process that a handler forked cannot save checkpoints"))
@@ -205,8 +209,8 @@ class PendingReports:
         return fields
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
-        None if they have it already."""
+        """Send the last progress of a claim soon. Return a future that completes when masters have it or refuse it;
+        None if they already have it."""
         flushed: Future[None] = Future()
         flushed.set_running_or_notify_cancel()
         with self._lock:
@@ -222,7 +226,7 @@ class PendingReports:
         return flushed
 
     def due_s(self) -> float:
-        """Return when the next heartbeat should take what is here, by `now_s`."""
+        """Return when the next heartbeat should take the reports, by the clock `now_s`."""
         if not self._reports:
             return _NEVER
         with self._lock:
@@ -232,7 +236,7 @@ class PendingReports:
         return self._taken_at_s + (LAST_EVERY_S if is_last else PROGRESS_EVERY_S)
 
     def take(self) -> dict[str, PendingReport]:
-        """Take the reports by token, at most as much as a heartbeat should carry."""
+        """Take the reports by token, at most as many bytes as a heartbeat should carry."""
         if not self._reports:
             self._under_way = {}
             return {}
@@ -249,8 +253,8 @@ class PendingReports:
         return taken
 
     def put_back(self, taken: Mapping[str, PendingReport]) -> None:
-        """Put back reports that no master has answered for. The next heartbeat takes them again, unless there are
-        newer ones by then."""
+        """Put back reports that no master has confirmed. The next heartbeat takes them again, unless newer ones replace
+        them."""
         with self._lock:
             for token, older in taken.items():
                 newer = self._reports.setdefault(token, PendingReport())
@@ -260,14 +264,14 @@ class PendingReports:
                 newer.is_last = newer.is_last or older.is_last
 
     def refuse_all(self, why: str) -> None:
-        """Refuse everything that is here, because it cannot be sent."""
+        """Refuse all reports, because they cannot be sent."""
         if self._reports:
             with self._lock:
                 refused, self._reports = self._reports, {}
             refuse(refused, why)
 
     def end(self, token: str, why: str) -> None:
-        """Drop the reports about a claim that is over: they do not count any more."""
+        """Drop the reports about a claim that is over. `why`: the reason for handlers that wait for one."""
         self.told.discard(token)
         self.used.pop(token, None)
         self.answered_s.pop(token, None)

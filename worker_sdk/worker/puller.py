@@ -1,4 +1,4 @@
-"""Poll masters for jobs, for a worker that they cannot reach: one call at a time, which waits for jobs."""
+"""Poll masters for jobs, for a worker that they cannot reach. One call at a time waits for jobs."""
 
 import asyncio
 import logging
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAIT_S: Final = 20.0
-# Time that an answer may take beyond the wait that was asked for.
+# How much longer than the requested wait an answer may take.
 _SLACK_S: Final = 5.0
 # How often to check whether the master that holds the poll still answers heartbeats.
 _LOOK_S: Final = 0.5
 _WITHDRAW_S: Final = 2.0
 _OVERTAKEN_S: Final = 0.05
-# How long the share of a namespace is kept for it while it asks whether it has jobs. A master that has some answers at
-# once.
+# How long the share of a namespace is reserved while it asks a master for jobs. A master that has jobs answers at once.
 ASKED_S: Final = 0.1
 _MAX_REFUSED: Final = 1_000
 
 
 class _GivenUpError(Exception):
-    """The worker drains, or registers again, while a call waits for jobs."""
+    """The worker started to drain, or registered again, while a call waited for jobs."""
 
 
 class Puller:
-    """Polls masters for jobs. A call is repeated under its `poll_id`, at another master if need be, until one is
-    answered. The jobs of a lost answer are then given again at once, and the tokens tell which of them run already.
+    """Polls masters for jobs. A call is repeated with the same `poll_id`, if necessary at another master, until it is
+    answered. After a lost answer, the repeat returns the same jobs at once, and their tokens show which ones already
+    run.
 
-    `masters` is shared with the heartbeat, which is the first to find that one no longer answers.
-    `on_unknown_worker(worker_id)` and `beat_now()` are called when masters say that they do not know the worker, or
-    have detached it.
+    `masters` is shared with the heartbeat, which notices first when a master no longer answers.
+    `on_unknown_worker(worker_id)` and `beat_now()` are called when masters answer that they do not know the worker, or
+    that it is detached.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class Puller:
         self._member_id = ""
         self._refused: list[tuple[str, str]] = []
         self._tries = 0
-        # Whether this namespace may have jobs that need its share of the slots: it could not ask, or got some.
+        # Whether this namespace may have jobs that need its share of the slots: it could not poll, or its last poll
+        # returned jobs.
         self._may_have_jobs = False
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -80,7 +81,7 @@ class Puller:
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-puller")
 
     async def stop(self) -> None:
-        """Take no more jobs, and hand back those that have arrived meanwhile."""
+        """Accept no more jobs, and hand back those that have arrived meanwhile."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -108,7 +109,7 @@ class Puller:
             except MasterUnreachableError as exc:
                 self._tries += 1
                 logger.log(self._level(), "asking for jobs again: no answer from a master (%s)", exc)
-                # Another master may have the answer. Wait only after all were asked.
+                # Another master may have the answer, so wait only after all masters were tried.
                 wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
             except Exception:
                 # This loop must not end, because it is the only source of jobs.
@@ -119,8 +120,8 @@ class Puller:
                 await asyncio.sleep(wait_s)
 
     def _keep_share(self, free: int) -> None:
-        """Keep free slots for this namespace until it is known to have no jobs: first, because it cannot ask without a
-        slot, then until its call is answered. While the call waits for jobs, the slots may be lent."""
+        """Reserve free slots for this namespace until it is known to have no jobs: it cannot poll without a slot, and
+        then its call must be answered. While the call waits for jobs, the slots may be lent."""
         share = self._admission.share
         if share is None:
             return
@@ -134,8 +135,8 @@ class Puller:
             asyncio.get_running_loop().call_later(ASKED_S, share.released)
 
     async def _wait_for_room(self) -> None:
-        """Wait until slots may be free. The heartbeat learns of the end of a drain, so check for that from time to
-        time, too."""
+        """Wait until slots may be free. Also check from time to time, because the end of a drain arrives with a
+        heartbeat."""
         self._room.clear()
         try:
             async with asyncio.timeout(_LOOK_S):
@@ -146,9 +147,10 @@ class Puller:
     # --- asking
 
     async def _ask(self, worker_id: str, free: int) -> float:
-        """Return the seconds until the next call. Raise MasterUnreachableError and _GivenUpError."""
+        """Poll for jobs, and start them. Return the seconds until the next call. Raise MasterUnreachableError or
+        _GivenUpError if the poll is not answered."""
         if self._member_id != worker_id:
-            # Calls and jobs of another worker ID ended with it.
+            # The calls and jobs of the previous worker ID ended with it.
             self._member_id, self._refused = worker_id, []
         if self._asked_as != worker_id:
             self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
@@ -162,16 +164,16 @@ class Puller:
         }
         answer = await self._call(worker_id, encode(body))
         if self._is_stopping:
-            return 1.0  # the poll is being withdrawn, and its jobs go back
+            return 1.0  # the poll is being withdrawn, and its jobs are handed back
         if answer.is_ok:
             epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
             if type(epoch) is not int or not isinstance(jobs, list):
-                # Treat this as a missing answer: repeating the call returns the same jobs.
+                # Treat this as a missing answer, because a repeated call returns the same jobs.
                 raise MasterUnreachableError("an answer of unexpected form")
             self._asked_as, self._tries, self._may_have_jobs = "", 0, bool(jobs)
             self._refused = self._refused[len(sending) :]
             if answer.body.get("drain") is True:
-                # The next heartbeat says so, too, or says that the drain is over.
+                # The next heartbeat reports this drain, too, or its end.
                 self._identity.is_drain_ordered = True
             return self._take(worker_id, epoch, jobs)
         self._tries += 1
@@ -187,7 +189,7 @@ class Puller:
         return pause_s(self._tries, answer.retry_after_s)
 
     async def _call(self, worker_id: str, body: bytes) -> MasterAnswer:
-        """Send a poll. Give it up as soon as the heartbeat finds that this master no longer answers."""
+        """Send a poll. Give the call up as soon as the heartbeat notices that this master no longer answers."""
         address = self._masters.current
         call = asyncio.ensure_future(
             self._client.call(
@@ -202,37 +204,37 @@ class Puller:
                 if self._admission.is_draining or self._identity.worker_id != worker_id:
                     raise _GivenUpError
                 if self._masters.current != address:
-                    raise MasterUnreachableError(f"{address}: it answers no heartbeats")
+                    raise MasterUnreachableError(f"{address}: it does not answer heartbeats")
         finally:
             call.cancel()
 
     def _take(self, worker_id: str, epoch: int, jobs: list[Any]) -> float:
         if not jobs or self._identity.worker_id != worker_id:
-            # Jobs of a membership that is over are left to their leases.
+            # The membership is over, so leave the jobs until their leases end.
             return 0.0
         try:
             rejected = _reasons(self._admission.offer(epoch, jobs))
         except MalformedError:
             jobs, rejected = self._offer_each(epoch, jobs)
         tokens = {job["job_id"]: job["token"] for job in jobs}
-        # `duplicate`: an earlier run of the job still goes on here. Do not give the job back, because it might come
-        # again at once: without an answer, it is offered again only when its lease ends.
+        # `duplicate`: an earlier run of the job continues here. Do not hand the job back, because it might come again
+        # at once. Without an answer, it is offered again only when its lease ends.
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0
         is_usual = self._admission.share is not None and all(reason == "busy" for _, reason in refused)
         level = logging.DEBUG if is_usual else logging.WARNING
-        logger.log(level, "%d jobs are given back: %s", len(refused), refused[0][1])
+        logger.log(level, "%d jobs are handed back: %s", len(refused), refused[0][1])
         self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
         # Pause, because the master may offer the jobs again at once.
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Offer each job separately, so that a malformed one does not affect the others. Return the jobs that bear a
-        claim, and those of them that are refused, with the reasons."""
+        """Offer each job separately, so that a malformed one does not affect the others. Return the jobs that have a
+        claim, and pairs (job ID, reason) of the refused ones."""
         named = [job for job in jobs if isinstance(job, dict) and _has_claim(job)]
         if len(named) < len(jobs):
-            logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
+            logger.error("a master sent %d invalid jobs", len(jobs) - len(named))
         rejected: list[tuple[str, str]] = []
         for job in named:
             try:
@@ -242,16 +244,16 @@ class Puller:
         return named, rejected
 
     async def _withdraw(self) -> None:
-        """Withdraw the poll that has not been answered, if there is one, and send the remaining refusals. Nobody
-        claims for that poll any more, and what it was given goes back. In `stop` the poll is still open meanwhile; its
-        answer is ignored."""
+        """Withdraw the open poll, if there is one, and send the remaining refusals. The master then claims no more jobs
+        for the poll, and takes back those that it has claimed. During `stop`, the poll is still open; its answer is
+        ignored."""
         worker_id, refused = self._member_id, self._refused[:_MAX_REFUSED]
         if not (self._asked_as or refused):
             return
         body: ClaimRequest = {
             "max": 1,
             "wait": 0,
-            # Never use the ID of an answered poll: its jobs are running.
+            # Never send the ID of an answered poll, because its jobs are running.
             "poll_id": self._poll_id if self._asked_as else secrets.token_hex(8),
             "refused": [{"job_id": job_id, "token": token} for job_id, token in refused],
             "withdraw": True,
@@ -265,7 +267,7 @@ class Puller:
                 logger.debug("the call for jobs could not be withdrawn: %s", exc)
                 continue
             if answer.code == "no_such_poll" and self._asked_as:
-                # The poll may still be on its way.
+                # The poll itself may still arrive later.
                 await asyncio.sleep(_OVERTAKEN_S)
             elif not answer.is_transient:
                 break

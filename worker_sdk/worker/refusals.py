@@ -1,4 +1,4 @@
-"""Refusals of a registration: what a worker can do about them, and when it gives up."""
+"""Refused registrations: advice for people, and the time after which a worker gives up."""
 
 import ipaddress
 from typing import Final
@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 from worker_sdk.masters.masters import MasterAnswer
 from worker_sdk.masters.refusals import TOKEN_ADVICE
 
-# A worker that no master ever registered, and whose token is refused for this long, ends. Tokens that were made a
-# moment ago reach all masters sooner.
+# A worker ends if no master has ever registered it, and its token is refused for this long. A new token reaches all
+# masters sooner.
 GIVE_UP_S: Final = 30.0
-# A complaint that stays the same is logged again after this time.
+# A repeated complaint is logged again after this time.
 REPEAT_S: Final = 60.0
 
 
 def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
-    """Return the remedy for the refusal, with "; " before it; an empty text if none is known. `url`: the address that
-    the worker registered; `master`: that of the master that refused."""
+    """Return the remedy for the refusal, with "; " before it; an empty text if no remedy is known. `url`: the address
+    that the worker wanted to register. `master`: the address of the master that refused."""
     if answer.status == 401:
         return f"; {TOKEN_ADVICE}"
     if answer.status == 403:
@@ -25,7 +25,7 @@ def advice(answer: MasterAnswer, url: str | None, master: str) -> str:
         host = urlsplit(url).hostname or ""
         is_master_here = _is_loopback(urlsplit(master).hostname or "")
         if _is_loopback(host) and is_master_here:
-            return ""  # the master reaches it
+            return ""  # the master can reach it
         if _is_loopback(host):
             return (
                 f"; this worker listens on {host}, which the master at {master} cannot reach: host='0.0.0.0' (or "

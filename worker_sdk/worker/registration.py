@@ -1,4 +1,4 @@
-"""Registering at a master, until one takes the worker."""
+"""Register a worker at a master, and repeat this until one accepts it."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,15 @@ _JOIN_PAUSE_S: Final = 0.05
 
 
 class WorkerRegistration:
-    """The request by which a worker becomes a member.
+    """The registration of a worker.
 
-    * `may_join`: whether no job runs any more that another worker could get once this one is registered again: a
-      registration at the same address ends the leases of the former one at once.
-    * `fields`: what is registered besides a `secret()` for each try, the place and the contracts.
-    * `place()`: see Place; called before each registration.
-    * `contracts`: what masters are told about the names.
-    * `on_rejected`: called once if no master ever registered this worker, and its token is refused for long.
+    * `may_join`: returns whether a registration is safe. A registration at the same address ends the leases of the
+      former one at once, so no job of that one may still run here.
+    * `fields`: the fields of the registration, except the secret (`secret()` returns a new one for each try), the place
+      and the contracts.
+    * `place()`: returns the place (see Place); called before each registration.
+    * `contracts`: the contracts of the worker's names.
+    * `on_rejected`: called once when masters keep refusing the token of a worker that was never registered.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class WorkerRegistration:
         self._rejected_since_s: float | None = None
 
     def attempt(self, tries: int) -> float | None:
-        """Register. Return the seconds until the first heartbeat or the next try; None: as long as after any
+        """Register. Return the seconds until the first heartbeat or the next try; None: the usual pause after a
         failure."""
         if not self._may_join():
             return _JOIN_PAUSE_S
@@ -77,14 +78,14 @@ class WorkerRegistration:
             return None
         if not answer.is_ok:
             if self._masters_take_place and ["place"] in refused_fields(answer):
-                # This master is older than the field. It can do its work without the field.
+                # This master is too old for the field, and can work without it.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
             refused = [loc for loc in refused_fields(answer) if loc[:1] == ["contracts"]]
             if self._leave_out_contracts([["contracts"]] if answer.code in TOO_MUCH else refused):
                 logger.warning("registering without contracts that the master refused: %s", answer)
                 return _JOIN_PAUSE_S
-            # The address cannot be proven before the server listens, so a first refusal is normal.
+            # The address cannot be verified before the server listens, so a first refusal is normal.
             hint = advice(answer, self._fields["url"], self._client.masters.current)
             if answer.code != "address_unverified" or tries >= 3:
                 self._log_once(f"a master refused the registration: {answer}{hint}")
@@ -95,10 +96,10 @@ class WorkerRegistration:
             self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
             member = self._identity.joined(body)
         except NONSENSE as exc:
-            self._log_once(f"a master answered with nonsense ({exc!r})")
+            self._log_once(f"a master's answer is not valid ({exc!r})")
             return None
         affinity = self._client.masters.affinity
-        # As long as a lease may last, a master of the former store may still answer.
+        # A master of the former store may still answer for as long as a lease lasts.
         affinity.patience_s = max(affinity.patience_s, member.lease_s)
         self._complaint = ""
         self._was_registered = True
@@ -109,9 +110,10 @@ class WorkerRegistration:
         return 0.0
 
     def _leave_out_contracts(self, refused: Sequence[Sequence[Any]]) -> bool:
-        """Leave out the contracts at these paths, and return whether that changed anything. Jobs run without them."""
+        """Omit the contracts at these paths from now on, and return whether that changed anything. Jobs can run without
+        contracts."""
         names = {str(loc[1]) for loc in refused if len(loc) > 1} & self._contracts.keys()
-        if any(len(loc) == 1 for loc in refused):  # for example by a master that does not know the field
+        if any(len(loc) == 1 for loc in refused):  # for example, the master does not know the field
             names = set(self._contracts)
         self._contracts = {name: one for name, one in self._contracts.items() if name not in names}
         return bool(names)
@@ -131,8 +133,8 @@ class WorkerRegistration:
             logger.warning("not registered yet, and trying again: %s", text)
 
     def _note_rejection(self, answer: MasterAnswer, hint: str, sent_s: float) -> None:
-        """Give up if a worker that was never registered keeps being refused because of its token. A worker that was
-        registered before keeps trying, because somebody may be replacing its token."""
+        """Give up if the token of a worker that was never registered keeps being refused. A worker that was registered
+        before keeps trying, because its token may be about to be replaced."""
         if answer.status not in (401, 403) or self._was_registered:
             self._rejected_since_s = None
             return
@@ -140,5 +142,5 @@ class WorkerRegistration:
             self._rejected_since_s = sent_s
         elif now_s() - self._rejected_since_s >= GIVE_UP_S:
             self._rejected_since_s = None
-            logger.error("no master takes this worker: %s%s", answer, hint)
+            logger.error("no master accepts this worker: %s%s", answer, hint)
             self._on_rejected(answer)

@@ -1,4 +1,4 @@
-"""The handlers by name."""
+"""The registered handlers of a worker, by name."""
 
 import inspect
 import sys
@@ -30,7 +30,7 @@ class HandlerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOrigin:
-    """The way for another process to find the function. `script`: the file that was started as `__main__`."""
+    """Says where another process can import a function. `script`: the file that was started as `__main__`."""
 
     module: str
     qualname: str
@@ -40,12 +40,13 @@ class FunctionOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`function` takes (argument, ctx) when `takes_context`, else (argument), and the values of `dependencies` by name.
+    """A handler. Its `function` is called with (argument, ctx) if `takes_context`, otherwise with (argument). It also
+    gets the values of `dependencies` by name.
 
-    * `contract`: what masters are told about the name, a map of `version`, `argument_schema` and `options`, or a
-      function that computes it when a worker starts.
-    * `around`: the middleware of an isolated handler, which runs in the worker. It is given the context and the wait
-      for the process.
+    * `contract`: the contract of the name, for masters: a map of `version`, `argument_schema` and `options`, or a
+      function that computes the map when a worker starts.
+    * `around`: the middleware of an isolated handler, which runs in the worker. It is called with the context and with
+      a function that waits for the process.
     """
 
     name: str
@@ -60,11 +61,11 @@ class Handler:
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
-    # Codes of failures after which a job is retried. None: a job is retried after all codes.
+    # Codes of failures after which a job is retried. None: all codes.
     retry_codes: frozenset[str] | None = None
-    # Its function takes the arguments of many jobs, and the context of the call.
+    # Set if the function takes the arguments of many jobs, and the context of the call.
     gather: "Gather | None" = None
-    # It opens what its jobs hold, and seals what they return.
+    # Opens the values of jobs, and seals results.
     seal: "Seal | None" = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
@@ -101,8 +102,8 @@ class Registry:
         contract: Mapping[str, Any] | None = None,
         retry_codes: Iterable[str] | None = None,
     ) -> Handler:
-        """Register a function. Raise ValueError for a name that is bad or taken, TypeError for a function that cannot
-        be called so."""
+        """Register a function. Raise ValueError for a name that is invalid or taken, and TypeError for a function with
+        unsuitable parameters."""
         check_name(name)
         if name in self._handlers:
             raise ValueError(f"{name} has a handler already")
@@ -128,7 +129,7 @@ class Registry:
         return handler
 
     def put(self, handler: Handler) -> None:
-        """Register a handler. Raise ValueError for a name that is taken."""
+        """Register a handler. Raise ValueError if the name is taken."""
         if handler.name in self._handlers:
             raise ValueError(f"{handler.name} has a handler already")
         self._handlers[handler.name] = handler
@@ -147,7 +148,7 @@ def _takes_context(function: Function) -> bool:
         for n, p in enumerate(by_position)
     ):
         raise TypeError(
-            "parameters with Depends stand after (argument, ctx) or (argument), and are given by name"
+            "parameters with Depends must come after (argument, ctx) or (argument), and are passed by name"
         )
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
@@ -163,11 +164,11 @@ def _takes_context(function: Function) -> bool:
 
 
 def origin_of(function: Function) -> FunctionOrigin:
-    """Return the origin of a function. Raise TypeError if another process cannot import it."""
+    """Return where another process can import a function. Raise TypeError if another process cannot import it."""
     qualname = function.__qualname__
     if "<" in qualname:
         raise TypeError(
-            "an isolated handler must stand at the top of a module: its process imports it from there"
+            "an isolated handler must be at the top level of a module, from which its process imports it"
         )
     if function.__module__ != "__main__":
         return FunctionOrigin(function.__module__, qualname)
@@ -177,7 +178,7 @@ def origin_of(function: Function) -> FunctionOrigin:
         return FunctionOrigin(spec.name, qualname, is_module_run=True)
     script = getattr(main, "__file__", None)
     if script is None:
-        raise TypeError("an isolated handler must stand in a file")
+        raise TypeError("an isolated handler must be in a file")
     return FunctionOrigin("__main__", qualname, script=script)
 
 

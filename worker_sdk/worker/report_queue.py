@@ -1,4 +1,4 @@
-"""Endings on their way to a master. Each is kept until a master has answered for it."""
+"""Send the ends of jobs to a master. Each report is kept until a master has confirmed it."""
 
 import asyncio
 import logging
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BATCH_ITEMS: Final = 500
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
-# While more bytes of results than this wait, the worker takes no jobs. Their number is bounded by the jobs that it may
-# owe.
+# While more bytes of results than this wait, the worker accepts no jobs. The number of results is limited by the jobs
+# that the worker may hold.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 HEAD: Final = b"\x81" + encode("results") + b"\xdc"
@@ -30,17 +30,17 @@ _JOB_ID: Final = encode("job_id")
 _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
-# The fields of `outcomes.success` except the value, which most endings have.
+# The number of fields of `outcomes.success`, the most frequent report.
 _SUCCESS_FIELDS: Final = 2
 _SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + _SUCCESS_FIELDS).to_bytes(1, "big") + _JOB_ID
 _SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
-# Fields that masters of older releases refuse, the newest first.
+# Fields that masters of older releases refuse, starting with the newest.
 _ADDED_FIELDS: Final = ("called_at_ms", "used")
 
 
 class Item:
-    """`data`: the map that the master gets."""
+    """A report in the queue. `data`: the encoded map that the master gets."""
 
     __slots__ = ("data", "job_id", "token")
     goes_alone = False
@@ -53,23 +53,23 @@ class Item:
 
 
 class SingleItem(Item):
-    """An item that is sent alone, because a call with others was refused."""
+    """An item that is sent alone, because a call with several items was refused."""
 
     __slots__ = ()
     goes_alone = True
 
 
 class RefusedResultItem(SingleItem):
-    """An item that says that the master refused the job's result."""
+    """An item that reports that the master refused the job's result."""
 
     __slots__ = ()
     is_substitute = True
 
 
 class ReportQueue:
-    """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
-    when a master answered that it does not know this worker. `next_jobs` takes the jobs that come with answers; None:
-    none may come.
+    """Sends reports from the event loop. `on_answered(tokens)` is called once for each item that a master has
+    confirmed, and `on_unknown_worker(worker_id)` if a master does not know this worker. `next_jobs`: takes the jobs
+    that come with answers; None: answers may carry no jobs.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
@@ -83,7 +83,7 @@ class ReportQueue:
         self._pending: deque[Item] = deque()
         self._held_bytes = 0
         self._under_way: list[Item] = []
-        # Whether some of them may have to be sent alone.
+        # Whether some items may have to be sent alone.
         self._are_alone = False
         self._wake: asyncio.Future[None] | None = None
         self._emptied = asyncio.Event()
@@ -128,12 +128,12 @@ class ReportQueue:
         return True
 
     def unreported(self) -> list[bytes]:
-        """Return the encoded reports that no master has answered for."""
+        """Return the encoded reports that no master has confirmed."""
         return [item.data for item in (*self._under_way, *self._pending)]
 
     def send_with(self, send: Callable[[bytes], bool]) -> None:
-        """Send the remaining reports with `send`, which returns whether a master has answered. Call this only after
-        this queue was stopped."""
+        """Send the remaining reports with `send`, which returns whether a master has confirmed them. Call this only
+        after this queue was stopped."""
         self._put_back(self._under_way)
         while self._pending:
             batch = self._take()
@@ -143,20 +143,21 @@ class ReportQueue:
             self._delivered(batch)
 
     def encoded(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
-        """Return a report as masters get it, without adding it. `fields`: those that can always be encoded."""
+        """Return an encoded report without adding it to the queue. `fields`: values that can always be encoded."""
         return self._encode(job_id, token, fields)
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
-        """Add a report; call it from the event loop. A value that cannot be sent becomes a failure that says so."""
+        """Add a report; call it from the event loop. If the value cannot be sent, a failure that says so is reported
+        instead."""
         try:
             data = self._encode(job_id, token, fields)
             check_keys(fields)
-        except Exception as exc:  # the value is the handler's, and encoding it may do anything
+        except Exception as exc:  # encoding a value of a handler may raise anything
             data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
         self._add(Item(job_id, token, data))
 
     def put_successes(self, ends: Iterable[tuple[str, str, Any]]) -> None:
-        """Add the reports of many jobs that succeeded: ID, token and result of each. Call it from the event loop."""
+        """Add reports of jobs that succeeded: tuples of ID, token and result. Call it from the event loop."""
         pack, join = self._packer.pack, b"".join
         success = self._stamp() + _SUCCESS
         no_result = success + pack(None)
@@ -168,14 +169,14 @@ class ReportQueue:
                 try:
                     data = join((_SUCCESS_HEAD, pack(job_id), _TOKEN, pack(token), success, pack(value)))
                     check_keys(value)
-                except Exception:  # see `put`, which tells what is wrong
+                except Exception:  # `put` reports the reason
                     self.put(job_id, token, outcomes.success(value))
                     continue
             items.append(Item(job_id, token, data))
         self._add(*items)
 
     def _stamp(self) -> bytes:
-        """Return the encoded field with the present time."""
+        """Return the encoded field `finished_at` with the current time."""
         now = now_s()
         if not 0 <= now - self._stamped_s < _STAMP_S:
             instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
@@ -185,7 +186,7 @@ class ReportQueue:
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
         pack = self._packer.pack
         finished_at = self._stamp()
-        # Join both into one map: each is short, so its head is one byte, 0x80 + its length.
+        # Join both into one map. Each is so short that its head is one byte: 0x80 plus its length.
         if fields["type"] == "success" and len(fields) == _SUCCESS_FIELDS:
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
@@ -205,7 +206,7 @@ class ReportQueue:
             self._wake = None
 
     async def _pump(self) -> None:
-        """Send one call at a time; what arrives meanwhile goes with the next (natural batching)."""
+        """Send one call at a time. Reports that arrive meanwhile go with the next call (natural batching)."""
         while True:
             if not self._pending:
                 self._are_alone = False
@@ -223,7 +224,7 @@ class ReportQueue:
                 logger.log(self._level(), "results are kept: no answer from a master (%s)", exc)
                 retry_after_s = 0.0
             except Exception:
-                # This loop must not end, because results leave only through it.
+                # This loop must not end, because it alone sends results.
                 logger.exception("results are kept")
                 retry_after_s = 0.0
             if retry_after_s is None:
@@ -234,13 +235,13 @@ class ReportQueue:
             await asyncio.sleep(pause_s(self._tries, retry_after_s))
 
     async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
-        """Send a batch. Return the minimum seconds before the next try; None if there is no reason to wait."""
+        """Send a batch. Return the minimum seconds before the next try; None: do not wait."""
         next_jobs = self._next_jobs
         answer = await self._client.call(
             "POST",
             f"/api/workers/{worker_id}/results",
             _body(batch),
-            # Without a slot, the worker would hand the jobs back.
+            # If no slot is free, ask for no jobs: the worker would have to hand them back.
             fields=""
             if next_jobs is None
             or next_jobs.admission.is_leaving
@@ -277,7 +278,7 @@ class ReportQueue:
             and len(self._pending) <= MAX_BATCH_ITEMS
             and not self._are_alone
         ):
-            # All of them fit in one call, as most do.
+            # Usually, all of them fit into one call.
             batch = list(self._pending)
             self._pending.clear()
             return batch
@@ -296,8 +297,8 @@ class ReportQueue:
         self._pending.extendleft(reversed(batch))
 
     def _refused(self, batch: list[Item], answer: MasterAnswer) -> None:
-        """Send each item alone, so that an invalid item does not hold up the others. The invalid item becomes a failure
-        that says why."""
+        """Send each item alone, so that an invalid item does not delay the others. Replace the invalid item by a
+        failure that states the reason."""
         self._under_way = []
         if len(batch) > 1:
             self._put_back([SingleItem(item.job_id, item.token, item.data) for item in batch])
@@ -305,13 +306,13 @@ class ReportQueue:
             return
         item = batch[0]
         if (plainer := _without_added(item.data)) is not None:
-            # A master that is older than the SDK does not know the field.
+            # A master that is older than this SDK does not know the field.
             self._held_bytes += len(plainer) - len(item.data)
             self._put_back([SingleItem(item.job_id, item.token, plainer)])
             return
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
-            # No simpler report is left; the lease tells the master.
+            # There is no simpler report to send. The end of the lease informs the master.
             self._delivered([item])
             return
         data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
@@ -332,7 +333,7 @@ class ReportQueue:
 
 
 def batches_of(reports: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Yield the encoded reports in lists, each of which one call may send."""
+    """Yield the encoded reports in lists, each of which fits into one call."""
     batch: list[bytes] = []
     size = 0
     for one in reports:
@@ -350,7 +351,7 @@ def _body(batch: list[Item]) -> bytes:
 
 
 def _without_added(refused: bytes) -> bytes | None:
-    """Return the report without the newest field that an older master may not know; None if it has none."""
+    """Return the report without the newest field that an older master may not know; None if it has no such field."""
     try:
         fields = decode(refused)
     except DecodeError:
@@ -362,9 +363,9 @@ def _without_added(refused: bytes) -> bytes | None:
 
 
 def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:
-    """Return the plainest failure that says what happened. A failure keeps its own message: a master that is older
-    than the SDK may have refused only a new value in it. For such a master, a discarded job is one that failed for
-    good."""
+    """Return the simplest failure that describes what happened. A failure keeps its own message, because a master that
+    is older than the SDK may have refused only a new value in the report. For such a master, a discarded job becomes a
+    job that failed for good."""
     try:
         fields = decode(refused)
     except DecodeError:  # a handler returned a value that can be encoded, but not decoded

@@ -1,4 +1,4 @@
-"""One accepted offer, from acceptance until a master has answered for its end."""
+"""One accepted offer, from its acceptance until a master has confirmed its end."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -23,36 +23,36 @@ class Stop(Enum):
     LOST = "lost"  # the right to settle is gone, or may be
 
 
-# The number of fields that every job of a push has. A larger map has some of the others.
+# The number of fields that every job of a push has. A larger map also has some of the optional ones.
 _PLAIN_FIELDS: Final = 11
 
 
 class JobRun:
-    """One run of a job. The heartbeat thread sets `lease_end_s` and `is_named`, the event loop the rest. `is_named`:
-    a heartbeat that named the run was answered. Instants are times of `lease.now_s`."""
+    """One run of a job. The heartbeat thread sets `lease_end_s` and `is_named`, and the event loop everything else.
+    `is_named`: a heartbeat that named the run was answered. Instants are by the clock `lease.now_s`."""
 
-    # These defaults belong to the class: setting all of them in each run would take most of the time of making one.
+    # These defaults are class attributes: setting all of them for each run would take most of the time of making one.
     checkpoint: bytes | None = None
     batch: str | None = None
     inputs: "Sequence[JobInput]" = ()
-    # In the phase `callback`: all callbacks that came, or the only one.
+    # In the phase `callback`, the callbacks that have come.
     callbacks: Sequence[Mapping[str, Any]] = ()
-    deadline_s = float("inf")  # until it is taken up
-    begin_by_s = float("inf")  # set while an earlier run of the job keeps it waiting
+    deadline_s = float("inf")  # until the job is accepted
+    begin_by_s = float("inf")  # set while it waits for an earlier run of the job
     stop_due_s = float("inf")
-    is_given_up = False  # it kept a newer claim of its job waiting for too long
+    is_given_up = False  # it made a newer claim of its job wait for too long
     stopping: Stop | None = None
     is_named = False
     is_settled = False
     has_begun = False
-    is_last_saved = False  # what it had not saved by itself, before its end is reported
+    is_last_saved = False  # whether unsaved progress was saved before the end is reported
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None
-    # Opens the log of a job and token; None: the worker keeps no logs.
+    # Opens the log for a job ID and a token. None: the worker keeps no logs.
     open_log: Callable[[str, str], RunLog] | None = None
     _log: RunLog | None = None
-    # The failure of its handler, while its lines go to a master.
+    # The failure of the handler, while log lines are sent to a master before it is reported.
     failure: dict[str, Any] | None = None
 
     def __init__(self, dispatch: "Dispatch", handler: Handler, lease_end_s: float) -> None:
@@ -75,10 +75,10 @@ class JobRun:
 
     @property
     def log(self) -> RunLog | None:
-        """Return the log of this run; None if none is kept. It is opened on first use, because most runs write
-        nothing."""
+        """Return the log of this run; None if the worker keeps no logs. It is opened at its first use, because most
+        runs write nothing."""
         if self._log is None and self.open_log is not None:
-            # Threads of the handler may write their first lines at the same moment.
+            # Threads of the handler may write their first lines at the same moment, so only the first log is kept.
             self.__dict__.setdefault("_log", self.open_log(self.job_id, self.token))
         return self._log
 
@@ -89,8 +89,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """Return when the run must be checked next: at its timeout, at the end of its lease, when its time to stop is
-        over, or when its wait for an earlier run is over."""
+        """Return when the run must be checked next: at its timeout, at the end of its lease, of its time to stop, or of
+        its wait for an earlier run."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:

@@ -1,4 +1,4 @@
-"""The slots of a worker that works in several namespaces: a guaranteed share for each, and idle slots lent to the
+"""Share the slots of a worker among several namespaces: each has a guaranteed share, and idle slots are lent to
 others."""
 
 from collections.abc import Callable, Mapping
@@ -8,19 +8,19 @@ from worker_sdk.transport.namespaces import check_name
 from worker_sdk.worker.lease import now_s
 
 MAX_NAMESPACES: Final = 20
-# How long a slot is kept for a namespace whose jobs were refused while it had less than its share. Masters offer them
-# again within two seconds.
+# How long a slot is reserved for a namespace if its jobs were refused while it had less than its share. Masters offer
+# them again within two seconds.
 WANTED_S: Final = 5.0
 
 
 def slots_by_namespace(shares: Mapping[str, int], max_jobs: int) -> dict[str, int]:
-    """Divide the slots of a worker: in proportion to the shares, at least one for each namespace, and all of them.
+    """Divide all slots of a worker in proportion to the shares, with at least one slot for each namespace.
     Raise ValueError if there are too few."""
     if len(shares) > max_jobs:
         raise ValueError(
-            f"max_jobs is {max_jobs}, and each of {len(shares)} namespaces needs at least one slot"
+            f"max_jobs is {max_jobs}, but each of {len(shares)} namespaces needs at least one slot"
         )
-    # Each gets one slot, and the others go one by one to the namespace that is furthest below its share.
+    # Each namespace gets one slot. The remaining slots go one by one to the namespace that is furthest below its share.
     slots = dict.fromkeys(shares, 1)
     for _ in range(max_jobs - len(shares)):
         slots[min(slots, key=lambda name: (slots[name] / shares[name], -shares[name]))] += 1
@@ -28,8 +28,8 @@ def slots_by_namespace(shares: Mapping[str, int], max_jobs: int) -> dict[str, in
 
 
 def checked_shares(given: Any) -> dict[str, int]:
-    """Return the shares by name of namespaces that are given as a map, or as a list of equal ones. Raise ValueError or
-    TypeError, which names the argument `namespaces`."""
+    """Return the shares of namespaces by name. `given`: a map of shares, or a list of names with equal shares. Raise
+    ValueError or TypeError with a text about the argument `namespaces`."""
     if isinstance(given, str):
         raise TypeError(f'namespaces: give a map or a list, such as ["{given}"], or namespace=… of configure')
     names = list(given)
@@ -63,7 +63,7 @@ class SharedSlots:
         self.shares: list[SlotShare] = []
 
     def add(self, guaranteed: int) -> "SlotShare":
-        """Return the share of one more namespace, which has this many slots whenever it needs them."""
+        """Add a namespace that gets this many slots whenever it needs them, and return its share."""
         share = SlotShare(self, guaranteed)
         self.shares.append(share)
         return share
@@ -73,8 +73,8 @@ class SlotShare:
     """The slots of one namespace. `note_offer`, `want` and `released` are called in the event loop, and everything else
     from any thread.
 
-    `occupying` holds the runs that have slots. `on_room` is called when a slot of another namespace became free, and
-    `on_pressure` when another namespace wants the slots that this one has beyond its share.
+    `occupying`: the runs that have slots. `on_room`: called when a slot of another namespace becomes free.
+    `on_pressure`: called when another namespace needs slots that this one uses beyond its share.
     """
 
     def __init__(self, pool: SharedSlots, guaranteed: int) -> None:
@@ -92,14 +92,15 @@ class SlotShare:
 
     @property
     def wanted(self) -> int:
-        """Return how many free slots are kept for this namespace, because its jobs were refused for lack of them."""
+        """Return how many free slots are reserved for this namespace, because its jobs were refused for lack of
+        slots."""
         if not self._wanted or self._pool.now_s() >= self._wanted_until_s:
             return 0
         return max(0, min(self._wanted, self.guaranteed - len(self.occupying)))
 
     @property
     def has_to_yield(self) -> bool:
-        """Return whether a slot that becomes free is for another namespace."""
+        """Return whether the next free slot of this namespace must go to another one."""
         return len(self.occupying) > self.guaranteed and any(one.wanted for one in self._others())
 
     def room(self) -> int:
@@ -109,14 +110,14 @@ class SlotShare:
         return max(0, min(free, max(self.guaranteed - len(self.occupying), free - kept)))
 
     def offered(self) -> int:
-        """Return how many jobs masters may give: the share, and the slots that other namespaces leave idle. Several
+        """Return how many jobs masters may assign: the share, and the slots that other namespaces leave idle. Several
         namespaces may be offered the same idle slot: the first job gets it, and the others are refused as `busy`."""
         used = sum(len(one.occupying) + one.wanted for one in self._others())
         self.last_offered = max(self.guaranteed, self._pool.total - used)
         return self.last_offered
 
     def want(self, count: int, *, within_s: float = WANTED_S) -> None:
-        """Keep up to `count` of the next free slots, within the share, for so long at most. 0: keep none."""
+        """Reserve up to `count` of the next free slots, within the share, for at most `within_s`. 0: reserve none."""
         was_wanted = self.wanted
         self._wanted, self._wanted_until_s = count, self._pool.now_s() + within_s
         if self.wanted and not was_wanted:
@@ -125,7 +126,7 @@ class SlotShare:
                     one.on_pressure()
 
     def released(self) -> None:
-        """Tell the other namespaces that a slot may be free."""
+        """Notify the other namespaces that a slot may be free."""
         for one in self._others():
             one.on_room()
 

@@ -1,4 +1,4 @@
-"""Processes of one web server that mount the same worker: one of them serves its URL, and no other takes it over."""
+"""Coordinate the processes of a web server that mount the same worker: only one of them may serve its URL."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from worker_sdk import forked
 
 logger = logging.getLogger(__name__)
 
-# A server that is reloaded starts the new process before it ends the old one.
+# A server that is reloaded starts the new process before the old one ends.
 HANDOVER_S: Final = 5.0
 _PAUSE_S: Final = 0.05
 
@@ -26,7 +26,7 @@ class SiblingError(RuntimeError):
 
 
 class ProcessLock:
-    """A lock between the processes of this machine. The kernel frees it when the process ends, however it ends."""
+    """A lock between the processes of this machine. The kernel frees it when the process ends in any way."""
 
     def __init__(self, name: str) -> None:
         self._name = f"jqmaster-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
@@ -34,7 +34,7 @@ class ProcessLock:
         forked.renew_in_child(self)
 
     def take(self) -> bool:
-        """Return whether this process holds the lock. Return True where there are no such locks."""
+        """Take the lock, and return whether this process has it. Return True if the system has no such locks."""
         if self._fd < 0:
             try:
                 self._fd = lock_of_system(self._name)
@@ -64,23 +64,24 @@ class Siblings:
         self._present = ProcessLock(f"present {url}")
 
     async def claim(self, handover_s: float = HANDOVER_S) -> None:
-        """Become the process that serves the URL. Raise SiblingError if another one serves it and does not stop."""
+        """Make this the process that serves the URL. Raise SiblingError if another one serves it and does not stop."""
         end_s = time.monotonic() + handover_s
         while not self._serving.take():
             if time.monotonic() >= end_s:
                 raise SiblingError(
-                    f"another process of this machine serves this worker at {self._url}, and a URL leads to one "
-                    "process. If several processes serve your application, use Worker(pull=True), or leave out "
-                    "url, and each process listens at an address of its own"
+                    f"another process of this machine serves this worker at {self._url}, but a URL leads to only "
+                    "one process. If several processes serve your application, use Worker(pull=True), or omit url, "
+                    "so that each process listens at its own address"
                 )
             await asyncio.sleep(_PAUSE_S)
 
     def may_register(self) -> bool:
-        """Return whether the process that served the URL before has ended. A registration would end its leases."""
+        """Return whether the process that served the URL before has ended. Before that, a registration would end the
+        leases of its jobs."""
         return self._present.take()
 
     def drain(self) -> None:
-        """Let the next process take over. The next process registers when this one has left."""
+        """Let the next process take over. It registers when this one has left."""
         self._serving.free()
 
     def leave(self, *, is_idle: bool) -> None:
@@ -92,8 +93,8 @@ class Siblings:
 
 
 def abstract_lock(name: str) -> int:
-    """Take the lock. Raise BlockingIOError if it is taken. Abstract names belong to a network namespace, as ports
-    do."""
+    """Take the lock, and return its descriptor. Raise BlockingIOError if it is taken. Abstract names belong to a
+    network namespace, as ports do."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(b"\0" + name.encode())
@@ -104,7 +105,8 @@ def abstract_lock(name: str) -> int:
 
 
 def file_lock(name: str) -> int:
-    """Take the lock. Raise BlockingIOError if it is taken. Return -1 where there are no such locks."""
+    """Take the lock, and return its descriptor. Raise BlockingIOError if it is taken. Return -1 if the system has no
+    such locks."""
     try:
         import fcntl
     except ImportError:
@@ -112,7 +114,7 @@ def file_lock(name: str) -> int:
     try:
         fd = os.open(Path(tempfile.gettempdir()) / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
-        # best effort: another user's file, or no place for one.
+        # best effort: the file belongs to another user, or there is no place for it.
         return -1
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The executor and the admission of a namespace whose worker works in others as well."""
+"""The executor and the admission for one namespace of a worker that works in several."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class SharingExecutor(Executor):
-    """Runs the jobs of one namespace in slots that several share."""
+    """Runs the jobs of one namespace in slots that several namespaces share."""
 
     def __init__(self, *, share: SlotShare, **parts: Any) -> None:
         super().__init__(max_jobs=share.total, **parts)
@@ -29,7 +29,8 @@ class SharingExecutor(Executor):
         return min(super().free, self._share.room())
 
     def resize(self, max_jobs: int) -> None:
-        """Take the answer of a master, whose operator may allow this namespace fewer slots than it was offered."""
+        """Apply the number of slots that a master allows. An operator may allow this namespace fewer slots than the
+        worker offered."""
         most = self._share.total if max_jobs >= self._share.last_offered else max_jobs
         if most != self._max_jobs:
             logger.info(
@@ -44,7 +45,8 @@ class SharingExecutor(Executor):
 
 
 class SharingAdmission(Admission):
-    """Notes which offers were refused for lack of slots, so that the next free ones are kept for this namespace."""
+    """Records offers that were refused for lack of slots, so that the next free slots are reserved for this
+    namespace."""
 
     def __init__(self, *parts: Any, share: SlotShare, **others: Any) -> None:
         super().__init__(*parts, **others)

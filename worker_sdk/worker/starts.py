@@ -1,4 +1,4 @@
-"""Confirms starts: handlers with `confirm_start` wait for the store's word before their first line of code."""
+"""Confirm starts: handlers with `confirm_start` run only after the store has confirmed their claim."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ MAX_BATCH: Final = 500
 
 
 class StartConfirmer:
-    """Gathers requests while a call is under way, as the report queue does, and repeats the call until a master
-    answers. The end of the lease cancels the wait.
+    """Collects requests while a call is in progress, as the report queue does, and repeats each call until a master
+    answers. A wait is cancelled at the end of the lease.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
@@ -67,8 +67,8 @@ class StartConfirmer:
                         if confirmed or stale:
                             continue
                     elif not answer.is_transient and answer.status not in (401, 403):
-                        # The worker is unknown, or the master cannot confirm starts. A job without a confirmation does
-                        # not run.
+                        # The worker is unknown, or the master cannot confirm starts. Jobs without a confirmation do not
+                        # run.
                         logger.warning("starts were refused: %s", answer)
                         for _, token in batch:
                             self._tell(token, may=False)

@@ -1,4 +1,4 @@
-"""Steps of a handler: calls that run once in the life of a job, and whose results later attempts get."""
+"""Steps of a handler: calls that run once for a job, and whose results later attempts get."""
 
 import inspect
 import threading
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARS: Final = 100
 _NIL: Final = b"\xc0"
-# Held while the steps of a job are made: several threads of its handler may call the first step.
+# Held while the steps of a job are created, because several threads of its handler may call the first step.
 MAKING: Final = threading.Lock()
 
 
 class JobSteps:
     """The steps of one job, in one attempt. Threads of its handler may share it.
 
-    * `checkpoint`: the encoded checkpoint of the attempt before, if there is one.
+    * `checkpoint`: the encoded checkpoint of the previous attempt, if there is one.
     * `save`: saves an encoded checkpoint, as `Reports.save` does.
-    * `reserved_bytes`: the bytes of a checkpoint that are not for steps.
+    * `reserved_bytes`: the bytes of a checkpoint that steps may not use.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class JobSteps:
         self._own, self._done = split(checkpoint)
         self._most = MAX_CHECKPOINT_BYTES - reserved_bytes
         self._save = save
-        # The names that this attempt has called, or calls.
+        # The names of steps that this attempt has called so far.
         self._called: set[str] = set()
         self._changes = self._acknowledged = 0
-        # A save must hold everything that the saves before it hold, because it replaces them.
+        # Serializes saves: each must contain everything that earlier saves contain, because it replaces them.
         self._lock = threading.Lock()
         forked.renew_in_child(self)
 
@@ -49,7 +49,7 @@ class JobSteps:
         self._lock = threading.Lock()
 
     def run(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run a step, and block until it is saved; or return its result, if it has ended already."""
+        """Run a step, and block until its result is saved. If the step has already ended, return the saved result."""
         codec = self._begin(name, function, args)
         if (done := self._done.get(name)) is not None:
             return _restored(codec, done)
@@ -59,8 +59,8 @@ class JobSteps:
             if inspect.iscoroutine(value):
                 value.close()  # the step has not begun
                 raise TypeError(
-                    f"step {name}: {_name_of(function)} is an async function, and the handler is a def: make the "
-                    "handler an async def, or give a def function"
+                    f"step {name}: {_name_of(function)} is an async function, but the handler is a def: make the "
+                    "handler an async def, or pass a def function"
                 )
         except BaseException:
             self._called.discard(name)
@@ -70,8 +70,8 @@ class JobSteps:
         return result
 
     async def arun(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run a step, and block until it is saved; or return its result, if it has ended already. It does not block the
-        event loop."""
+        """Run a step, and block until its result is saved. If the step has already ended, return the saved result. It
+        does not block the event loop."""
         import asyncio
 
         if inspect.isfunction(function) and not inspect.iscoroutinefunction(inspect.unwrap(function)):
@@ -95,7 +95,7 @@ class JobSteps:
         return result
 
     def save_own(self, own: bytes) -> "Future[None]":
-        """Save a value of the handler beside the steps. Raise ValueError if they are too large together."""
+        """Save a value of the handler together with the steps. Raise ValueError if they are too large together."""
         with self._lock:
             data = joined(own, self._done.values())
             if len(data) > self._most:
@@ -107,8 +107,8 @@ class JobSteps:
             return self._save_all(data)
 
     def unsaved(self, own: bytes | None) -> bytes | None:
-        """Return the checkpoint to save before the end of the attempt is reported; None: masters have all of it.
-        `own`: a value that the handler has reached since its last save."""
+        """Return the checkpoint to save before the end of the attempt is reported; None: masters already have
+        everything. `own`: a position that the handler has reached since its last save."""
         with self._lock:
             if own is not None and len(data := joined(own, self._done.values())) <= self._most:
                 return data
@@ -117,18 +117,18 @@ class JobSteps:
     # --- the parts of a call
 
     def _begin(self, name: str, function: Callable[..., Any], args: Any) -> "ResultCodec":
-        """Judge a call before its function runs. Return the codec of its result."""
+        """Check a call before its function runs. Return the codec of its result."""
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
             raise ValueError(f"a step has a name of 1 to {MAX_NAME_CHARS} characters")
         if not callable(function):
             raise TypeError(
-                f"step {name}: give the function and its arguments, not a {type(function).__name__}"
+                f"step {name}: pass the function and its arguments, not a {type(function).__name__}"
             )
         codec = _codec_of(name, function, args)
         with self._lock:
             if name in self._called:
                 raise ValueError(
-                    f"step {name} is called twice in one attempt: add to the name what differs, such as an ID"
+                    f"step {name} is called twice in one attempt: make the names different, for example with an ID"
                 )
             if (
                 name not in self._done
@@ -140,8 +140,8 @@ class JobSteps:
         return codec
 
     def _end(self, name: str, codec: "ResultCodec", value: Any, began_s: float) -> "tuple[Any, Future[None]]":
-        """Return the result as later attempts get it, and a future that ends when a master has it. Raise Fail for a
-        result that cannot be kept: every further attempt would run the step again."""
+        """Return the result in the form that later attempts get, and a future that completes when a master has it.
+        Raise Fail for a result that cannot be stored, because every further attempt would run the step again."""
         took_ms = round((time.monotonic() - began_s) * 1000)
         try:
             sent = encode(codec.encode(value))
@@ -187,8 +187,8 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCodec":
-    """Return the codec of what the function returns, by its annotation. Raise TypeError for a type that cannot
-    travel."""
+    """Return the codec of the function's result, according to its annotation. Raise TypeError for a type that cannot be
+    sent."""
     from worker_sdk.tasks.value_codec import ResultCodec
 
     if _name_of(function) == "to_thread" and args and callable(args[0]):
@@ -197,7 +197,7 @@ def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCode
         function = function.func
     try:
         hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
-    except TypeError:  # an object that can be called
+    except TypeError:  # a callable object
         hints = {}
     except NameError as exc:
         raise TypeError(
@@ -205,7 +205,7 @@ def _codec_of(name: str, function: Callable[..., Any], args: Any) -> "ResultCode
             "when the program runs too, not only under TYPE_CHECKING."
         ) from None
     returns = hints.get("return", Any)
-    # A class makes its instances, and its annotations say nothing of them.
+    # Calling a class makes an instance, and its annotations say nothing about that.
     return ResultCodec(f"step {name}: the result", Any if inspect.isclass(function) else returns)
 
 

@@ -1,4 +1,4 @@
-"""Threads for sync handlers, which hand their endings to the event loop in batches."""
+"""Threads for sync handlers. They pass the ends of runs to the event loop in batches."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class HandlerThreads:
         )
         self._is_wake_pending = False
         self._is_copy = False
-        # Held by a thread that delivers endings by itself, because the loop is closed.
+        # Held by a thread that delivers ends itself, because the event loop is closed.
         self._late = threading.Lock()
         forked.renew_in_child(self)
 
@@ -48,7 +48,7 @@ class HandlerThreads:
 
     @property
     def native_ids(self) -> list[int]:
-        """Return the numbers that the system gives to the threads that exist."""
+        """Return the system's IDs of the existing threads."""
         return list(self._native_ids)
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
@@ -59,7 +59,7 @@ class HandlerThreads:
         self._queue.put((work, done))
 
     def close(self) -> None:
-        """Let each thread end when its work ends. Nobody waits for them."""
+        """Let each thread end after its current work, without waiting for it."""
         for _ in range(self._threads):
             self._queue.put(None)
 
@@ -79,19 +79,19 @@ class HandlerThreads:
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
-                    # The loop is closed, but the process lives on: the end of its job is reported from threads.
+                    # The loop is closed, but the process continues: this thread reports the end of its job.
                     with self._late:
                         self._deliver()
                     return
-            del item, work, done, ending  # otherwise an idle thread keeps the last argument and result alive
+            del item, work, done, ending  # otherwise, an idle thread keeps the last argument and result alive
 
     def _deliver(self) -> None:
-        # Clear the flag first: an ending that is added after that wakes the loop again.
+        # Clear the flag first, so that an end that is added later wakes the loop again.
         self._is_wake_pending = False
         while self._ended:
             done, value, error = self._ended.popleft()
             self._outstanding -= 1
             try:
                 done(value, error)
-            except Exception:  # later endings in the queue must still be delivered
-                logger.exception("an ending could not be taken")
+            except Exception:  # later ends in the queue must still be delivered
+                logger.exception("the end of a run could not be processed")

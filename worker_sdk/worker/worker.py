@@ -1,4 +1,4 @@
-"""The Worker, for which people write handlers."""
+"""`Worker`, with which applications register handlers and run jobs."""
 
 import gc
 import logging
@@ -27,7 +27,7 @@ from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 from worker_sdk.worker.shared_slots import checked_shares, slots_by_namespace
 
-# These are slow to import, and a program that only declares handlers serves nothing, such as an isolated attempt or a
+# These are slow to import. A program that only declares handlers does not need them, such as an isolated attempt or a
 # web application.
 if TYPE_CHECKING:
     import asyncio
@@ -47,7 +47,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def _is_same_task(one: "TaskSource", other: "TaskSource", name: str) -> bool:
-    """Return whether two sources have the very same task, as an application has that of a module."""
+    """Return whether two sources contain the identical task, as when an application includes the tasks of a module."""
     if not hasattr(one, "__getitem__") or not hasattr(other, "__getitem__"):
         return False
     return bool(one[name] is other[name])
@@ -65,7 +65,7 @@ class TaskSource(Protocol):
 
 
 class Worker(NoBlock):
-    """Register handlers, and run the jobs that masters give to this worker:
+    """Register handlers, and run the jobs that masters assign to this worker:
 
         worker = Worker(tasks=tasks, max_jobs=20)
 
@@ -73,31 +73,31 @@ class Worker(NoBlock):
         def count_words(argument: str) -> int:
             return len(argument.split())
 
-    `worker.run()` then serves until the process is told to end.
+    `worker.run()` then serves until the process is told to stop.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
-    * `tasks`: `Tasks`, or several of them, whose jobs this worker runs. `run_tasks` adds more.
+    * `tasks`: one or several `Tasks` whose jobs this worker runs. `run_tasks` adds more.
     * `namespaces`: several namespaces in which this one worker works, up to 20: a map of names to their shares of
-      `max_jobs`, such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each has its share whenever it
-      needs it, and the others use what it leaves idle. Default: the names in `JQMASTER_WORKER_NAMESPACES`, such as
-      `shop=3 mail=1`; if there are none, the namespace of the address.
+      `max_jobs`, such as `{"shop": 3, "mail": 1}`, or a list of names with equal shares. Each namespace gets its share
+      whenever it needs it, and other namespaces use idle slots. Default: the names in `JQMASTER_WORKER_NAMESPACES`,
+      such as `shop=3 mail=1`; if there are none, the namespace of the address.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Default: `JQMASTER_WORKER_HOST`, or else
-      127.0.0.1, which only masters on this machine reach; 0.0.0.0 listens on all addresses. Port 0 picks a free one.
+      127.0.0.1, which only masters on this machine reach; 0.0.0.0 listens on all addresses. Port 0 chooses a free port.
     * `url`: URL at which masters reach the worker, if not `http://{host}:{port}`.
     * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port`
       and `url` are then ignored.
     * `node_id`: name of the machine, shown to people. Default: its host name.
     * `labels`: further facts to show to people. Jobs can require some of them.
-    * `grace_s`: time that running jobs have to finish when the process is told to end.
-    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a new random one for each registration. Give
-      a list of two while yours is replaced: the first is registered, both are accepted.
+    * `grace_s`: seconds that running jobs have to finish when the process is told to stop.
+    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a new random secret for each registration.
+      To replace a secret, give a list of two: the first is registered, and both are accepted.
     * `version`: version of your code, shown to people. Default: the version of the SDK.
-    * `middleware`: instances of `Middleware`, the outermost first. They surround the handlers, what handlers enqueue,
-      and the life of the worker. Default: those of `configure`.
-    * `job_logs`: send what jobs log to the masters: lines of `ctx.logger`, of other loggers while a handler runs, and
-      the output of isolated handlers and of commands.
+    * `middleware`: instances of `Middleware`, the outermost first. They run around handlers, around calls that enqueue
+      inside handlers, and at the start and end of the worker. Default: those of `configure`.
+    * `job_logs`: send the logs of jobs to the masters: lines of `ctx.logger`, of other loggers while a handler runs,
+      and the output of isolated handlers and of commands.
 
     The arguments become attributes, which you may change until the worker starts.
     """
@@ -152,7 +152,7 @@ class Worker(NoBlock):
         sources: Any = tasks if isinstance(tasks, Iterable) and not hasattr(tasks, "handler_of") else [tasks]
         self.run_tasks(*sources)
         self._node: Node | None = None
-        # The node of a process that is about to end, if something is left to report then.
+        # The node of a process that is about to end, if unsent reports remain.
         self._left: Node | None = None
         self._is_mounted = False
         forked.renew_in_child(self)
@@ -174,24 +174,24 @@ class Worker(NoBlock):
         """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
         unchanged.
 
-        Parameters with the default `Depends(…)` come after these. The worker fills them.
+        Further parameters with the default `Depends(…)` may follow. The worker fills them.
 
         An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any
-        exception is a failed attempt, and the job is retried unless one of these says otherwise:
+        exception fails the attempt, and the job is retried unless one of these options says otherwise:
 
         * `name`: letters, digits and `_ . : / -`, up to 200 characters.
         * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
         * `discard_on`: exception classes that end the job at once.
-        * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a push that was
-          delayed on its way starts nothing.
+        * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a delayed push
+          cannot start a job that another worker already has.
         * `isolated`: run each attempt in a separate process. All processes that it starts end with it, and a timeout
           kills all of them. The function must be at the top level of a module.
-        * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
-          JSON Schema) and `options`, each of which may be missing.
+        * `contract`: a description of the name, which masters show and may use to check new jobs: a map of `version`,
+          `argument_schema` (a JSON Schema) and `options`, all of which are optional.
         * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
 
-        Raise ValueError for an invalid name or one that is taken, and TypeError for a function that cannot be called
-        so:
+        Raise ValueError for an invalid name or one that is taken, and TypeError for a function with unsuitable
+        parameters:
 
             @worker.handler("mail.send", retry_on=TimeoutError)
             async def send_mail(argument: dict[str, str], ctx: Context) -> None:
@@ -217,7 +217,7 @@ class Worker(NoBlock):
         return register
 
     def outside(self, work: "OutsideWork", *, isolated: bool = False) -> "OutsideWork":
-        """Run jobs whose work another system does. Return the work.
+        """Run jobs whose work another system does. Return `work`.
 
         * `work`: an instance of a class derived from `OutsideWork`.
         * `isolated`: run each phase in a separate process, as `handler` does. The class and this call must be at the
@@ -242,7 +242,7 @@ class Worker(NoBlock):
         return work
 
     def run_tasks(self, *sources: TaskSource) -> None:
-        """Run the jobs of these tasks, too. Tasks that are declared before the worker starts are among them.
+        """Run the jobs of these tasks, too. This includes tasks that are declared later, up to the start of the worker.
 
         * `sources`: `Tasks`.
 
@@ -272,8 +272,8 @@ class Worker(NoBlock):
         return self._registry.get(name)
 
     def assembly(self, *, is_in_process: bool = False) -> "Assembly":
-        """Return the handlers with middleware and dependencies around them. Raise TypeError for what cannot be called
-        so. `is_in_process`: as for `Assembly`."""
+        """Return the handlers combined with middleware and dependencies. Raise TypeError if a handler cannot be
+        combined with them. `is_in_process`: as for `Assembly`."""
         from worker_sdk.worker.assembly import Assembly
 
         self._load_tasks()
@@ -283,13 +283,14 @@ class Worker(NoBlock):
 
     @property
     def worker_id(self) -> str | None:
-        """ID that the masters gave to this worker, in the first of its namespaces. None while it is not registered."""
+        """ID that the masters assigned to this worker in its first namespace. None while the worker is not
+        registered."""
         return self._node.identity.worker_id if self._node else None
 
     @property
     def worker_ids(self) -> dict[str, str]:
-        """IDs that the masters gave to this worker, by namespace. Those in which it is not registered are missing. The
-        key is empty if the worker was not given `namespaces`."""
+        """IDs that the masters assigned to this worker, by namespace. Namespaces in which it is not registered are
+        missing. Without the option `namespaces`, the only key is an empty text."""
         members = self._node.members if self._node else []
         return {one.namespace: one.identity.worker_id for one in members if one.identity.worker_id}
 
@@ -305,8 +306,8 @@ class Worker(NoBlock):
         With these, give the outer application `lifespan=worker.lifespan`.
 
         A URL leads to one process. If several processes serve the application, the first one runs the worker, and the
-        others refuse to start. To run a worker in each process, leave out `url`, so that each also listens at an
-        address of its own, or use `pull=True`.
+        others refuse to start. To run a worker in each process, omit `url`, so that each also listens at its own
+        address, or use `pull=True`.
 
         For example:
 
@@ -321,7 +322,7 @@ class Worker(NoBlock):
 
         * `app`: the application, which frameworks pass. It is not used.
 
-        Each process that serves the application runs the worker and registers it at an address of its own, unless
+        Each process that serves the application runs the worker and registers it at its own address, unless
         `asgi()` is mounted at `url`.
 
         For example:
@@ -336,7 +337,7 @@ class Worker(NoBlock):
     async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
         """Run the worker inside the running event loop, and drain it at the end of the block.
 
-        * `serve`: start a server for the worker. Give False if `asgi()` is mounted at `url`.
+        * `serve`: start a server for the worker. Pass False if `asgi()` is mounted at `url`.
 
         For example:
 
@@ -370,7 +371,7 @@ class Worker(NoBlock):
             self._run_in(runner, None)
 
     def run_burst(self, idle_s: float = 5.0) -> list[str]:
-        """Run as `run` does, but end as soon as this worker was given no job for some time. Return the IDs of the jobs
+        """Run as `run` does, but end when this worker has had no job for some time. Return the IDs of the jobs
         whose last attempt here failed. Raise UnavailableError if no master registered the worker within 30 s.
 
         * `idle_s`: seconds without a job after which nothing is left to do. A job that becomes due within this time
@@ -398,7 +399,7 @@ class Worker(NoBlock):
         return sorted(burst.failed)
 
     def drain(self) -> None:
-        """Take no more jobs. Call it in the event loop of the worker.
+        """Accept no more jobs. Call this in the event loop of the worker.
 
         For example:
 
@@ -411,20 +412,20 @@ class Worker(NoBlock):
     # --- inside
 
     def renew(self) -> None:
-        """Start afresh in a forked process: the parent is the worker. This process reports nothing, does not unregister
-        and may start a worker of its own."""
+        """Reset this object in a forked process, because only the parent is the worker. This process reports nothing
+        and does not unregister. It may start its own worker."""
         node, self._node = self._node, None
         if node is not None:
             node.disown()
             forked.release_signals()
 
     async def start_mounted(self) -> None:
-        """Start, without a server of its own if `url` leads to the mounted application. The ASGI lifespan calls it."""
+        """Start the worker, without its own server if `url` leads to the mounted application. The ASGI lifespan calls
+        this."""
         await self._start(serve=self._owns_server)
 
     async def stop(self) -> bool:
-        """Drain, hand back jobs, and leave. The ASGI lifespan calls it. Return whether a handler still runs in spite
-        of the stop."""
+        """Drain, hand back jobs, and unregister. The ASGI lifespan calls this. Return whether a handler still runs."""
         node = self._node
         if node is None:
             return False
@@ -436,8 +437,8 @@ class Worker(NoBlock):
             self._node = None
 
     def _load_tasks(self) -> None:
-        """Register the tasks that were declared meanwhile. Raise TypeError for one whose types cannot be encoded, and
-        ValueError for a name that is taken."""
+        """Register the tasks that were declared meanwhile. Raise TypeError for a task whose types cannot be encoded,
+        and ValueError for a name that is taken."""
         for source in self._sources:
             for name in source.names:
                 if (known := self._task_names.get(name)) is None:
@@ -450,7 +451,7 @@ class Worker(NoBlock):
         from worker_sdk.worker.node import Node
 
         if self._node is not None:
-            raise RuntimeError("this worker is running already")
+            raise RuntimeError("this worker is already running")
         if not self.names:
             raise ValueError("a worker without handlers and tasks has nothing to do")
         node = Node(self._config(), self.assembly(), burst)
@@ -485,7 +486,7 @@ class Worker(NoBlock):
                 self._node.hand_back_all()
             told.set()
 
-        # A terminal that closes sends SIGHUP; `nohup` has it ignored.
+        # A terminal that closes sends SIGHUP. `nohup` makes the process ignore it.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, on_signal)
@@ -496,7 +497,7 @@ class Worker(NoBlock):
             await self._end()
 
     async def _end(self) -> None:
-        """Stop the worker of a process that is about to end, even if an exception ends it."""
+        """Stop the worker of a process that is about to end, even because of an exception."""
         if (node := self._node) is None:
             return
         try:
@@ -506,7 +507,8 @@ class Worker(NoBlock):
             self._node = None
 
     async def _serve(self, told: "asyncio.Event", burst: "Burst | None") -> None:
-        # Everything that was imported stays, so the garbage collector need not walk it again every thousand jobs.
+        # All imported objects stay, so exempt them from garbage collection, which would otherwise walk them every
+        # thousand jobs.
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
         logger.info("worker %s for %s", where, ", ".join(self.names))
@@ -521,14 +523,13 @@ class Worker(NoBlock):
         logger.info("draining")
 
     def _run_in(self, runner: "asyncio.Runner", burst: "Burst | None") -> None:
-        """Serve until the end. Then end the process here if the worker left something to report: the report is made
-        when its handlers certainly run no more, so that no job runs twice at a time. The end of the runner would wait
-        for them."""
+        """Serve until the end. If unsent reports remain, end the process here: they may be sent only when the handlers
+        certainly run no more, so that no job runs twice at a time. Leaving the runner would wait for the handlers."""
         exit_code = 0
         try:
             runner.run(self._serve_until_signal(burst))
         except BaseException as exc:
-            # After an interrupt, the loop ends at once. The process ends, but not because of its jobs.
+            # After an interrupt, the loop ends at once. The process still ends, but not because of its jobs.
             runner.run(self._end())
             if self._left is None:
                 raise
@@ -588,7 +589,7 @@ def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
         return []
     found = [given] if isinstance(given, str) else list(given)
     if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
-        raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")
+        raise ValueError("secret: 32 to 128 characters; at most two secrets, during a rotation")
     return found
 
 

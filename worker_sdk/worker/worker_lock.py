@@ -1,8 +1,8 @@
 """A lock that shows whether the process that served a URL before has ended.
 
-The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends, however it ends, and a
-copy of the machine, or a container elsewhere, does not hold it. The process that holds it knows that no other worker
-at this URL is alive here.
+The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends in any way, and neither a
+copy of the machine nor a container elsewhere holds it. The process that holds the lock knows that no other worker at
+this URL is alive on this machine.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ class WorkerLock:
         self._lock: socket.socket | None = None
 
     def take(self, url: str) -> str:
-        """Take the lock of `url`, and return a name that this machine has until it restarts, for the registration.
-        Return "" if another process holds the lock, or if the system has no such locks."""
+        """Take the lock of `url`, and return a name of this machine that stays valid until it restarts, for the
+        registration. Return "" if another process holds the lock, or if the system has no such locks."""
         try:
             name = f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
             if self._lock is None:

@@ -1,1 +1,1 @@
-"""A database engine of Django: SQLite, for a site beside workers."""
+"""A database engine for Django: SQLite, for a site whose workers write to the same database."""

@@ -1,4 +1,4 @@
-"""Django's SQLite, with transactions that do not oversleep their turn."""
+"""Django's SQLite engine, with transactions that check for their turn more often."""
 
 import sqlite3
 import time
@@ -11,9 +11,9 @@ _LOOK_EVERY_S: Final = 0.001
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """SQLite has one writer at a time. A waiting writer sleeps for longer each time, up to 100 ms, and others
-    take the lock meanwhile. Here a transaction, for which a person waits, looks each millisecond. A job that
-    writes one statement goes on waiting in the usual way, and so comes after it."""
+    """SQLite has one writer at a time. A waiting writer sleeps longer each time, up to 100 ms, and others take the lock
+    meanwhile. Here, a transaction, for which a person waits, tries every millisecond. A job that writes a single
+    statement waits in the usual way, so the transaction comes first."""
 
     def _start_transaction_under_autocommit(self) -> None:
         timeout_s = self.settings_dict["OPTIONS"].get("timeout", 5)
@@ -27,7 +27,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection.execute(f"PRAGMA busy_timeout = {timeout_s * 1000:.0f}")
 
     def _begin(self, *, is_last: bool) -> bool:
-        """Return whether the transaction has begun."""
+        """Try to begin a transaction, and return whether it has begun."""
         try:
             super()._start_transaction_under_autocommit()
         except OperationalError as exc:

@@ -38,14 +38,14 @@ SourceOption = Annotated[
     str | None,
     typer.Option(
         "--source",
-        help="Name of the source, by which it is known again. Default: name of the file or module.",
+        help="Name by which the master recognizes this source. Default: name of the file or module.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentDocument:
-    """A constraint or definition on the master. `is_covered`: the master hides a part of its job's argument."""
+    """A constraint or definition on the master. `is_covered`: the master hides a part of the argument of its job."""
 
     etag: str
     document: dict[str, Any]
@@ -54,8 +54,8 @@ class CurrentDocument:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one object. `after`: the object after the change, or None for a deletion. `note` mentions changes
-    that somebody else made. `table`: what the source says of the object."""
+    """A change of one object. `after`: the object after the change, or None for a deletion. `note`: a text about
+    changes that somebody else made. `table`: the table of the object in the source."""
 
     kind: str
     name: str
@@ -71,7 +71,7 @@ class SourceChange:
         return "delete" if self.after is None else "change"
 
     def differences(self) -> Iterator[str]:
-        """Yield a line for each field that changes; of a new object, only for those that the source mentions."""
+        """Yield a line for each field that changes; for a new object, only for fields that the source mentions."""
         before = _flat(self.present.document) if self.present else {}
         after = _flat(self.after or {})
         if self.present is None:
@@ -84,8 +84,8 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps`: the changes to make; `kept`: objects that are no longer declared and stay; `known`: the ETags, by kind
-    and name, of what the source last declared."""
+    """`steps`: the changes to make; `kept`: objects that are no longer declared and stay; `known`: by kind and name,
+    the ETags of the objects that the source last declared."""
 
     steps: list[SourceChange]
     kept: list[tuple[str, str]]
@@ -96,7 +96,8 @@ class Plan:
 def plan(
     http: MasterSession, target: TargetArgument, *, prune: PruneOption = False, source: SourceOption = None
 ) -> None:
-    """Show what `apply` would change in constraints, calendars and definitions. Exit code 6 if there is anything."""
+    """Show what `apply` would change in constraints, calendars and definitions. Exit code 6 if anything would
+    change."""
     declared = declared_by(target, source)
     found = _plan(http, declared, prune=prune)
     _show(found, declared.source, as_json=http.as_json)
@@ -123,7 +124,7 @@ def apply(
                 f"{done} of {len(found.steps)} changes were made; run `plan`.",
                 is_error=True,
             )
-            # The reason for stopping is what counts.
+            # The reason for stopping matters, so ignore a failure here.
             with contextlib.suppress(typer.Exit):
                 _remember(http, declared.source, found.known, etags)
             raise
@@ -182,8 +183,8 @@ def _calendars(http: MasterSession, names: Iterable[str]) -> dict[str, CurrentDo
 
 
 def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
-    """Return ETags of existing objects: of those that the source declared before, and of those that it declares now and
-    that need no change."""
+    """Return the ETags of existing objects that the source declared before, or that it declares now and that need no
+    change."""
     changing = {(step.kind, step.name) for step in found.steps}
     etags: dict[str, dict[str, str]] = {}
     for kind in KINDS:
@@ -198,7 +199,7 @@ def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[st
 def _step(
     kind: str, name: str, present: CurrentDocument | None, wanted: dict[str, Any], known_etag: str | None
 ) -> SourceChange | None:
-    """Return the change that leads to the wanted state; None if nothing differs."""
+    """Return the change that leads to the wanted state; None if there is no difference."""
     if present is None:
         return SourceChange(kind, name, None, wanted)
     after = wanted
@@ -227,8 +228,8 @@ def _definition(view: Mapping[str, Any]) -> CurrentDocument:
 
 
 def _is_visible(step: SourceChange) -> bool:
-    """Return whether the change is visible without a call. False if the job's argument is hidden, because then only
-    the master can compare it."""
+    """Return whether the change is visible without a call. If the job's argument is hidden, only the master can compare
+    it, so differences in it do not count."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
     return bool(list(_covered(step).differences()))
@@ -243,11 +244,11 @@ def _covered(step: SourceChange) -> SourceChange:
     return SourceChange(step.kind, step.name, step.present, after, step.note)
 
 
-# --- what is done
+# --- making the changes
 
 
 def _apply(http: MasterSession, step: SourceChange) -> str | None:
-    """Return the new ETag; None if the object was deleted."""
+    """Make a change. Return the new ETag; None if the object was deleted."""
     path = path_of(_COLLECTIONS[step.kind], step.name)
     headers = {"If-None-Match": "*"} if step.present is None else {"If-Match": f'"{step.present.etag}"'}
     if step.after is None:
@@ -255,7 +256,7 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # Two deploys of the same source do not conflict: the slower one finds its own document stored already.
+        # Two deploys of the same source do not conflict: the slower one finds its own document already stored.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)
@@ -281,14 +282,14 @@ def _remember(
     known: Mapping[str, Mapping[str, str]],
     etags: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Record what the source declared, unless that is already known."""
+    """Record the declared objects at the master, unless the master already knows them."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
-        # Masters of an older release refuse the field that they do not know.
+        # Masters of an older release refuse the field for calendars, which they do not know.
         body = {f"{kind}s": etags[kind] for kind in KINDS if etags[kind] or kind != "calendar"}
         http.call("PUT", path_of("/api/declarations", source), body=body)
 
 
-# --- what is shown
+# --- output
 
 
 def _show(found: Plan, source: str, *, as_json: bool) -> None:
@@ -320,6 +321,6 @@ def _show(found: Plan, source: str, *, as_json: bool) -> None:
 
 
 def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a document. Those of its job become fields of their own."""
+    """Return the fields of a document. The fields of its job are included, with the prefix `job.`."""
     parts = {part: value for part, value in document.items() if part not in ("job", "name")}
     return parts | {f"job.{part}": value for part, value in document.get("job", {}).items()}

@@ -39,7 +39,7 @@ def audit(
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of changes to print.")] = 50,
 ) -> None:
-    """Show who changed what, newest first."""
+    """Show the changes and their authors, newest first."""
     query = {"target": target, "log": log, "who": who, "since": instant(since), "until": instant(until)}
     if follow:
         if target or log or who or since or until:
@@ -67,7 +67,7 @@ def _follow(http: MasterSession, *, limit: int) -> NoReturn:
         try:
             page = http.get("/api/audit", {"after": after, "limit": _MOST})
         except typer.Exit as failure:
-            # The failed call has printed the reason. A master that is away comes back.
+            # The failed call has printed the reason. An unreachable master may come back.
             if failure.exit_code != exits.UNREACHABLE:
                 raise
             entries = []

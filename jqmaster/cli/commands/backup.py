@@ -1,4 +1,4 @@
-"""Commands that take backups, check them, and bring them back."""
+"""Commands that take, check and restore backups."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ _Backup = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the b
 
 def backup(  # noqa: PLR0917 - options of a command
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Directory to make; it must be new or empty.")
+        Path, typer.Argument(metavar="DIR", help="Directory to create; it must be new or empty.")
     ],
     redis: RedisOption = None,
     data_dir: DataDirOption = None,
@@ -54,7 +54,7 @@ def backup(  # noqa: PLR0917 - options of a command
     ] = 2_000,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a backup of all data at one instant, while masters and workers go on."""
+    """Take a backup of all data at one instant, while masters and workers continue."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     passphrase = _passphrase(passphrase_file)
     made, size = asyncio.run(_take(settings, directory, passphrase, longest_pause_ms))
@@ -66,7 +66,7 @@ def backup(  # noqa: PLR0917 - options of a command
 
 
 def verify(directory: _Backup, passphrase_file: PassphraseOption = None, as_json: JsonOption = False) -> None:
-    """Check every bit of a backup, and print what it holds. It needs no store."""
+    """Check every byte of a backup, and print its content. It needs no store."""
     reader = _reader(directory, _passphrase(passphrase_file))
     records = reader.check()
     if as_json:
@@ -76,10 +76,10 @@ def verify(directory: _Backup, passphrase_file: PassphraseOption = None, as_json
         return
     _show(reader.manifest)
     if reader.is_readable:
-        output.say("every file and every record is as it was written")
+        output.say("every file and every record is intact")
     else:
         output.say(
-            "every file is as it was written; the content was not read, because it is encrypted: give its passphrase"
+            "every file is intact; the content was not read, because it is encrypted: give its passphrase"
         )
 
 
@@ -106,7 +106,7 @@ def restore(  # noqa: PLR0917 - options of a command
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a backup back into an empty store. No master may run there.
+    """Restore a backup into an empty store. No master may run there.
 
     Jobs that ran or waited when the backup was taken may have run since. They may run again; the report names them.
     """
@@ -176,7 +176,7 @@ async def _bring_back(
     async with _target(settings) as url, shard_at(url, settings) as shard, held(shard) as hold:
         restoring = Restoring(hold, job_times(settings))
         await restoring.refuse_masters()
-        # No master has ever served the data of an unfinished restore.
+        # No master has ever served the data of an unfinished restore, so it may be replaced.
         if not await loading.is_under_way(shard) and not await loading.is_empty(shard):
             if is_embedded:
                 raise ConflictError(
@@ -197,8 +197,8 @@ async def _bring_back(
 
 @contextlib.asynccontextmanager
 async def _target(settings: "Settings") -> AsyncIterator[str]:
-    """Yield the address of the store. An embedded store is started for the block; a master that holds it is an
-    error."""
+    """Yield the address of the store. An embedded store is started for the block. It is an error if a master uses
+    it."""
     from jqmaster.embedded import EmbeddedValkey
     from jqmaster.lifecycle import running
     from jqmaster.store.keys import Keys
@@ -218,7 +218,7 @@ def _reader(directory: Path, passphrase: str | None) -> "BackupReader":
 
 
 def _passphrase(file: Path | None) -> str | None:
-    """Return the passphrase; None if there is none. It is never an argument, where `ps` would show it."""
+    """Return the passphrase; None if there is none. It is never an argument, because `ps` would show it."""
     found: str | None
     if file is not None:
         try:

@@ -28,7 +28,7 @@ def list_batches(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of batches.")] = 20,
 ) -> None:
-    """List the newest batches, and how far they are."""
+    """List the newest batches and their progress."""
     http.show_list(
         http.listed(
             "/api/batches", "batches", query={"state": state, "tag": tag, "q": search}, limit=limit
@@ -42,7 +42,7 @@ def list_batches(
 
 @app.command()
 def show(http: MasterSession, batch_id: BatchArgument) -> None:
-    """Show a batch: its counts, its callbacks, and what it waits for."""
+    """Show a batch: its counts, its callbacks, and the jobs that it waits for."""
     batch = http.get(path_of("/api/batches", batch_id))
     if http.says_json(batch):
         return

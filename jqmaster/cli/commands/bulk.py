@@ -87,14 +87,15 @@ def bulk(
     at_most: Annotated[
         int | None,
         typer.Option(
-            help="Change no more jobs than this: refuse if more match, and stop if more match later."
+            help="Change at most this many jobs: refuse if more match now, and stop if more match later."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
 ) -> None:
-    """Act on all jobs that a filter selects, or on the given IDs. Counts them and asks before it begins."""
+    """Act on all jobs that a filter selects, or on the given IDs. The command counts the jobs, and asks before it
+    begins."""
     given = {
         "state": state, "name": name, "tag": tag, "batch": batch, "worker": worker, "q": search, "cause": cause,
         "text": text, "failure_group": failure_group, "created_after": instant(created_after),
@@ -125,7 +126,7 @@ def bulk(
         if dry_run and http.says_json(counted):
             return
         least = "" if counted["is_exact"] else "at least "
-        # Standard output has one JSON document only, for programs.
+        # Standard output may have only one JSON document, for programs.
         output.echo(
             f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", is_error=http.as_json
         )

@@ -25,7 +25,7 @@ _MONTH_WIDTH: Final = 7 * 3
 
 @app.listing("Calendars: the holidays and weekends by which definitions skip or move instants")
 def list_calendars(http: MasterSession) -> None:
-    """List the calendars, the sources of their holidays, and the last day that these cover."""
+    """List the calendars, the sources of their holidays, and the last day that the sources cover."""
     http.show_list(
         http.get("/api/calendars")["calendars"],
         ("NAME", "SOURCE", "WEEKEND", "HOLIDAYS", "COVERS UNTIL", "USED BY"),
@@ -79,7 +79,7 @@ def put(
 ) -> None:
     """Create, replace or renew a calendar, and show which holidays changed.
 
-    Give a file or a country. The same command again renews the holidays of a country.
+    Give a file or a country. To renew the holidays of a country, repeat the command.
     """
     body = _document(file)
     for field, value in (("country", country), ("subdivision", subdivision), ("language", language)):
@@ -128,7 +128,7 @@ def year(
         output.say(f"{day}  {holiday}")
 
 
-# --- what is shown
+# --- output
 
 
 def _month(year: int, month: int, holidays: Mapping[str, str], weekend: Sequence[str]) -> list[str]:
@@ -148,7 +148,7 @@ def _day(year: int, month: int, n: int, holidays: Mapping[str, str], weekend: Se
 
 
 def _changes(changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each holiday that changed, by day."""
+    """Yield a line for each holiday that changed, in the order of the days."""
     lines = [(one["date"], f"+ {one['date']}  {one['name']}") for one in changes["added"]]
     lines += [(one["date"], f"- {one['date']}  {one['name']}") for one in changes["removed"]]
     lines += [

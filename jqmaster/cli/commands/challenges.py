@@ -24,9 +24,9 @@ def list_challenges(
     *,
     state: Annotated[
         str | None,
-        typer.Option(help="Only those in this state: processing, succeeded, failed, expired or void."),
+        typer.Option(help="Only challenges in this state: processing, succeeded, failed, expired or void."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only those of jobs with this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only challenges of jobs with this name.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of challenges.")] = 20,
 ) -> None:
     """List the newest challenges."""
@@ -75,10 +75,10 @@ def answer(
         list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="Value of a field of the form.")
     ] = None,
     request: Annotated[
-        str | None, typer.Option(help="`request` of the challenge. Default: the one that is open.")
+        str | None, typer.Option(help="`request` of the challenge. Default: the open challenge.")
     ] = None,
 ) -> None:
-    """Answer a challenge: in the place of the outside system, or as the person whom it asks."""
+    """Answer a challenge: in place of the outside system, or as a person who may answer its form."""
     if payload is not None and (choice is not None or comment or fields):
         exits.fail(exits.USAGE, "give the callback as JSON, or --choice with --comment and --field")
     page = http.get(job_path(job_id, "challenges"))
@@ -113,7 +113,7 @@ def _form_answer(
         exits.fail(exits.USAGE, "an answer to a form needs --choice")
     if found is not None and found.get("audience") is None:
         exits.fail(
-            exits.USAGE, "another system answers this challenge, and no person: give its callback as JSON"
+            exits.USAGE, "another system answers this challenge, not a person: give its callback as JSON"
         )
     properties = (((found or {}).get("form") or {}).get("fields") or {}).get("properties") or {}
     values = {}

@@ -45,7 +45,7 @@ def worker(  # noqa: PLR0917  options of a command
         bool,
         typer.Option(
             "--quick",
-            help="Leave out the questions that take their time, about leases, repetitions and heartbeats.",
+            help="Skip the slow questions, about leases, repetitions and heartbeats.",
         ),
     ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")] = 60.0,
@@ -54,7 +54,7 @@ def worker(  # noqa: PLR0917  options of a command
         typer.Option(
             min=2,
             max=60,
-            help="Seconds of a lease. Heartbeats are 20 times as frequent. Use more for slow workers.",
+            help="Length of a lease in seconds. A heartbeat is due 20 times per lease. Use more for slow workers.",
         ),
     ] = 4.0,
     namespace: Annotated[
@@ -69,9 +69,9 @@ def worker(  # noqa: PLR0917  options of a command
 ) -> None:
     """Act as the master of a worker, and check the worker against docs/worker_protocol.md.
 
-    The worker needs three handlers: conformance.echo returns its argument, conformance.sleep sleeps as many seconds
-    as its argument says and can be stopped, conformance.fail fails with the message of {message, retry}, to be
-    retried or not.
+    The worker needs three handlers: conformance.echo returns its argument. conformance.sleep sleeps for as many seconds
+    as its argument says, and can be stopped. conformance.fail gets {message, retry}: it fails with this message, and
+    with a retry only if `retry` is true.
     """
     from urllib.parse import urlsplit
 
@@ -159,7 +159,7 @@ def target(
     argument: Annotated[
         str,
         typer.Argument(
-            help="Argument of a job that the endpoint does: JSON, @FILE with JSON, or - for standard input."
+            help="Argument of a job that the endpoint can run: JSON, @FILE with JSON, or - for standard input."
         ),
     ] = "{}",
     *,
@@ -167,7 +167,8 @@ def target(
     envelope: Annotated[
         bool,
         typer.Option(
-            "--envelope", help="Send the facts of the job around the argument, as `body: envelope` does."
+            "--envelope",
+            help="Send the argument inside a map with the data of the job, as `body: envelope` does.",
         ),
     ] = False,
     method: Annotated[str, typer.Option(help="POST, PUT or PATCH.")] = "POST",
@@ -175,12 +176,12 @@ def target(
         Path | None,
         typer.Option(
             dir_okay=False,
-            help="File with the target's secret, which signs the requests. Default: none, and nothing is asked about "
-            "signatures.",
+            help="File with the target's secret, which signs the requests. Default: no signatures, and no questions "
+            "about them.",
         ),
     ] = None,
     callback_host: Annotated[
-        str, typer.Option(help="Address of this machine at which the endpoint reaches it with a callback.")
+        str, typer.Option(help="Address of this machine to which the endpoint sends callbacks.")
     ] = "127.0.0.1",
     only: _Only = None,
     as_json: _AsJson = False,
@@ -188,7 +189,7 @@ def target(
 ) -> None:
     """Act as the masters that deliver jobs to an endpoint, and check its answers against docs/targets.md.
 
-    The endpoint does the same job some 30 times.
+    The endpoint runs the same job about 30 times.
     """
     from jqmaster.cli.console.documents import value_of
     from jqmaster.conformance.target_kit import QUESTIONS, ask_target

@@ -1,4 +1,4 @@
-"""Commands that make the constraints of a master equal to those of a file."""
+"""Commands that make the constraints of a master equal to the constraints in a file."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ FileArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        # Square brackets would be markup to the help.
+        # The help would treat square brackets as markup.
         help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
     ),
 ]
@@ -40,7 +40,7 @@ def plan(http: MasterSession, file: FileArgument, *, prune: PruneOption = False)
 
 
 def apply(http: MasterSession, file: FileArgument, *, prune: PruneOption = False) -> None:
-    """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
+    """Make the constraints equal to those of FILE. Stop if somebody else changes a constraint meanwhile."""
     wanted = constraints_in(file)
     steps = steps_to(wanted, all_constraints(http), prune=prune)
     for done, step in enumerate(steps):

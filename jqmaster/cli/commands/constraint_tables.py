@@ -94,7 +94,7 @@ def _terms(document: Mapping[str, Any]) -> dict[str, tuple[Any, list[str]]]:
 
 
 def _count(http: MasterSession, document: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
-    """Return how many values change, and how many jobs of them wait."""
+    """Return how many values change, and how many of their jobs wait."""
     body = {
         "matcher": document["matcher"],
         "key": document["key"],

@@ -117,11 +117,11 @@ def put(
         typer.Option(
             "--weight-from",
             metavar="PATH",
-            help="Count units: the number at this path, such as argument.max_tokens.",
+            help="Count units instead of jobs: path of the number of units, such as argument.max_tokens.",
         ),
     ] = None,
     weight_default: Annotated[
-        float | None, typer.Option("--weight-default", help="Weight of a job without a number there.")
+        float | None, typer.Option("--weight-default", help="Weight of a job without a number at that path.")
     ] = None,
     unit: Annotated[str | None, typer.Option("--unit", help="Name of the unit, such as tokens.")] = None,
     max_backlog: Annotated[
@@ -133,14 +133,14 @@ def put(
         list[str] | None,
         typer.Option(
             metavar="VALUE=SHARE",
-            help="Share of turns of a value of the key; *=SHARE for all others. Give it for each value.",
+            help="Share of turns of one value of the key, as VALUE=SHARE; *=SHARE for all others. Can be repeated.",
         ),
     ] = None,
     reserve: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SLOTS:MATCHER",
-            help="Reserve slots of the concurrency limit for the jobs of a matcher (JSON), or of a glob of names.",
+            help="Reserve slots of the concurrency limit for jobs that match: a matcher (JSON) or a glob of job names.",
         ),
     ] = None,
     awaiting_free: Annotated[
@@ -150,7 +150,10 @@ def put(
         ),
     ] = False,
     shadow: Annotated[
-        bool, typer.Option("--shadow", help="Count the starts that it would delay, and delay none.")
+        bool,
+        typer.Option(
+            "--shadow", help="Only count the starts that the constraint would delay, without delaying them."
+        ),
     ] = False,
     disabled: Annotated[bool, typer.Option("--disabled", help="Keep the constraint without effect.")] = False,
     new: NewOption = False,
@@ -198,13 +201,13 @@ CONSTRAINTS.add_delete(app, "Delete a constraint. Jobs that it holds back may st
 
 @app.command()
 def pause(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
-    """Stop starting jobs of a constraint, or of one value of its key. Running jobs go on."""
+    """Stop starting jobs of a constraint, or of one value of its key. Running jobs continue."""
     _say_done(http, set_paused(http, name, value, is_paused=True), "paused")
 
 
 @app.command()
 def resume(http: MasterSession, name: NameArgument, *, value: ValueOption = None) -> None:
-    """End a pause."""
+    """End the pause of a constraint, or of one value of its key."""
     _say_done(http, set_paused(http, name, value, is_paused=False), "resumed")
 
 
@@ -221,7 +224,7 @@ def preview(
     *,
     limit: Annotated[int, typer.Option(min=0, max=20, help="Maximum number of examples to show.")] = 10,
 ) -> None:
-    """Show which waiting jobs a constraint would apply to, before you create it."""
+    """Show which waiting jobs a constraint would apply to, before you create the constraint."""
     wanted = json_of(what, "the matcher") if what.lstrip().startswith("{") else only_one(what)
     if wanted.keys() & _MATCHER_KINDS:
         wanted = {"matcher": wanted}
@@ -258,7 +261,7 @@ def _weight_options(path: str | None, default: float | None, unit: str | None) -
     return {field: value for field, value in given.items() if value is not None} or None
 
 
-# --- what is shown
+# --- output
 
 
 def _say_done(http: MasterSession, constraint: Mapping[str, Any], what: str) -> None:
@@ -266,7 +269,7 @@ def _say_done(http: MasterSession, constraint: Mapping[str, Any], what: str) -> 
 
 
 def _units_of(units: Mapping[str, Any]) -> dict[str, object]:
-    """Return the weights of the previewed jobs in words."""
+    """Return a text about the weights of the previewed jobs."""
     shown: dict[str, object] = {
         "weight": f"{units['total']:,} {units['unit']} in all",
         "heaviest": f"{units['heaviest']:,} {units['unit']}",
@@ -284,7 +287,8 @@ def _state(constraint: Mapping[str, Any]) -> str:
 
 
 def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
-    """Return how much is running and how much started within the period, in units if the constraint counts them."""
+    """Return how many jobs are running and how many started within the period, or the units of these jobs if the
+    constraint counts units."""
     running, started = of_key["running_units"], of_key["units_in_window"]
     return (
         of_key["running"] if running is None else running,
@@ -293,13 +297,13 @@ def _counts(of_key: Mapping[str, Any]) -> tuple[object, object]:
 
 
 def _counted_columns(weight: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return the heads of what `_counts` returns."""
+    """Return the column heads for the values of `_counts`."""
     return (f"RUNNING {weight['unit']}", f"STARTED {weight['unit']}") if weight else ("RUNNING", "STARTS")
 
 
 def _sums(constraint: Mapping[str, Any]) -> tuple[object, object]:
-    """Return how many jobs wait, and how much runs; empty if it is not counted. A constraint that counts units tells
-    those of running jobs, or of the starts in the period if it has only a rate."""
+    """Return how many jobs wait and run; empty if they are not counted. If the constraint counts units, return the
+    units of running jobs, or with only a rate, those of the starts in the period."""
     usage, weight = constraint["usage"], constraint["weight"]
     if not usage["is_exact"]:
         return "-", "-"

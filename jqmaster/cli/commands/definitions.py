@@ -26,7 +26,7 @@ def _next(definition: Mapping[str, Any]) -> str:
 
 @app.listing("Definitions: jobs that a schedule or events start")
 def list_definitions(http: MasterSession) -> None:
-    """List the definitions, when they are due next, and their last runs."""
+    """List the definitions, their next instants and their last runs."""
     http.show_list(
         all_definitions(http),
         ("NAME", "STATE", "JOB", "STARTED BY", "ZONE", "NEXT", "LAST", "OUTCOME"),
@@ -66,16 +66,16 @@ def pause(
     http: MasterSession,
     name: NameArgument,
     *,
-    reason: Annotated[str, typer.Option(help="Why it is paused, for people.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason for the pause, for people.")] = "",
 ) -> None:
-    """Let a definition start no jobs. Its instants are recorded as skipped."""
+    """Pause a definition, so that it starts no jobs. Its instants are recorded as skipped."""
     answer = http.post(definitions.path(name, "pause"), {"reason": reason})
     http.say(answer, f"{answer['name']}  paused  {_next(answer)}")
 
 
 @app.command()
 def resume(http: MasterSession, name: NameArgument) -> None:
-    """End a pause."""
+    """End the pause of a definition."""
     answer = http.post(definitions.path(name, "resume"))
     http.say(answer, f"{answer['name']}  resumed  {_next(answer)}")
 
@@ -85,7 +85,9 @@ def runs(
     http: MasterSession,
     name: NameArgument,
     *,
-    outcome: Annotated[str | None, typer.Option(help="Only fired, skipped or missed ones.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only records with this outcome: fired, skipped or missed.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of records.")] = 20,
 ) -> None:
     """List the newest run records of a definition: the outcome of each due instant."""
@@ -111,18 +113,18 @@ def backfill(
     begin: Annotated[
         str, typer.Argument(metavar="FROM", help="First instant, such as 2026-11-01T00:00:00Z.")
     ],
-    end: Annotated[str, typer.Argument(metavar="TO", help="The instants before this one.")],
+    end: Annotated[str, typer.Argument(metavar="TO", help="End: only instants before this one.")],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
     also_forgotten: Annotated[
         bool,
         typer.Option(
             "--also-forgotten",
-            help="Start also jobs of instants whose run records are no longer kept; they may have run before.",
+            help="Also start jobs for instants whose run records are gone. Such jobs may have run before.",
         ),
     ] = False,
 ) -> None:
-    """Start the jobs of past instants that started none."""
+    """Start jobs for past instants that have not started any."""
     body: dict[str, Any] = {"from": instant(begin), "to": instant(end), "dry_run": dry_run}
     if also_forgotten:
         body["also_forgotten"] = True
@@ -141,7 +143,7 @@ def next_instants(
     *,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Number of instants.")] = 10,
 ) -> None:
-    """Show when a definition is due next, in its time zone."""
+    """Show the next instants of a definition, in its time zone."""
     is_file = what == "-" or what.endswith((".toml", ".json"))
     body = document_in(what) if is_file else document_of(http.get(definitions.path(what)))
     body = {key: value for key, value in body.items() if key != "job"} | {"count": count}
@@ -155,7 +157,7 @@ def next_instants(
     )
 
 
-# --- calls
+# --- reading from the API
 
 
 def all_definitions(http: MasterSession) -> list[dict[str, Any]]:
@@ -163,7 +165,7 @@ def all_definitions(http: MasterSession) -> list[dict[str, Any]]:
     return list(http.listed("/api/definitions", "definitions"))
 
 
-# --- what is shown
+# --- output
 
 
 def _state(definition: Mapping[str, Any]) -> str:

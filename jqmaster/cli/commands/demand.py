@@ -1,4 +1,4 @@
-"""The demand for workers from the command line."""
+"""Show the demand for workers."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def demand(
         typer.Option(metavar="KEY=VALUE", help="A label of the workers to scale. Can be repeated."),
     ] = None,
 ) -> None:
-    """Show how many slots of workers jobs need now.
+    """Show how many worker slots the current jobs need.
 
     Jobs that constraints hold back are not part of the demand.
     """

@@ -54,15 +54,16 @@ def send(
     payload: Annotated[str, typer.Argument(help="JSON, @FILE with JSON, or - for standard input.")] = "null",
     *,
     dedupe_key: Annotated[
-        str | None, typer.Option("--key", help="A repeat with the same key starts nothing.")
+        str | None,
+        typer.Option("--key", help="Key of the event. A repeated event with the same key starts nothing."),
     ] = None,
     source: Annotated[str | None, typer.Option(help="Origin of the event.")] = None,
-    subject: Annotated[str | None, typer.Option(help="The object that it is about.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Object that the event is about.")] = None,
     occurred_at: Annotated[
         str | None, typer.Option("--at", help="Time of the event, such as 2026-11-01T00:00:00Z.")
     ] = None,
 ) -> None:
-    """Send an event, and print the jobs that it starts."""
+    """Send an event, and print the jobs that the event starts."""
     body = {
         "event_type": event_type, "payload": value_of(payload, "the payload"), "dedupe_key": dedupe_key,
         "source": source, "subject": subject, "occurred_at": instant(occurred_at),
@@ -72,7 +73,7 @@ def send(
 
 @app.command()
 def replay(http: MasterSession, event_id: EventArgument) -> None:
-    """Send an event again, as a new event, and print the jobs that it starts."""
+    """Send an event again, as a new event, and print the jobs that the new event starts."""
     _say(http, http.post(path_of("/api/events", event_id, "replay")))
 
 

@@ -1,4 +1,4 @@
-"""Groups of final failures: listed, ignored, assigned, resolved, and merged."""
+"""Commands about groups of final failures: list, ignore, assign, resolve and merge them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ def failures(
         typer.Option("-q", "--search", "--q", help="Show groups whose name or message contains this text."),
     ] = None,
     version: Annotated[
-        str | None, typer.Option(help="Show groups that were seen on workers of this version.")
+        str | None, typer.Option(help="Show groups with failures on workers of this version.")
     ] = None,
     is_ignored: Annotated[
         bool | None,
@@ -68,14 +68,17 @@ def ignore(
     *,
     reason: Annotated[str, typer.Option(help="Why, for people.")] = "",
     lasts: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="Ignore them for 90s, 30m, 2h or 7d.")
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Ignore the groups for this time: 90s, 30m, 2h or 7d."),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Ignore them until this time.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Ignore the groups until this time.")
+    ] = None,
 ) -> None:
     """Ignore groups of failures: they are still counted, but not shown as problems on the Overview.
 
-    Without --for and --until, a group is ignored until it changes: a failure on a new version of workers, one after a
-    day without any, or many more an hour than before.
+    Without --for and --until, a group is ignored until it changes: a failure occurs on a new version of workers or
+    after a day without failures, or there are many more failures per hour than before.
     """
     body = {"reason": reason, "duration_s": duration_s(lasts, until)}
     for group in groups:
@@ -97,7 +100,7 @@ def assign(
     http: MasterSession,
     groups: GroupsArgument,
     *,
-    to: Annotated[str, typer.Option("--to", metavar="PERSON", help="The person who looks after them.")],
+    to: Annotated[str, typer.Option("--to", metavar="PERSON", help="Person who takes care of the groups.")],
 ) -> None:
     """Assign groups of failures to a person."""
     for group in groups:
@@ -107,7 +110,7 @@ def assign(
 
 @app.command()
 def unassign(http: MasterSession, groups: GroupsArgument) -> None:
-    """Assign groups of failures to nobody."""
+    """Remove the assignment of groups of failures."""
     for group in groups:
         _, shown = http.call("DELETE", _path_to(group, "assign"))
         _say(http, shown, "no longer assigned")
@@ -123,7 +126,8 @@ def resolve(
         typer.Option("--in", metavar="VERSION", help="Version of the workers. Default: the next version."),
     ] = "",
 ) -> None:
-    """Resolve groups of failures: they open again if a worker of that version or a later one fails so."""
+    """Resolve groups of failures. A group opens again if the failure occurs on a worker of that version or a later
+    one."""
     for group in groups:
         shown = http.post(_path_to(group, "resolve"), {"version": version})
         _say(http, shown, f"resolved in {shown['resolved']['version'] or 'the next version'}")
@@ -131,7 +135,7 @@ def resolve(
 
 @app.command()
 def reopen(http: MasterSession, groups: GroupsArgument) -> None:
-    """Open groups of failures again that were resolved."""
+    """Open resolved groups of failures again."""
     for group in groups:
         _, shown = http.call("DELETE", _path_to(group, "resolve"))
         _say(http, shown, "open again")
@@ -142,20 +146,22 @@ def merge(
     http: MasterSession,
     groups: GroupsArgument,
     *,
-    into: Annotated[str, typer.Option("--into", metavar="GROUP", help="The group in which they count.")],
+    into: Annotated[
+        str, typer.Option("--into", metavar="GROUP", help="Group into which the others are merged.")
+    ],
 ) -> None:
     """Merge groups of failures into another one of the same job name."""
     for group in groups:
         shown = http.post(_path_to(group, "merge"), {"into": into})
-        _say(http, shown, f"has {group} merged into it")
+        _say(http, shown, f"now contains {group}")
 
 
 @app.command()
 def split(http: MasterSession, groups: GroupsArgument) -> None:
-    """Split merged groups of failures off again."""
+    """Undo the merge of groups of failures."""
     for group in groups:
         _, shown = http.call("DELETE", _path_to(group, "merge"))
-        _say(http, shown, "counts by itself")
+        _say(http, shown, "is a separate group again")
 
 
 def _path_to(group: str, call: str) -> str:

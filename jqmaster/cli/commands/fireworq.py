@@ -1,4 +1,4 @@
-"""Commands for those who come from Fireworq."""
+"""Commands for users who migrate from Fireworq."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -29,12 +29,12 @@ def import_(
     *,
     prefix: Annotated[str, typer.Option(help="Path of the gateway at the master.")] = "/fireworq",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be put, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be copied, and change nothing.")
     ] = False,
 ) -> None:
     """Copy queues and routings to the Fireworq gateway of a master. Jobs are not copied, and nothing is deleted.
 
-    A repeat changes nothing.
+    Repeating the command changes nothing.
     """
     queues, routings = _read(source)
     for queue in queues:
@@ -57,7 +57,7 @@ def _put(
         status, answer = http.call("PUT", path, body=body, admit=(404, 405))
         if status >= 400:
             hint = (
-                "is the gateway on there (`jqmaster serve --fireworq`)?"
+                "is the gateway enabled there (`jqmaster serve --fireworq`)?"
                 if kind == "queue"
                 else "is it listed?"
             )
@@ -67,7 +67,7 @@ def _put(
 
 
 def _read(source: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return the queues and routings of a source. End the command if there are none."""
+    """Return the queues and routings of a source. End the command if the source has none."""
     if urlsplit(source).scheme in ("http", "https"):
         found = {part: _fetched(source, part) for part in ("queues", "routings")}
     else:
@@ -92,7 +92,7 @@ def _fetched(source: str, part: str) -> Any:
     try:
         return response.json()
     except ValueError:
-        exits.fail(exits.REFUSED, f"{url} answered something else than JSON: is it a Fireworq?")
+        exits.fail(exits.REFUSED, f"{url} did not answer with JSON: is it a Fireworq?")
 
 
 def _text(entry: Mapping[str, Any], field: str) -> str:

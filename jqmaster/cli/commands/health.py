@@ -5,14 +5,14 @@ import typer
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import MasterSession
 
-# Statuses in which nothing is broken.
+# Statuses that mean that nothing is broken.
 _WELL = ("ok", "waiting")
 
 
 def health(http: MasterSession) -> None:
-    """Tell whether the queue is well: what is wrong or waits, the likely cause, and the next step.
+    """Report the health of the queue: what is wrong or waits, the likely cause, and the next step.
 
-    Ends with 1 if something is broken or needs attention. Jobs that wait because of a limit or a pause are not
+    Exit code 1 if something is broken or needs attention. Jobs that wait because of a limit or a pause are not
     broken.
     """
     verdict = http.get("/api/health")

@@ -11,7 +11,7 @@ def healthcheck(
     url: Annotated[
         str | None,
         typer.Option(
-            help="Ask this address, such as http://127.0.0.1:9000/ping, instead of the configured master."
+            help="Check this address, such as http://127.0.0.1:9000/ping, instead of the configured master."
         ),
     ] = None,
     timeout: Annotated[
@@ -25,9 +25,10 @@ def healthcheck(
 ) -> None:
     """Check that the master or worker of this container is alive.
 
-    A worker keeps the file that JQMASTER_HEALTH_FILE names fresh while a master answers its heartbeats. If the
-    file exists, it decides, so that a worker that pulls can be checked too. Otherwise, the check calls /healthz at
-    the host and port of the settings. Liveness only: a master whose store is unreachable is alive.
+    A worker keeps updating the file that JQMASTER_HEALTH_FILE names while a master answers its heartbeats. If the file
+    exists, the check depends on its age, so that a worker that pulls can be checked, too. Otherwise, the check calls
+    /healthz at the host and port of the settings. This checks only liveness: a master whose store is unreachable is
+    alive.
     """
     try:
         alive.check(url, timeout, is_ready=ready)

@@ -1,4 +1,4 @@
-"""`jqmaster help`: the help of a command, or a page about what several commands have in common."""
+"""`jqmaster help`: the help of a command, or a page about a topic that concerns several commands."""
 
 from typing import Annotated, Any
 

@@ -31,14 +31,14 @@ def show(
     http: MasterSession,
     incident_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the incident.")],
 ) -> None:
-    """Show one incident: what happened, and what was changed around it."""
+    """Show one incident: what happened, and which changes were made around that time."""
     one = http.get(path_of("/api/incidents", incident_id))
     lines = [one["title"], ""]
     lines += [f"{entry['since']}  {entry['text']}" for entry in one["entries"]]
     lines += [f"{one['ended_at']}  All clear." if one["ended_at"] else "It is not over."]
     lines += [f"{entry['at']}  {entry['text']}" for entry in one["acknowledged"]]
     if one["nearby"]:
-        lines += ["", "Changed during it and in the ten minutes before:"]
+        lines += ["", "Changes during the incident and in the ten minutes before it:"]
         lines += [f"{mark['at']}  {mark['text']}" for mark in one["nearby"]]
     http.say(one, "\n".join([*lines, "", _counts(one["peaks"])]))
 
@@ -50,7 +50,7 @@ def ack(
     *,
     note: Annotated[str, typer.Option(help="Note for others, such as the next step.")] = "",
 ) -> None:
-    """Acknowledge an incident: you take care of it."""
+    """Acknowledge an incident, to show that you take care of it."""
     one = http.post(path_of("/api/incidents", incident_id, "acknowledge"), {"note": note})
     http.say(one, f"{incident_id}  acknowledged")
 
@@ -61,7 +61,7 @@ def _people(incident: dict[str, Any]) -> str:
 
 def _counts(peaks: dict[str, Any] | None) -> str:
     if peaks is None:
-        return "Its counts are no longer kept: minutes are kept for 24 hours."
+        return "The counts are gone: counts by the minute are kept for 24 hours."
     counts = f"{peaks['retried']} attempts were retried, {peaks['failed']} jobs failed"
     return (
         f"{counts}, at most {peaks['backlog']} were ready." if peaks["backlog"] is not None else f"{counts}."

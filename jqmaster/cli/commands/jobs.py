@@ -20,7 +20,7 @@ from worker_sdk.transport.certain_refusals import had_no_effect
 
 _LONGEST_WAIT_S = 60.0
 
-# Panels of the help of `enqueue`.
+# Panels in the help of `enqueue`.
 _TIME = "Time"
 _RETRIES = "Retries"
 _REPEATS = "Repeats"
@@ -71,7 +71,7 @@ def enqueue(
         bool,
         typer.Option(
             "--rerun-lost",
-            help="Run again when the worker was lost, even with --max-retry 0.",
+            help="Run the job again if its worker is lost, even with --max-retry 0.",
             rich_help_panel=_RETRIES,
         ),
     ] = False,
@@ -113,13 +113,15 @@ def enqueue(
     job_id: Annotated[
         str | None,
         typer.Option(
-            "--id", help="UUID that you choose. It makes a repeat harmless.", rich_help_panel=_REPEATS
+            "--id",
+            help="UUID that you choose. It makes repeating the command safe.",
+            rich_help_panel=_REPEATS,
         ),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
-            help="Idempotency key, up to 200 bytes. A repeat with the same key and content makes no second job.",
+            help="Idempotency key, up to 200 bytes. Repeating it with the same content makes no second job.",
             rich_help_panel=_REPEATS,
         ),
     ] = None,
@@ -163,7 +165,7 @@ def enqueue(
         bool,
         typer.Option(
             "--after-finished",
-            help="With --after: run also when they did not succeed.",
+            help="With --after: run the job even if those jobs did not succeed.",
             rich_help_panel=_OTHERS,
         ),
     ] = False,
@@ -171,7 +173,7 @@ def enqueue(
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
 ) -> None:
-    """Enqueue a job and print its ID. With --wait, print its result. With --from, enqueue every job of a file."""
+    """Enqueue a job and print its ID. With --wait, print its result. With --from, enqueue all jobs of a file."""
     from jqmaster.domain.ids import new_id
 
     if after_finished and not after:
@@ -198,7 +200,7 @@ def enqueue(
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
-    # Always send an ID, so that the request can be repeated if its answer gets lost.
+    # Always send an ID, so that the request can be repeated if its answer is lost.
     body |= {
         "id": job_id or new_id(),
         "name": name,
@@ -246,7 +248,7 @@ def list_jobs(
     ] = None,
     finished_before: Annotated[str | None, typer.Option(help="As --finished-after.")] = None,
     newest: Annotated[
-        bool, typer.Option("--newest", help="Sort by time, newest first, across states and names.")
+        bool, typer.Option("--newest", help="Sort by time, newest first, regardless of states and names.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to print.")] = 50,
 ) -> None:
@@ -281,7 +283,7 @@ def job(
         typer.Option(
             "-f",
             "--follow",
-            help="Show how far the job is until it is over. Exit code 0 if it went well, else 1.",
+            help="Show the progress until the job is over. Exit code 0 if the job succeeded, else 1.",
         ),
     ] = False,
     stream: Annotated[
@@ -301,7 +303,7 @@ def job(
     if http.says_json(view):
         return
     apart = ("argument", "result", "attempts", "events", "steps", "after", "dependents")
-    # Leave out false values, because they would hide what matters.
+    # Omit false values, because they would hide the important ones.
     output.show_fields(
         (field, json.dumps(value, ensure_ascii=False) if value and isinstance(value, dict | list) else value)
         for field, value in view.items()
@@ -341,8 +343,8 @@ def job(
 
 
 def _show_result(result: Mapping[str, Any]) -> None:
-    """Print a result or an error apart from the other fields. A traceback keeps its lines. They are indented, so that
-    none of them looks like another part of the output."""
+    """Print a result or an error after the other fields. A traceback keeps its lines, but they are indented, so that no
+    line looks like another part of the output."""
     if result["type"] == "success":
         print("result")
         output.show_value(result["result"])
@@ -378,11 +380,12 @@ def retry(
     attempt: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Only if the job has had this many attempts, so that a repeat never runs it twice."
+            min=0,
+            help="Retry only a job with this many attempts, so that repeating the command never runs it twice.",
         ),
     ] = None,
 ) -> None:
-    """Run finished jobs again. Jobs that were skipped because of them wait again."""
+    """Run finished jobs again. Jobs that were skipped because of these jobs wait again."""
     _each(http, job_ids, "retry", None if attempt is None else {"attempt": attempt})
 
 
@@ -416,7 +419,7 @@ def set_job(
 
 
 def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Enqueue a job and return the answer. Print hints that the answer itself does not show."""
+    """Enqueue a job and return the answer. Print hints if the outcome is uncertain, or if no new job was made."""
     try:
         answer: dict[str, Any] = http.post("/api/jobs", body)
     except typer.Exit as ended:
@@ -430,12 +433,12 @@ def _enqueued(http: MasterSession, body: Mapping[str, Any]) -> dict[str, Any]:
     if answer.get("duplicate"):
         output.echo("  No job was made: this job holds the uniqueness key.", is_error=True)
     elif answer.get("replaced"):
-        output.echo("  No job was made: this waiting job took its content.", is_error=True)
+        output.echo("  No job was made: this waiting job got the new content.", is_error=True)
     return answer
 
 
 def _revival_text(revives: Mapping[str, Any] | None) -> str:
-    """Return the effect of a retry on the jobs that had been skipped because of the job."""
+    """Return a text about the effect of a retry on the jobs that were skipped because of the retried job."""
     if not revives:
         return ""
     texts = ("wait again", "stay skipped, because they also need other jobs", "were removed and do not run")
@@ -469,13 +472,13 @@ def _no_result_text(http: MasterSession, job_id: str) -> str:
     """Return why there is no result of the job. End the command if there is no such job."""
     status, job = http.call("GET", job_path(job_id), admit=(403,))
     if status == 403:
-        return f"no result of job {job_id}: its state needs the scope read"
+        return f"there is no result of job {job_id}; the scope read is needed to see its state"
     state = job["state"]
     if state not in ("succeeded", "failed"):
         return f"job {job_id} was {state}, so it has no result; `jqmaster job {job_id}` shows more"
     if not job["keep_result"]:
         return f"job {job_id} {state}, but its result was not kept: enqueue such jobs with keep_result"
-    return f"job {job_id} {state}, but its result is gone: it was fetched before, or was kept for long enough"
+    return f"job {job_id} {state}, but its result is gone: it was fetched before, or has expired"
 
 
 def _await_result(http: MasterSession, job_id: str, wait_s: float) -> tuple[int, Any]:

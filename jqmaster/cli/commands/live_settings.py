@@ -45,7 +45,7 @@ def set_settings(
     ],
 ) -> None:
     """Change settings on all masters within a second. In a namespace, they override those of the installation there.
-    A list is written as JSON: 'NAME=["a", "b"]'."""
+    Write a list as JSON: 'NAME=["a", "b"]'."""
     _change(http, {key: json_or_text(text) for key, text in pairs_of(pairs, "setting").items()})
 
 

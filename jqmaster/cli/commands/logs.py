@@ -1,4 +1,4 @@
-"""`jqmaster logs ID`: the log of a job, and what is added to it until the job is over."""
+"""`jqmaster logs ID`: print the log of a job, and follow it until the job is over."""
 
 import re
 import sys
@@ -15,11 +15,11 @@ from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.logs.lines import LogLevel
 
 _PAGE: Final = 5_000
-# Shorter than the time that a call may take.
+# Must be shorter than the timeout of a call.
 _WAIT_S: Final = 5
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 _PLAIN: Final = "\x1b[0m"
-# Begins each line after the first of a text that has line feeds.
+# Prefix of each further line of a text that has line feeds.
 _CONTINUED: Final = "\n    | "
 
 
@@ -33,25 +33,25 @@ def logs(
     level: Annotated[LogLevel, typer.Option(help="Only lines of this level or above.")] = LogLevel.DEBUG,
     attempt: Annotated[int | None, typer.Option(min=1, help="Only lines of this attempt.")] = None,
     tail: Annotated[
-        int | None, typer.Option(min=1, help="Begin at most this many lines before the newest one.")
+        int | None, typer.Option(min=1, help="Begin at most this many lines before the end of the log.")
     ] = None,
 ) -> None:
     """Print the log of a job, the oldest line first.
 
-    Standard error tells of lines that are missing or that come from the archive. If the archive is away, print the
-    lines that the store still has, and exit with 5."""
+    Notes on standard error report missing lines and lines from the archive. If the archive is unavailable, the command
+    prints the lines that the store still has, and exits with 5."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
     raise typer.Exit(_print(http, job_id, wanted, is_following=follow))
 
 
 def erase_log(http: MasterSession, job_ids: JobArguments, *, yes: YesOption = False) -> None:
-    """Erase the logs of jobs that are over or gone, also from the archive."""
+    """Erase the logs of jobs that are over or gone, even in the archive."""
     confirmed(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?", is_given=yes)
     delete_each(http, {job_id: job_path(job_id, "logs") for job_id in job_ids}, "log erased")
 
 
 def _print(http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_following: bool) -> int:
-    """Return the exit code."""
+    """Print the log, and return the exit code."""
     after = told = 0
     is_first, is_archive_told, worst = True, False, exits.OK
     while True:
@@ -85,8 +85,8 @@ def _print(http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_fo
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    """Return a line for people: with its colours in a terminal, without them elsewhere. The text after a line feed is
-    indented, so that no text of a handler looks like another line of the log."""
+    """Return a line for people, with its colours only in a terminal. The text after a line feed is indented, so that no
+    text of a handler looks like another line of the log."""
     head = f"{entry['at']} {entry['attempt']} {entry['level']:8}"
     if entry["text"] is None:
         return f"{head} (hidden)"

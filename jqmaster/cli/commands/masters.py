@@ -10,7 +10,7 @@ from jqmaster.cli.console.groups import CommandGroup
 from jqmaster.cli.console.http import MasterSession, path_of
 
 _POLL_S = 0.1
-# A leader that misses the request learns of it when it renews its lock, and another election may follow.
+# A leader that misses the request notices it when it renews its lock, and an election may follow.
 _LED_WITHIN_S = 15.0
 
 app = CommandGroup()
@@ -32,21 +32,21 @@ def demote(
     http: MasterSession,
     master_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the master that leads.")],
 ) -> None:
-    """Hand the lead to another master, and wait until it leads."""
+    """Hand the lead to another master, and wait until that master leads."""
     told = http.post(path_of("/api/masters", master_id, "demote"))
     deadline_s = time.monotonic() + _LED_WITHIN_S
     while (leader := _leader_after(http, told["epoch"])) is None:
         if time.monotonic() > deadline_s:
             exits.fail(
                 exits.UNREACHABLE,
-                f"the leader was told, but no other master leads after {_LED_WITHIN_S:g} s",
+                f"the leader got the request, but no other master leads after {_LED_WITHIN_S:g} s",
             )
         time.sleep(_POLL_S)
     http.say(leader, f"{leader['id']}  leads  {leader['url']}")
 
 
 def _leader_after(http: MasterSession, epoch: int) -> dict[str, Any] | None:
-    """Return the master that leads under a newer epoch."""
+    """Return the master that leads under a newer epoch; None if there is none yet."""
     answer = http.get("/api/masters")
     if answer["epoch"] <= epoch:
         return None

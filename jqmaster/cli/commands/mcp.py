@@ -1,4 +1,4 @@
-"""`jqmaster mcp`: agents' tools on standard input and output, for a program on the operator's machine."""
+"""`jqmaster mcp`: serve the tools for agents on standard input and output, to a program on the operator's machine."""
 
 import asyncio
 import importlib.util
@@ -9,10 +9,10 @@ from jqmaster.cli.console.http import MasterSession
 
 
 def mcp(http: MasterSession) -> None:
-    """Serve agents' tools over the Model Context Protocol on standard input and output.
+    """Serve tools for agents over the Model Context Protocol, on standard input and output.
 
-    An editor or agent starts this command, and calls the master's tools with the token of the command. No tool can do
-    more than the token allows. See docs/agents.md.
+    An editor or agent starts this command. The tools call the master with the token of the command, and cannot do more
+    than the token allows. See docs/agents.md.
     """
     if importlib.util.find_spec("mcp") is None:
         exits.fail(exits.REFUSED, "the tools for agents are not installed: pip install 'jqmaster[mcp]'")

@@ -1,4 +1,4 @@
-"""Commands about namespaces and their stores, which concern the whole installation."""
+"""Commands about namespaces and their stores. They concern the whole installation."""
 
 import sys
 import time
@@ -19,10 +19,13 @@ _LOOK_EVERY_S = 0.5
 _MAX_CHECK_S = 600.0
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the namespace.")]
-TitleOption = Annotated[str | None, typer.Option(help="Text for people, shown beside the name.")]
+TitleOption = Annotated[str | None, typer.Option(help="Title to show to people next to the name.")]
 ConfirmOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The name once more, instead of typing it at the terminal."),
+    typer.Option(
+        metavar="NAME",
+        help="Name of the namespace, as the confirmation. Default: ask for it at the terminal.",
+    ),
 ]
 
 WaitingJobsOption = Annotated[
@@ -53,7 +56,7 @@ StreamsOption = Annotated[
 
 @app.listing("Namespaces: parts of an installation with jobs, workers and limits of their own")
 def list_namespaces(http: MasterSession) -> None:
-    """List the namespaces, and what each is doing."""
+    """List the namespaces and their states."""
     http.show_list(
         http.get("/api/overview")["namespaces"],
         ("NAME", "STATE", "STORE", "READY", "RUNNING", "WAITING", "OLDEST", "FAILURES", "TITLE"),
@@ -83,11 +86,13 @@ def create(
     name: NameArgument,
     *,
     store: Annotated[
-        str | None, typer.Option(help="Configured store for its data. Default: that of redis_url.")
+        str | None, typer.Option(help="Configured store for the data. Default: the store at redis_url.")
     ] = None,
     tag: Annotated[
         str | None,
-        typer.Option(help="Hash tag of its keys. If the store has data with this tag, take them over."),
+        typer.Option(
+            help="Hash tag of the keys. If the store has data with this tag, the namespace gets it."
+        ),
     ] = None,
     title: TitleOption = None,
     waiting_jobs: WaitingJobsOption = None,
@@ -97,7 +102,7 @@ def create(
     workers: WorkersOption = None,
     streams: StreamsOption = None,
 ) -> None:
-    """Create a namespace, which is open at once."""
+    """Create a namespace. It is open at once."""
     quotas = _changed(
         {},
         waiting_jobs=waiting_jobs,
@@ -126,9 +131,9 @@ def set_fields(
     streams: StreamsOption = None,
     if_match: IfMatchOption = None,
 ) -> None:
-    """Change the title and quotas of a namespace. The rest stays as it is."""
+    """Change the title and quotas of a namespace. The other fields stay unchanged."""
     present = http.get(namespaces.path(name))
-    # Unless the caller names a version, it is the one that was read.
+    # By default, change only the version that was just read.
     known = if_match or str(present["version"])
     quotas = _changed(
         present["quotas"],
@@ -146,7 +151,7 @@ def set_fields(
 
 @app.command()
 def close(http: MasterSession, name: NameArgument) -> None:
-    """Stop serving a namespace. Its data stay."""
+    """Stop serving a namespace. The data stays in the store."""
     answer = http.post(namespaces.path(name, "close"))
     http.say(answer, f"{name}  {answer['state']}")
 
@@ -163,15 +168,15 @@ def move(
     http: MasterSession,
     name: NameArgument,
     *,
-    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store to which it is moved.")],
+    to: Annotated[str, typer.Option(metavar="STORE", help="Configured store to move the namespace to.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check and measure it, and change nothing.")
+        bool, typer.Option("--dry-run", help="Only check and measure the namespace, and change nothing.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Show how far the move is until it has ended.")
+        bool, typer.Option("--wait/--no-wait", help="Show the progress of the move until it has ended.")
     ] = True,
 ) -> None:
-    """Move a namespace to another store. It is stopped meanwhile."""
+    """Move a namespace to another store. The namespace is stopped meanwhile."""
     body = {"store": to, "dry_run": dry_run}
     _, answer = http.call("POST", namespaces.path(name, "move"), body=body, timeout_s=_MAX_CHECK_S)
     if dry_run:
@@ -198,12 +203,12 @@ def abort_move(
         bool,
         typer.Option(
             "--force",
-            help="End it even if its record is damaged or lost. The namespace is closed where its data are found.",
+            help="End the move even if its record is damaged or lost. The namespace stays where its data is, closed.",
         ),
     ] = False,
     confirm: ConfirmOption = None,
 ) -> None:
-    """Abort the move of a namespace, which is opened again where it was."""
+    """Abort the move of a namespace, and open it again in its old store."""
     if force:
         _confirm(name, confirm, "Type the name of the namespace to end its move")
     query = {"force": "true" if force else None}
@@ -222,12 +227,12 @@ def delete(
         bool,
         typer.Option(
             "--force",
-            help="Delete it even if it has unfinished jobs, its store is away, or its entry cannot be read.",
+            help="Delete it even if it has unfinished jobs, its store is unreachable, or its entry cannot be read.",
         ),
     ] = False,
     if_match: IfMatchOption = None,
 ) -> None:
-    """Delete a closed namespace. Its data stay in their store, and come back with their tag."""
+    """Delete a closed namespace. The data stays in the store. A new namespace with the same tag gets it back."""
     _confirm(name, confirm, "Type the name of the namespace to delete it")
     query = {"confirm": name, "force": "true" if force else None}
     http.call("DELETE", namespaces.path(name), query=query, headers=if_match_of(if_match))
@@ -248,7 +253,7 @@ def stores(http: MasterSession) -> None:
 
 
 def _confirm(name: str, given: str | None, prompt: str) -> None:
-    """End the command unless the caller gives, or types, the name once more."""
+    """End the command unless the name was given again, or is typed now."""
     typed = given
     if typed is None:
         if not sys.stdin.isatty():
@@ -269,7 +274,7 @@ def _plan(plan: Mapping[str, Any]) -> str:
 
 
 def _progress(move: Mapping[str, Any]) -> str:
-    """Return how far a move is."""
+    """Return a text about the progress of a move."""
     counts = {"copying": move["copied_keys"], "checking": move["compared_keys"]}
     done = counts.get(move["step"])
     told = "" if done is None else f"  {done} of {move['keys']} keys"
@@ -286,7 +291,7 @@ def _quotas(quotas: Mapping[str, Any]) -> str:
 
 
 def _changed(present: Mapping[str, Any], **changes: int | None) -> dict[str, Any]:
-    """Return the present quotas with the changes; None leaves a quota as it is, and 0 removes it."""
+    """Return the current quotas with the changes. None keeps a quota, and 0 removes it."""
     return {**present, **{quota: most or None for quota, most in changes.items() if most is not None}}
 
 

@@ -19,7 +19,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the n
 
 @app.listing("Notices: who is notified when something goes wrong, by mail, Slack or webhook")
 def list_notices(http: MasterSession) -> None:
-    """List the notices, whom they tell, and what is open."""
+    """List the notices, their recipients and their open incidents."""
     http.show_list(
         http.get("/api/notices")["notices"],
         ("NAME", "WHEN", "TO", "MUTED UNTIL", "OPEN", "LAST TOLD"),
@@ -68,11 +68,11 @@ def mute(
     *,
     lasts: Annotated[str | None, typer.Option("--for", help="How long: 90s, 30m, 2h, 7d.")] = None,
     until: Annotated[
-        str | None, typer.Option(help="Until this instant, such as 2026-11-22T08:00:00Z.")
+        str | None, typer.Option(help="Mute until this instant, such as 2026-11-22T08:00:00Z.")
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Mute it no longer.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Unmute the notice.")] = False,
 ) -> None:
-    """Let a notice send no messages for a while."""
+    """Mute a notice: it sends no messages for a while."""
     seconds = duration_s(lasts, until)
     if off == (seconds is not None):
         exits.fail(exits.USAGE, "give one of --for, --until and --off")
@@ -87,14 +87,14 @@ def ack(
     http: MasterSession,
     name: NameArgument,
     *,
-    key: Annotated[str | None, typer.Option(help="Key of one incident. Default: all that are open.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key of one incident. Default: all open incidents.")] = None,
 ) -> None:
-    """Say that somebody takes care: no more messages about the open incidents until they are over."""
+    """Acknowledge open incidents: no more messages are sent about them until they are over."""
     answer = http.post(notices.path(name, "acknowledge"), {"key": key})
     http.say(answer, f"{name}  {answer['acknowledged']} incidents acknowledged")
 
 
-# --- what is shown
+# --- output
 
 
 def _when(notice: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`jqmaster outbox`: push what an application left in its outbox."""
+"""`jqmaster outbox`: push the jobs that an application left in its outbox."""
 
 import asyncio
 import contextlib
@@ -23,23 +23,29 @@ def outbox(
     ],
     *,
     poll: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks while there is nothing to do.")
+        float, typer.Option(min=0.01, help="Seconds between two checks while there is nothing to do.")
     ] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Push what waits now, and exit; 5 if no master accepts it.")
+        bool,
+        typer.Option(
+            "--once", help="Push the jobs that wait now, and exit; with 5 if no master accepts them."
+        ),
     ] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Print what waits and what was refused, and exit.")
+        bool, typer.Option("--status", help="Print the numbers of waiting and refused jobs, and exit.")
     ] = False,
     retry_stuck: Annotated[
-        bool, typer.Option("--retry-stuck", help="Let jobs that a master refused wait again, and exit.")
+        bool,
+        typer.Option(
+            "--retry-stuck", help="Retry jobs that a master refused: let them wait again, and exit."
+        ),
     ] = False,
     metrics_port: Annotated[
         int | None, typer.Option(help="Port of 127.0.0.1 that serves metrics for Prometheus.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Relay the jobs that an application wrote to its outbox: after a crash, and after an outage of the masters.
+    """Relay the jobs that an application wrote to its outbox, and that a crash or an outage of the masters left there.
 
     Any number of relays may run at a time.
     """
@@ -60,7 +66,7 @@ def outbox(
         _relay_once(found, sdk, as_json=as_json)
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        # Log this, because nothing else appears until something goes wrong.
+        # Log this, because nothing else is logged until something goes wrong.
         logging.info("relaying %s", target)
         asyncio.run(_relay(found, sdk, poll, None if metrics_port is None else _gauges(metrics_port)))
 

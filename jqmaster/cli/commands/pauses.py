@@ -1,4 +1,4 @@
-"""Commands about pauses: of the jobs of a name, with a tag, of a constraint, or of one value of its key."""
+"""Commands about pauses: of jobs with a name or a tag, of a constraint, or of one value of its key."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -13,8 +13,8 @@ from jqmaster.cli.declared.constraint_calls import CONSTRAINTS, all_constraints,
 from jqmaster.cli.declared.constraint_files import canonical_json
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 
-TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
-ConstraintOption = Annotated[str | None, typer.Option(help="The jobs that this constraint matches.")]
+TagOption = Annotated[str | None, typer.Option(help="Pause the jobs with this tag.")]
+ConstraintOption = Annotated[str | None, typer.Option(help="Pause the jobs that this constraint matches.")]
 ValueOption = Annotated[
     str | None,
     typer.Option(help="Only jobs with this value of the constraint's key: JSON, or plain text if it is not JSON."),
@@ -23,7 +23,9 @@ ValueOption = Annotated[
 
 def pause(
     http: MasterSession,
-    job_name: Annotated[str | None, typer.Argument(metavar="NAME", help="The jobs of this name.")] = None,
+    job_name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Pause the jobs of this name.")
+    ] = None,
     *,
     tag: TagOption = None,
     constraint: ConstraintOption = None,
@@ -34,7 +36,7 @@ def pause(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End the pause at this time.")] = None,
 ) -> None:
-    """Stop starting jobs of a name, a tag, a constraint or one value of its key. Running jobs go on.
+    """Stop starting jobs of a name, a tag, a constraint or one value of its key. Running jobs continue.
 
     Without --for and --until, the pause lasts until `jqmaster resume`.
     """
@@ -58,7 +60,7 @@ def resume(
     constraint: ConstraintOption = None,
     value: ValueOption = None,
 ) -> None:
-    """End pauses: by their IDs, or by what they pause. `jqmaster pauses` lists them."""
+    """End pauses, selected by their IDs or by the paused jobs. `jqmaster pauses` lists all pauses."""
     _check_one(paused or [], tag, constraint, value)
     present = all_constraints(http)
     worst = exits.OK
@@ -81,9 +83,9 @@ def resume(
 
 
 def list_pauses(http: MasterSession) -> None:
-    """List what is paused now, with who paused it, why, and until when."""
+    """List the current pauses, with their authors, reasons and ends."""
     found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
-    # A row for each part that is paused; programs get the whole constraints.
+    # Print a row for each paused part. Programs get the whole constraints.
     rows = [{**one, "part": part} for one in found for part in _paused_parts(one)]
     http.show_list(
         found if http.as_json else rows,
@@ -92,7 +94,7 @@ def list_pauses(http: MasterSession) -> None:
     )
 
 
-# --- which jobs
+# --- selecting jobs
 
 
 def _check_one(names: list[str], tag: str | None, constraint: str | None, value: str | None) -> None:
@@ -109,7 +111,7 @@ def _requested(
     value: str | None,
     present: list[dict[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield each requested pause in words, with its matcher."""
+    """Yield pairs of a text and a matcher for each requested pause."""
     for name in paused:
         yield name, canonical_json({"field": "name", "op": "eq", "value": name})
     if tag:
@@ -140,11 +142,11 @@ def _other_pause(present: list[dict[str, Any]], constraint: str | None) -> str:
     return f" It is paused as a limit: run `jqmaster constraints resume {constraint}`." if is_paused else ""
 
 
-# --- what is shown
+# --- output
 
 
 def _what(one: Mapping[str, Any]) -> str:
-    """Return the jobs that a pause concerns, in words."""
+    """Return a text about the jobs that a pause concerns."""
     matcher = one["matcher"]
     if matcher.get("op") == "eq" and matcher["field"] == "name":
         return f"jobs named {matcher['value']}"
@@ -154,7 +156,7 @@ def _what(one: Mapping[str, Any]) -> str:
 
 
 def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words what is paused of a constraint. The constraint may itself be a pause."""
+    """Yield a text for each paused part of a constraint. The constraint may itself be a pause."""
     if _is_pause(one):
         yield _what(one)
         return
@@ -168,8 +170,8 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:
-    """Return who made the pause, and its beginning and end. For a paused constraint, only the time of its last change
-    is known."""
+    """Return the author, the beginning and the end of a pause. For a paused constraint, only the time of its last
+    change is known."""
     if _is_pause(one):
         return one.get("created_by"), one["created_at"], one.get("expires_at")
     return None, one["changed_at"], None

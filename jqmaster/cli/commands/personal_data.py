@@ -23,11 +23,12 @@ def find(
         typer.Argument(metavar="TEXT…", help="Texts that identify the person, such as an email address."),
     ],
     *,
-    reason: Annotated[str, typer.Option(help="Why, for the audit log: no name of a person.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason for the audit log, without names of people.")] = "",
 ) -> None:
-    """Find a person in everything that jobs carry and leave behind.
+    """Find texts that identify a person in jobs and in all data about them.
 
-    Standard error says what was searched, and what was not. The audit log records the search without the texts.
+    Standard error lists the data that was searched, and the data that was not. The audit log records the search without
+    the texts.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     searched, unread = Counter[str](), Counter[str]()
@@ -61,7 +62,7 @@ def erase(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Erase values of a job that is over. The job stays. `jqmaster erase-log` erases its log."""
+    """Erase values of a job that is over. The job itself stays. To erase its log, use `jqmaster erase-log`."""
     confirmed(f"Erase {', '.join(fields)} of job {job_id} for good?", is_given=yes)
     job = http.post(path_of("/api/jobs", job_id, "erase"), {"fields": fields})
     http.say(job, f"{job_id}  erased: {', '.join(fields)}")

@@ -18,8 +18,8 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# Python's default is 700. One batch of jobs creates several times as many objects, which are gone a moment later, and
-# the imports of a master create hundreds of thousands, which stay.
+# Python's default is 700. One batch of jobs creates several times as many objects, which are freed a moment later. The
+# imports of a master create hundreds of thousands of objects, which stay.
 GC_THRESHOLD: Final = 10_000
 
 
@@ -39,7 +39,9 @@ def serve(
     data_dir: DataDirOption = None,
     durability: Annotated[
         str | None,
-        typer.Option(help="Guarantee that a 201 gives: besteffort, fsync or fsync+quorum. Default: fsync."),
+        typer.Option(
+            help="Durability that the answer 201 guarantees: besteffort, fsync or fsync+quorum. Default: fsync."
+        ),
     ] = None,
     with_worker: Annotated[
         str | None,
@@ -56,7 +58,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="PREFIX",
-            help="Also serve the API of Fireworq below this path, such as /fireworq. Default: it is not served.",
+            help="Also serve the API of Fireworq below this path, such as /fireworq. Default: do not serve it.",
         ),
     ] = None,
     log_level: Annotated[
@@ -106,7 +108,7 @@ def serve(
 
 
 def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
-    """Run one of several processes, on a port that is already known. Call `ready` when it serves."""
+    """Run one of several processes, on a port that is already known. Call `ready` when the process serves requests."""
     from jqmaster.cli.console import logs
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
@@ -149,7 +151,7 @@ def _print_first_token(settings: "Settings") -> None:
     from jqmaster.cli.process.listening import check_address
     from jqmaster.embedded import make_directory
 
-    # The first token is shown only once, so check now all that can end the start afterwards.
+    # The first token is shown only once, so check everything now that could make the start fail afterwards.
     check_address(settings.host, settings.port)
     make_directory(settings.data_dir)
     if token := generate_first_token(settings):
@@ -175,8 +177,7 @@ def _run_loop(settings: "Settings", serving: Callable[[], Coroutine[Any, Any, No
 
 @contextlib.contextmanager
 def _collection_put_off() -> Iterator[None]:
-    """Turn garbage collection off while a master imports its modules, because nearly all objects that this creates
-    stay.
+    """Turn garbage collection off while a master imports its modules, because nearly all objects of the imports stay.
 
     `_freeze_gc` turns it on again after the imports, because the rest of the start may take minutes.
     """
@@ -189,7 +190,7 @@ def _collection_put_off() -> Iterator[None]:
 
 
 def _freeze_gc() -> None:
-    """Exempt everything imported and built so far from garbage collection, so that the collector never walks it.
+    """Exempt all objects that exist now from garbage collection, so that the collector never walks them.
 
     A collection before that would free only 1 % of the memory, and take a twentieth of the start time. Jobs leave no
     reference cycles behind. Other objects may, but their memory need not be freed soon.
@@ -211,7 +212,7 @@ async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
 
 
 async def _serve_several(settings: "Settings") -> None:
-    """Run several processes. An embedded store outlives all processes that use it. The port is held before the first
+    """Run several processes. An embedded store outlives all processes that use it. The port is bound before the first
     process listens."""
     from pydantic import SecretStr
 
@@ -251,8 +252,7 @@ async def _serve_several(settings: "Settings") -> None:
 
 
 async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
-    """Wait for the start, and return whether it has completed. A start may take minutes, and a signal to stop ends
-    it."""
+    """Wait for the start, and return whether it has completed. A start may take minutes; a signal to stop ends it."""
     start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
     await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
@@ -312,14 +312,14 @@ def _stop_event(on_impatience: Callable[[], None]) -> asyncio.Event:
 
 def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
     if stop.is_set():
-        # A second Ctrl-C ends at once. No accepted job is lost: the next master finds the store as it is.
+        # A second Ctrl-C ends the process at once. No accepted job is lost, because the store has all of them.
         on_impatience()
         os._exit(128 + signal.SIGINT)
     stop.set()
 
 
 def _end_store(settings: "Settings") -> None:
-    """Tell the master's own Valkey to end, because nobody else does. It first writes all accepted data."""
+    """Stop the master's own Valkey, because nothing else does. Valkey first writes all accepted data."""
     from jqmaster.embedded import end_running
 
     if settings.redis_url is None and (pid := end_running(settings.data_dir)):
@@ -328,7 +328,7 @@ def _end_store(settings: "Settings") -> None:
 
 
 def _print_address(settings: "Settings", address: str) -> None:
-    """Say that the service is up, to people and to systemd."""
+    """Report that the service is ready, to people and to systemd."""
     from jqmaster.cli.process.loop_watchdog import tell_systemd
 
     tell_systemd("READY=1")
@@ -342,13 +342,13 @@ def _print_address(settings: "Settings", address: str) -> None:
 
 
 def _tell(text: str) -> None:
-    # The disk that holds the output may be full. Serve all the same.
+    # The disk that receives the output may be full. Serve anyway.
     with contextlib.suppress(OSError):
         output.echo(text)
 
 
 def _discard_unwritable() -> None:
-    """Drop buffered output for which the disk has no room; otherwise it would make the end of the process a failure."""
+    """Drop buffered output that does not fit on the disk. Otherwise, it would make the process end with an error."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

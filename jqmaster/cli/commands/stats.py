@@ -49,7 +49,7 @@ def names(
 ) -> None:
     """List job names with their counts and times.
 
-    A master that is killed loses up to a second of these counts. The jobs themselves are safe.
+    A killed master loses up to a second of these counts. The jobs themselves are safe.
     """
     query = {"q": search, "span": span, "sort": sort}
     http.show_list(
@@ -67,7 +67,7 @@ def remove_contracts(
 ) -> None:
     """Remove the contracts of a name, so that its arguments are no longer checked.
 
-    The next worker that registers with a contract of the name puts that one in force.
+    The next worker that registers with a contract for the name sets a new one.
     """
     http.call("DELETE", path_of("/api/contracts", name))
     http.say({"name": name, "contracts_removed": True}, f"{name}  contracts removed")

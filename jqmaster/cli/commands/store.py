@@ -1,4 +1,4 @@
-"""Commands that check the store: its fitness and its data."""
+"""Commands that check the store and its data."""
 
 import asyncio
 import contextlib
@@ -91,10 +91,10 @@ def fsck(
 
 
 async def _note_replica(client: "StoreClient") -> None:
-    """Say that the store is a replica, if it is."""
+    """Print a note if the store is a replica."""
     from jqmaster.errors import JqmasterError
 
-    # Best effort: a store that does not tell its role is checked all the same.
+    # Best effort: if the store does not report its role, check it anyway.
     with contextlib.suppress(JqmasterError):
         told = (await client.command("INFO", "replication")).splitlines()
         if b"role:slave" in told:
@@ -116,7 +116,7 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     if leadership is None:
         exits.fail(
             exits.UNREACHABLE,
-            "no master leads, so nothing may be changed. Start a master; it repairs the data by itself",
+            "no master leads, so nothing may be changed. Start a master, which repairs the data itself",
         )
     times = LiveValue(job_times(settings))
     try:
@@ -163,8 +163,8 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
 
 
 async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[ProbeResult]":
-    """Return keys of other programs that a short look finds: those with a fixed name of this program, and those on
-    the first pages of a scan."""
+    """Return faults for keys of other programs that a quick check finds: keys with a fixed name of this program, and
+    keys on the first pages of a scan."""
     from jqmaster.store.health.key_types import UNKNOWN, compare_keys, wrong_types
     from jqmaster.store.health.store_report import ProbeResult
     from jqmaster.store.keys import Keys
@@ -172,7 +172,7 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
     keys = Keys(settings.shard)
     wrong = dict(await wrong_types(client, keys))
     compared = await compare_keys(client, keys, most_pages=_DOCTORS_PAGES)
-    remedy = "Stop the other program, or give one of both another shard"
+    remedy = "Stop the other program, or give one of the two another shard"
     found = [
         ProbeResult("error", f"{name} {detail}", remedy)
         for name, detail in (wrong | compared.mistyped.details).items()
@@ -190,7 +190,7 @@ async def _foreign_keys(client: "StoreClient", settings: "Settings") -> "list[Pr
 
 
 def _told_by_data_dir(settings: "Settings") -> None:
-    """Raise JqmasterError with the reason why an embedded store cannot run; return if there is none."""
+    """Raise JqmasterError with the reason why an embedded store cannot run. Return if there is no such reason."""
     from jqmaster.embedded import examine
 
     if settings.redis_url is None:
@@ -203,7 +203,8 @@ def _run(
     *,
     when_away: "Callable[[Settings], None]" = lambda _: None,
 ) -> T:
-    """Run `use` on the store. `when_away` raises JqmasterError if it knows why the store cannot be reached."""
+    """Run `use` on the store, and return its result. `when_away`: called if the store cannot be reached; raises
+    JqmasterError if it knows the reason."""
     from jqmaster.errors import StoreUnavailableError
 
     async def connected() -> T:

@@ -1,4 +1,4 @@
-"""`jqmaster take` and `jqmaster done`: one job for a shell script, by two calls."""
+"""`jqmaster take` and `jqmaster done`: run one job in a shell script, with two commands."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def take(
         typer.Option(
             "--while",
             metavar="PID",
-            help="The process that runs the job. If it ends before `jqmaster done`, the attempt has failed. Default:"
+            help="The process that runs the job. If it ends before `jqmaster done`, the attempt fails. Default:"
             " the script that calls this command.",
         ),
     ] = None,
@@ -48,7 +48,8 @@ def take(
         ),
     ] = False,
 ) -> None:
-    """Take one job and print it as one line of JSON. Report its end with `jqmaster done`; exit 3 if no job came."""
+    """Take one job and print it as one line of JSON. Then report its end with `jqmaster done`. Exit code 3 if no job
+    came."""
     pid = while_pid or script_pid()
     body = {
         "url": None,
@@ -79,7 +80,7 @@ def take(
     if not _is_held(order, http.token):
         settle(http, taken, {"type": "handed_back"})
         leave(http, taken)
-        exits.fail(exits.REFUSED, "the lease of the job cannot be held; the job went back")
+        exits.fail(exits.REFUSED, "the lease of the job cannot be renewed; the job was handed back")
     output.say_json({"id": taken.job_id, **{field: job.get(field) for field in _SHOWN}})
 
 
@@ -90,25 +91,27 @@ def done(
     success: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="It succeeded, with this result: JSON, @FILE, or - for standard input."
+            metavar="JSON", help="The job succeeded, with this result: JSON, @FILE, or - for standard input."
         ),
     ] = None,
     failure: Annotated[str | None, typer.Option(metavar="MESSAGE", help="The attempt failed.")] = None,
     discard: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Nothing was left to do. The job ends quietly.")
+        str | None, typer.Option(metavar="REASON", help="Nothing was left to do. The job ends as discarded.")
     ] = None,
     defer: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Run it again after this time. That does not count as a retry."),
+        typer.Option(
+            metavar="SECONDS", help="Run the job again after this time. This does not count as a retry."
+        ),
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry/--no-retry", help="With --failure: may the job be retried?")
+        bool, typer.Option("--retry/--no-retry", help="With --failure: whether the job may be retried.")
     ] = True,
     retry_after: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="With --failure: wait at least this long.")
     ] = None,
 ) -> None:
-    """Report how a job that `jqmaster take` took here has ended. Exit 1 if the report came too late to count."""
+    """Report how a job of `jqmaster take` has ended. Exit code 1 if the report came too late to count."""
     endings: list[dict[str, Any]] = []
     if success is not None:
         endings.append({"type": "success", "result": value_of(success, "the result")})
@@ -143,12 +146,10 @@ def done(
 
 
 def script_pid() -> int:
-    """Return the process of the script that runs this command: its parent, but not a wrapper of this command, such as
-    `timeout 60 jqmaster take …`, nor a subshell of the script, such as that of `$(…)`."""
+    """Return the process ID of the script that runs this command. This skips parents that only wrap the command, as in
+    `timeout 60 jqmaster take …`, and subshells of the script, as in `$(…)`."""
     pid = os.getppid()
-    with contextlib.suppress(
-        OSError, ValueError, IndexError
-    ):  # best effort: without /proc, the parent has to do
+    with contextlib.suppress(OSError, ValueError, IndexError):  # best effort: without /proc, use the parent
         while (parent := _parent_of(pid)) > 1:
             command = _command_of(pid)
             is_wrapper = command[-len(sys.argv) + 1 :] == sys.argv[1:]
@@ -160,7 +161,7 @@ def script_pid() -> int:
 
 
 def _parent_of(pid: int) -> int:
-    # The name of the program, in parentheses, may hold anything.
+    # The name of the program is in parentheses, and may contain any characters.
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -169,12 +170,12 @@ def _command_of(pid: int) -> list[str]:
 
 
 def _claimed(http: MasterSession, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
-    """Return a job and its claim, or None if none came."""
+    """Return a job and its claim, or None if no job came."""
     path = path_of("/api/workers", registered["worker_id"])
     deadline_s = time.monotonic() + wait_s
     while True:
         left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
-        # No poll is longer than this: between polls, the worker sends heartbeats.
+        # No poll is longer than this, because the worker sends heartbeats between polls.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
         _, answer = http.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
@@ -196,8 +197,8 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # In its own session, the process survives the end of the script and the terminal's signals. It must report
-        # both.
+        # In a new session, the process survives the end of the script and signals of the terminal, both of which it
+        # must report.
         start_new_session=True,
         text=True,
     )
@@ -207,6 +208,7 @@ def _is_held(order: dict[str, Any], token: str | None) -> bool:
         orders.write(json.dumps(order) + "\n")
     with holder.stdout as said:
         is_held = said.readline() == "held\n"
-    # The process outlives this command. Without a return code, Python would warn that nobody waits for it.
+    # The process outlives this command. With a return code set, Python does not warn that nothing waits for the
+    # process.
     holder.returncode = 0
     return is_held

@@ -18,7 +18,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the t
 
 @app.listing("HTTP targets: endpoints that do jobs without a worker")
 def list_targets(http: MasterSession) -> None:
-    """List the targets, what they serve, and how their requests go."""
+    """List the targets, the names that they serve, and the results of their requests."""
     http.show_list(
         http.get("/api/targets")["targets"],
         ("NAME", "NAMES", "URL", "RUNNING", "REQUESTS/S", "P99", "STATE"),
@@ -40,7 +40,7 @@ def show(http: MasterSession, name: NameArgument) -> None:
     output.show_fields((key, value) for key, value in found.items() if key not in hidden)
     for why in found["unreachable"]:
         output.say(f"unreachable: it {why}")
-    # A former master does not tell it.
+    # Older masters do not send this field.
     if left_out := found.get("left_out"):
         output.say(
             f"full: jobs of {left_out} further names wait, because one target serves at most {len(found['serving'])} "

@@ -43,7 +43,7 @@ def create(
         typer.Option(
             "--only-in",
             metavar="NAMESPACE",
-            help="Namespace that the token opens, and no other. Can be repeated.",
+            help="Only namespace that the token gives access to. Can be repeated.",
         ),
     ] = None,
     ttl_days: Annotated[
@@ -55,8 +55,8 @@ def create(
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope}
     if name and not all(name):
-        # An unset variable of a shell makes it empty. The token must not then be valid for all names.
-        exits.fail(exits.USAGE, "--name: empty; leave it out for all names")
+        # An unset shell variable gives an empty pattern. The token must not be valid for all names in this case.
+        exits.fail(exits.USAGE, "--name: empty; omit it to allow all names")
     if name:
         body["names"] = name
     if namespaces:
@@ -102,7 +102,7 @@ def revoke(http: MasterSession, token_id: TokenId) -> None:
 
 
 class _opened:  # noqa: N801  reads as a function
-    """Open the new file before the token is created: a token that cannot be written to it is lost."""
+    """Opens the new file before the token is created, because a token that cannot be written is lost."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

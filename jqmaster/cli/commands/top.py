@@ -37,7 +37,7 @@ def top(
 
 
 def _asked(http: MasterSession, most_names: int) -> tuple[Any, Any]:
-    """Return the state of the queue, and the busiest names."""
+    """Read the state of the queue and the busiest names from a master."""
     now = http.get("/api/stats")
     return now, http.get("/api/names", {"span": "1h", "sort": "ready", "limit": most_names})["names"]
 

@@ -1,5 +1,4 @@
-"""Commands that export the objects of an installation as JSON lines, and import such lines into another
-installation."""
+"""Commands that export an installation as JSON lines, and import such lines into another installation."""
 
 import asyncio
 import contextlib
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Further reasons are in the JSON output.
+# Further reasons are only in the JSON output.
 _MAX_SHOWN: Final = 20
-_GO_ON: Final = "The import was interrupted. Run the command again: it goes on, and imports nothing twice."
+_GO_ON: Final = "The import was interrupted. Run the command again: it continues, and imports nothing twice."
 
 
 def export(  # noqa: PLR0917 - options of a command
@@ -42,14 +41,15 @@ def export(  # noqa: PLR0917 - options of a command
         bool,
         typer.Option(
             "--with-secrets",
-            help="Write the hashes of passwords and tokens, and the addresses and secrets of notices and targets, too.",
+            help="Also write the hashes of passwords and tokens, and the addresses and secrets of notices and targets.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write unfinished jobs, definitions, constraints and the like as JSON lines, while masters and workers go on.
+    """Write unfinished jobs, definitions, constraints and other objects as JSON lines, while masters and workers
+    continue.
 
-    Only you can read the file: arguments of jobs are in it as they are.
+    Only you can read the file, because it contains the arguments of jobs.
     """
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if str(file) == "-" and with_secrets:
@@ -57,7 +57,7 @@ def export(  # noqa: PLR0917 - options of a command
     lines, left_out = _run(_write(settings, file, with_secrets=with_secrets))
     if as_json:
         report = {"file": str(file), "lines": dict(lines), "left_out": dict(left_out)}
-        # If the lines go to standard output, no report may follow them there.
+        # If the lines go to standard output, do not print a report there.
         output.say_json(report) if str(file) != "-" else None
     elif str(file) != "-":
         output.show_fields([("exported", _objects(lines)), ("left out", _counted(left_out)), ("file", file)])
@@ -74,21 +74,21 @@ def import_(  # noqa: PLR0917 - options of a command
         bool,
         typer.Option(
             "--without-results",
-            help="Import jobs, too, that wait for others of which some were over. They start without their results.",
+            help="Also import jobs with predecessors that were over. They start without the results of these.",
         ),
     ] = False,
     skip_unknown: Annotated[
         bool,
         typer.Option(
             "--skip-unknown",
-            help="Leave out kinds and fields that this version does not know, and count them. Without it, a file with "
-            "any of them is refused.",
+            help="Skip and count kinds and fields that this version does not know. By default, a file with such parts "
+            "is refused.",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring the lines of an export into an installation. Existing objects stay as they are.
+    """Import the lines of an export into an installation. Existing objects stay unchanged.
 
     Every line is checked before anything is written. A second import changes nothing.
     """
@@ -143,13 +143,17 @@ def _checked(stream: IO[bytes], *, skips_unknown: bool) -> "CheckedFile":
     try:
         return check(stream, Unknown(skips_unknown))
     except LineError as error:
-        hint = "\n--skip-unknown leaves out what this version does not know" if error.is_unknown else ""
+        hint = (
+            "\n--skip-unknown skips kinds and fields that this version does not know"
+            if error.is_unknown
+            else ""
+        )
         exits.fail(exits.USAGE, f"nothing was imported:\n{error.text}{hint}")
 
 
 @contextlib.contextmanager
 def _new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that only its owner can read. If the block fails, nothing is left of it."""
+    """Open a new file that only its owner can read. If the block fails, the file is deleted."""
     if str(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -187,7 +191,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _run(work: Coroutine[Any, Any, T], *, if_interrupted: str = "") -> T:
-    """Run `work`. `if_interrupted`: what to do if the store fails meanwhile."""
+    """Run `work`, and return its result. `if_interrupted`: advice for people if the store fails meanwhile."""
     from jqmaster.errors import JqmasterError, OutcomeUnknownError, StoreUnavailableError
 
     try:

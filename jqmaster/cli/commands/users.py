@@ -42,7 +42,7 @@ def add(
     namespace_roles: NamespaceRoles = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Add a user. The first one must be an admin. From then on, callers on this machine must log in, too."""
+    """Add a user. The first user must be an admin. From then on, callers on this machine must log in, too."""
     _check_role(role)
     roles = _roles(namespace_roles)
     body: dict[str, Any] = {"name": name, "role": role, "password": _password(password_file)}
@@ -63,14 +63,14 @@ def list_users(http: MasterSession) -> None:
 
 @app.command("set-role")
 def set_role(http: MasterSession, name: Name, role: Role, *, namespace_roles: NamespaceRoles = None) -> None:
-    """Change a user's role, or the roles in single namespaces. Ends the user's sessions."""
+    """Change a user's role, or the roles in single namespaces. This ends the user's sessions."""
     _check_role(role)
     _change(http, name, {"role": role, "namespaces": _roles(namespace_roles)})
 
 
 @app.command()
 def password(http: MasterSession, name: Name, password_file: PasswordFile = None) -> None:
-    """Set a user's password. Ends the user's sessions."""
+    """Set a user's password. This ends the user's sessions."""
     _change(http, name, {"password": _password(password_file)})
 
 
@@ -85,7 +85,7 @@ def change_password(
     master: MasterOption = DEFAULT_MASTER,
     as_json: JsonOption = False,
 ) -> None:
-    """Change your own password. Requires the current one and ends your logins."""
+    """Change your own password. This requires the current password, and ends your logins."""
     old = (
         read_secret(old_password_file, "present password")
         if old_password_file
@@ -112,7 +112,7 @@ def end_sessions(http: MasterSession, name: Name) -> None:
 
 @app.command()
 def disable(http: MasterSession, name: Name) -> None:
-    """Disable a user's login. Ends the user's sessions."""
+    """Disable a user's login. This ends the user's sessions."""
     _change(http, name, {"is_disabled": True})
 
 
@@ -124,7 +124,7 @@ def enable(http: MasterSession, name: Name) -> None:
 
 @app.command()
 def remove(http: MasterSession, name: Name) -> None:
-    """Delete a user. Ends the user's sessions."""
+    """Delete a user. This ends the user's sessions."""
     http.call("DELETE", path_of("/api/users", name))
     http.say({"name": name, "removed": True}, f"{name} removed")
 

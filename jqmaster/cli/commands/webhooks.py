@@ -12,8 +12,10 @@ from jqmaster.cli.console.http import MasterSession, job_path, path_of
 
 app = CommandGroup(no_args_is_help=True, help="Webhooks: calls when jobs are over")
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="ID of the job whose webhook it is.")]
-# Standard Webhooks allows 24 to 64.
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB_ID", help="ID of the job to which the webhook belongs.")
+]
+# Standard Webhooks allows 24 to 64 bytes.
 SECRET_BYTES = 32
 
 
@@ -42,7 +44,7 @@ def resend(
     *,
     delivery: Annotated[str | None, typer.Option(help="ID of the delivery. Default: the newest one.")] = None,
 ) -> None:
-    """Send a webhook again, or now if it waits for its next attempt."""
+    """Send a webhook again. If it waits for its next attempt, send it now."""
     if delivery is None:
         found = http.get(job_path(job_id, "deliveries"))
         delivery = next((one["id"] for one in found["deliveries"]), None)
@@ -54,5 +56,5 @@ def resend(
 
 @app.command()
 def secret() -> None:
-    """Make a secret for the setting webhook_secrets, and print it. It is stored nowhere."""
+    """Make a secret for the setting webhook_secrets, and print it. The secret is not stored."""
     print("whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode())

@@ -8,7 +8,7 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import MasterSession, job_path
 
-# The next step after a verdict whose text does not name it.
+# The next step for each verdict whose text does not name one.
 _NEXT: Final[Mapping[str, str]] = {
     "no_worker": "start a worker that serves this name, or correct the name; `jqmaster workers` lists those that run",
 }
@@ -24,7 +24,7 @@ def why(
     tag: Annotated[str | None, typer.Option(help="Ready jobs with this tag.")] = None,
     batch: Annotated[str | None, typer.Option(metavar="ID", help="Ready jobs of this batch.")] = None,
 ) -> None:
-    """Explain why a job is not running and what has to change first, or what ready jobs wait for."""
+    """Explain why a job is not running and what must change first, or why ready jobs wait."""
     if job_id is None:
         _explain_backlog(http, {"name": name, "tag": tag, "batch": batch})
         return
@@ -75,5 +75,5 @@ def _row(use: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _number(number: float | None) -> str:
-    """Return a number for people: units may be thousandths, and a window may not be known."""
+    """Return a number for people. Units may be fractions, and None means that the number is unknown."""
     return "?" if number is None else f"{number:,.12g}"

@@ -27,7 +27,7 @@ def worker(target: str | None = None, **options: Any) -> None:
 
 
 def _parameter(option: WorkerOption) -> inspect.Parameter:
-    """Return the parameter from which Typer makes the option."""
+    """Return a function parameter, from which Typer makes the option."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     if option.is_list:
         kind = list[kind]

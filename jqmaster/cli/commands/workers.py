@@ -24,7 +24,7 @@ LabelOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the workers and their jobs.")]
 
-# Pause between two counts of the jobs that are left.
+# Pause in seconds between two counts of the remaining jobs.
 _COUNT_DOWN_S: Final = 1.0
 _DONE: Final = {"drain": "draining", "resume": "resumed"}
 
@@ -47,7 +47,8 @@ def list_groups(
 ) -> None:
     """List machines, versions or labels with the figures of their workers.
 
-    The figures cover the last five minutes. `slow` and `failing` compare with others that serve the same names.
+    The figures cover the last five minutes. `slow` and `failing` are in comparison with others that serve the same
+    names.
     """
     http.show_list(
         http.get("/api/workers/groups", {"by": by})["groups"],
@@ -108,7 +109,7 @@ def resume(
 
 @app.command()
 def detach(http: MasterSession, worker_ids: WorkerArguments) -> None:
-    """Detach workers: their jobs are stopped, count one loss each, and run elsewhere."""
+    """Detach workers: their jobs are stopped and run elsewhere. Each job counts one loss."""
     _order(http, worker_ids, "detach")
 
 
@@ -116,14 +117,18 @@ def detach(http: MasterSession, worker_ids: WorkerArguments) -> None:
 def slots(
     http: MasterSession,
     max_jobs: Annotated[
-        str, typer.Argument(metavar="SLOTS", help="1 to 1000, or `own` for each worker's own number.")
+        str,
+        typer.Argument(
+            metavar="SLOTS", help="1 to 1000, or `own` for the number that each worker has configured."
+        ),
     ],
     worker_ids: WorkerArguments,
     *,
     keep: Annotated[
         bool,
         typer.Option(
-            "--keep", help="Also for workers that register later from the same machine with the same labels."
+            "--keep",
+            help="Also apply this to workers that register later from the same machine with the same labels.",
         ),
     ] = False,
 ) -> None:
@@ -149,7 +154,7 @@ def slot_rules(http: MasterSession) -> None:
 def drop_slot_rule(
     http: MasterSession, rule_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the rule.")]
 ) -> None:
-    """Remove slots that are kept. Workers keep theirs until they register again."""
+    """Remove a slot rule. Workers keep their slots until they register again."""
     delete_each(http, {rule_id: path_of("/api/slot-rules", rule_id)}, "removed")
 
 
@@ -165,7 +170,7 @@ def _order(http: MasterSession, worker_ids: list[str], order: str, body: Any = N
 def _selection(
     worker_ids: list[str] | None, version: str | None, node: str | None, label: str | None
 ) -> dict[str, Any] | None:
-    """Return the selection in the API's form. None: the command names the workers one by one."""
+    """Return the selection in the API's form. None: the command names the workers individually."""
     chosen: dict[str, Any] = {}
     if version is not None:
         chosen["version"] = version
@@ -208,8 +213,8 @@ def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
 
 
 def _figures(shown: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the cells of the figures of a worker or of a group; empty if the answer came from a master of release 0.2,
-    which does not know them."""
+    """Return the cells of the figures of a worker or of a group; empty if a master of release 0.2 answered, which does
+    not know the figures."""
     figures = shown.get("figures")
     if figures is None:
         return ("",) * len(_FIGURES)

@@ -1,7 +1,7 @@
-"""Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports little of the standard
-library and nothing else, because it runs every few seconds for as long as the container does."""
+"""Check whether the master or worker of a container is alive: `jqmaster healthcheck`. It imports only a little of the
+standard library, because it runs every few seconds in the whole life of a container."""
 
-# Do not even import `typing`: that takes longer than the whole check.
+# Do not even import `typing`, which takes longer than the whole check.
 import os
 import time
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 ALIVE = 0
 UNREACHABLE = 5
 DEFAULT_TIMEOUT_S = 2.0
-# A worker sends a heartbeat every second. After this long without an answer, its leases have ended as well.
+# A worker sends a heartbeat every second. After this long without an answer, its leases have ended, too.
 _FRESH_S = 30.0
 _ANYWHERE = frozenset({"", "0.0.0.0", "::", "localhost"})  # noqa: S104 - a comparison
 _DEFAULT_PORT = 8080
@@ -23,8 +23,8 @@ class NotAliveError(Exception):
 
 
 def quick_exit_code(arguments: list[str]) -> int | None:
-    """Run the check as containers do, without options or with `--ready` alone, and return its exit code. Return None
-    for other arguments, which are for the whole command."""
+    """Run the check for the arguments that containers use: none, or only `--ready`. Return its exit code. Return None
+    for other arguments, which the full command handles."""
     if arguments not in ([], ["--ready"]):
         return None
     try:
@@ -36,7 +36,8 @@ def quick_exit_code(arguments: list[str]) -> int | None:
 
 
 def check(url: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, *, is_ready: bool = False) -> None:
-    """Raise NotAliveError unless the worker's file is fresh, or the master of the settings answers, or `url` does.
+    """Raise NotAliveError if the check fails. It checks `url` if given, else the worker's file if it exists, else the
+    master of the settings.
 
     `is_ready`: the master must also be ready for requests.
     """
@@ -64,7 +65,7 @@ def _age_s(file: str) -> float | None:
 
 
 class _Settings:
-    """The few settings that the check needs, from the environment or the file. A master checks them at its start."""
+    """The few settings that the check needs, from the environment or the file. Only masters validate them."""
 
     def __init__(self) -> None:
         self._file: dict[str, object] | None = None
@@ -100,7 +101,7 @@ def _read_file() -> dict[str, object]:
 def _get(address: str, timeout_s: float, settings: _Settings, *, is_refusal_alive: bool) -> int:
     """Return the status of the answer.
 
-    * `is_refusal_alive`: return 200 also for a master that demands a certificate, which this check does not have.
+    * `is_refusal_alive`: return 200 even if the master requires a certificate, which this check does not have.
     """
     scheme, _, rest = address.partition("://")
     authority, slash, path = rest.partition("/")
@@ -143,7 +144,7 @@ def _connected(host: str, port: int, timeout_s: float) -> "socket.socket":
     is_address = ":" in host or host.replace(".", "").isdigit()
     if not is_address:
         return socket.create_connection((host, port), timeout_s)
-    # A lookup would import the codec for international names, even for an address.
+    # Do not look up the name: that would import the codec for international names, even for an address.
     connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         connection.settimeout(timeout_s)
@@ -155,10 +156,10 @@ def _connected(host: str, port: int, timeout_s: float) -> "socket.socket":
 
 
 def _encrypted(connection: "socket.socket", settings: _Settings) -> "tuple[socket.socket, bool]":
-    """Return the connection under TLS, and whether it presents a certificate."""
+    """Return the connection with TLS, and whether it presents a certificate."""
     import ssl
 
-    # Do not check the certificate: it names the host that clients use, but this call goes to the loopback address. It
+    # Do not verify the certificate: it names the host that clients use, but this call goes to the loopback address. It
     # sends no secrets.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

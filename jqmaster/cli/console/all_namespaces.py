@@ -1,4 +1,4 @@
-"""`--namespace '*'`: run a command that only reads in each namespace, and show what it finds together."""
+"""`--namespace '*'`: run a read-only command in each namespace, and show all results together."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +21,8 @@ class _NotThereError(Exception):
 
 
 class _OneOfAll(MasterSession):
-    """A session in one of all namespaces. It keeps the rows of a list, and says above other texts where they are
-    from."""
+    """A session in one of all namespaces. It collects the rows of a list, and prints the name of the namespace above
+    other texts."""
 
     def __init__(self, url: str, token_file: Path | None, namespace: str, *, as_json: bool) -> None:
         super().__init__(url, token_file, namespace=namespace, as_json=as_json)
@@ -71,8 +71,9 @@ class _Also(Container[int]):
 def in_all_namespaces(
     command: Callable[[MasterSession], None], url: str, token_file: Path | None, *, as_json: bool
 ) -> None:
-    """Run a command in each open namespace, and show one list of all. If some namespaces cannot answer, show the others
-    and end with the exit code of the first that could not. If no namespace has the object, end with NOT_FOUND."""
+    """Run a command in each open namespace, and show all results together. If some namespaces cannot answer, show
+    the others, and end with the exit code of the first one that failed. If no namespace has the object, end with
+    NOT_FOUND."""
     try:
         check_one_namespace(url, ALL)
     except ValueError as error:
@@ -91,7 +92,7 @@ def in_all_namespaces(
             except _NotThereError:
                 pass
             except typer.Exit as ended:
-                tell(f"  The namespace {name} is missing from what is shown.")
+                tell(f"  The namespace {name} is missing in this output.")
                 codes.append(ended.exit_code)
             columns = columns or one.columns
             rows += one.rows

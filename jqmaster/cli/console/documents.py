@@ -1,4 +1,4 @@
-"""Values that a command gets as JSON or TOML: in its arguments, from files, and from standard input."""
+"""Read values that a command gets as JSON or TOML: in arguments, from files, and from standard input."""
 
 import json
 import sys
@@ -12,7 +12,8 @@ from jqmaster.cli.console import exits
 
 
 def parsed(file: str) -> Any:
-    """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
+    """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if the text is not
+    valid."""
     text = text_of(file)
     try:
         return _as_json(tomllib.loads(text)) if file.endswith(".toml") else json.loads(text)
@@ -38,16 +39,16 @@ def document_in(file: str) -> dict[str, Any]:
 
 
 def value_of(text: str, what: str, hint: str = "") -> Any:
-    """Return the value of JSON, of standard input for `-`, or of the file of `@FILE`. End the command if it is not
-    JSON. The error text contains `what`, the word for the value, and `hint`."""
+    """Return the value of a JSON text, of standard input for `-`, or of a file for `@FILE`. End the command if it is
+    not JSON. The error text contains `what`, a word for the value, and `hint`."""
     if text == "-" or text.startswith("@"):
         text = text_of(text.removeprefix("@"))
     return json_of(text, what, hint)
 
 
 def json_of(text: str, what: str, hint: str = "") -> Any:
-    """Return the value of a JSON text. End the command if it is not JSON. The error text contains `what`, the word for
-    the value."""
+    """Return the value of a JSON text. End the command if it is not JSON. The error text contains `what`, a word for
+    the value, and `hint`."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -56,7 +57,7 @@ def json_of(text: str, what: str, hint: str = "") -> Any:
 
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
     """Return texts of the form NAME=VALUE as a map. End the command if one has another form. The error text contains
-    `what`, the word for the texts."""
+    `what`, a word for such a text."""
     pairs = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -67,7 +68,7 @@ def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
 
 
 def json_or_text(text: str) -> Any:
-    """Return the value of JSON, or else the text itself."""
+    """Return the value if the text is JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

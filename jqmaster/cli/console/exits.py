@@ -1,4 +1,4 @@
-"""Exit codes, the same for every command."""
+"""Exit codes, which have the same meaning for every command."""
 
 import contextlib
 import errno
@@ -30,8 +30,7 @@ TABLE: Final = (
     ),
     (
         USAGE,
-        "something given is not valid: an argument, an option, a variable, a file or a setting, whether the command or "
-        "the master finds it",
+        "an argument, an option, a variable, a file or a setting is not valid, as the command or the master finds",
     ),
     (NOT_FOUND, "there is no such object, its result is not kept, or no job came in time"),
     (
@@ -42,7 +41,7 @@ TABLE: Final = (
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
     (CHANGES, "plan only: there are changes to make"),
 )
-# Codes of valid values that this master refuses (422).
+# With these codes of 422, a master refuses values that are valid in themselves.
 _REFUSED_VALUES: Final = frozenset({"mail_off", "unchecked_argument", "unserved_name", "webhooks_off"})
 
 __all__ = (
@@ -59,7 +58,7 @@ def fail(code: int, text: str) -> NoReturn:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Print an expected error as one line on standard error, and exit with its code."""
+    """Run the block. Print an expected error as one line on standard error, and exit with its code."""
     try:
         yield
     except CommandError as error:
@@ -68,7 +67,7 @@ def told() -> Iterator[None]:
     except JqmasterError as error:
         fail(code_of(error), error.detail)
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever reads the output has enough
+        if error.errno == errno.EPIPE:  # the reader of the output has closed it
             raise
         place = f"{error.filename}: " if error.filename else ""
         fail(REFUSED, f"{place}{error.strerror or error}")
@@ -81,7 +80,7 @@ def code_of(error: JqmasterError) -> int:
 
 
 def code_of_answer(status: int, code: str) -> int:
-    """Return the exit code for a problem of this status and code with which a master answered."""
+    """Return the exit code for a master's answer with this status and problem code."""
     if status == 404 or (status < 500 and code.startswith("unknown_")):
         return NOT_FOUND
     if status >= 500 or status == 408:

@@ -15,23 +15,24 @@ from jqmaster.domain.jobs.job import FINISHED, JobState
 
 # Workers report progress about once a second.
 EVERY_S: Final = 0.5
-# Replacing a master takes seconds.
+# Replacing a master takes a few seconds.
 PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
-# Shorter than the time that a call may take.
+# Must be shorter than the timeout of a call.
 _PARTS_WAIT_S: Final = 5
 
 _GOOD: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
 
 
 class Display(Protocol):
-    """The part of the terminal, or of the output, that shows a job."""
+    """Shows the progress of a job in a terminal or in other output."""
 
     def show(self, view: Mapping[str, Any]) -> None: ...
 
 
 def follow(http: MasterSession, job_id: str) -> NoReturn:
-    """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
+    """Show the job until it is over, as a bar in a terminal, otherwise as lines. Then exit with a code for its
+    outcome."""
     with _display(http.as_json) as display:
         while True:
             view = asked(http, job_path(job_id))
@@ -43,7 +44,7 @@ def follow(http: MasterSession, job_id: str) -> NoReturn:
 
 
 def stream(http: MasterSession, job_id: str) -> NoReturn:
-    """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
+    """Print each partial result as a line of JSON until the job is over. Then exit with a code for its outcome."""
     after = "0-0"
     while True:
         page = asked(http, job_path(job_id, "parts"), {"after": after, "wait": _PARTS_WAIT_S})
@@ -75,7 +76,7 @@ def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None
             with contextlib.redirect_stderr(held):
                 answer = http.get(path, query)
         except typer.Exit as ended:
-            # The caller can do without an archive of logs that is away.
+            # If only the archive of logs is unavailable, the caller can continue without it.
             is_final = ended.exit_code != exits.UNREACHABLE or "stored_after" in http.problem
             if is_final or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())
@@ -112,7 +113,7 @@ def _display(as_json: bool) -> Iterator[Display]:
 
 
 class _Lines:
-    """A line for each change."""
+    """Prints a line for each change."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -131,7 +132,7 @@ class _Lines:
 
 
 class _Bar:
-    """A bar that moves."""
+    """Updates a progress bar."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar

@@ -1,4 +1,4 @@
-"""Commands that call a master: their common options, their groups, and functions that several of them use."""
+"""Commands that call a master: their common options, groups and functions."""
 
 import functools
 import inspect
@@ -35,18 +35,18 @@ _OPTIONS: Final = tuple(
     )
 )
 
-IfMatchOption = Annotated[str | None, typer.Option(help="Only while it has this ETag.")]
-NewOption = Annotated[bool, typer.Option("--new", help="Apply only if there is none of this name.")]
+IfMatchOption = Annotated[str | None, typer.Option(help="Apply only if the object still has this ETag.")]
+NewOption = Annotated[bool, typer.Option("--new", help="Apply only if no object has this name.")]
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="TOML or JSON file; - reads JSON from standard input.")
 ]
 
 
 def with_session(command: Function, *, has_namespace: bool = True, is_reading: bool = False) -> Function:
-    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function has the
-    options that describe it instead: the address, the namespace unless the command concerns the whole installation, the
-    token and the form of the output. `is_reading`: the command shows a list, or an object by `says_json`, and changes
-    nothing, so that `--namespace '*'` can run it in all namespaces."""
+    """Return a function for Typer. If the first parameter of the command is a MasterSession, the function instead has
+    the options from which the session is made: the address, the token, the form of the output, and the namespace if
+    `has_namespace`. `is_reading`: the command shows a list, or an object with `says_json`, and changes nothing, so
+    `--namespace '*'` can run it in all namespaces."""
     signature = inspect.signature(command)
     parameters = list(signature.parameters.values())
     if not parameters or parameters[0].annotation is not MasterSession:
@@ -70,7 +70,7 @@ def with_session(command: Function, *, has_namespace: bool = True, is_reading: b
 
 
 def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Function:
-    """Let Typer see these parameters of the function."""
+    """Set the parameters that Typer sees, and return the function."""
     named = list(parameters)
     function.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in named}
@@ -78,8 +78,8 @@ def _declare(function: Function, parameters: Iterable[inspect.Parameter]) -> Fun
 
 
 class CommandGroup(typer.Typer):
-    """A group of commands, each of which may begin with a MasterSession. `has_namespace`: False if they concern the
-    whole installation."""
+    """A group of commands, each of which may begin with a MasterSession. `has_namespace`: False if the commands concern
+    the whole installation."""
 
     def __init__(self, *, has_namespace: bool = True, **options: Any) -> None:
         super().__init__(cls=GroupWithExamples, **options)
@@ -115,7 +115,7 @@ class CommandGroup(typer.Typer):
                     if source is not None and source.name == "COMMANDLINE":
                         exits.fail(
                             exits.USAGE,
-                            f"options stand behind the command: jqmaster {context.info_name} "
+                            f"options must come after the command: jqmaster {context.info_name} "
                             f"{context.invoked_subcommand} …",
                         )
 
@@ -130,14 +130,14 @@ class CommandGroup(typer.Typer):
 
 
 class NamedObjects:
-    """The objects of one kind that have names, such as definitions. `path`: their collection."""
+    """Named objects of one kind, such as definitions. `path`: the path of their collection."""
 
     def __init__(self, kind: str, path: str) -> None:
         self._kind = kind
         self._path = path
 
     def path(self, name: str, *rest: str) -> str:
-        """Return the path of an object, or of a part of it. End the command for a name that none can have."""
+        """Return the path of an object, or of a part of it. End the command if the name is not valid."""
         if "/" in name:
             exits.fail(exits.NOT_FOUND, f"no {self._kind} {name}: a name has A-Z a-z 0-9 _ . : -")
         return path_of(self._path, name, *rest)
@@ -145,7 +145,7 @@ class NamedObjects:
     def put(
         self, http: MasterSession, name: str, body: Any, *, new: bool, if_match: str | None
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the object was created, and its new state."""
+        """Create or replace an object. Return whether it is new, and its new state."""
         headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
         status, answer = http.call("PUT", self.path(name), body=body, headers=headers)
         return status == 201, answer
@@ -177,7 +177,7 @@ class NamedObjects:
 
 
 def if_match_of(etag: str | None) -> dict[str, str]:
-    """Return the If-Match header for this ETag; empty if there is none."""
+    """Return the If-Match header for this ETag; empty if `etag` is None."""
     if etag is None:
         return {}
     bare = etag.strip('"')
@@ -187,7 +187,7 @@ def if_match_of(etag: str | None) -> dict[str, str]:
 def post_each(
     http: MasterSession, paths: Iterable[str], text: Callable[[dict[str, Any]], str], *, body: Any = None
 ) -> NoReturn:
-    """Post to each path, and print `text(new state)`. See `each_of`."""
+    """Send a POST to each path, and print `text(answer)`, the text about the new state. See `each_of`."""
 
     def post(path: str) -> None:
         view = http.post(path, body)
@@ -197,7 +197,7 @@ def post_each(
 
 
 def delete_each(http: MasterSession, paths: Mapping[str, str], done: str) -> NoReturn:
-    """Send a DELETE to each of `paths`, the paths by ID, and print the word `done`. See `each_of`."""
+    """Send a DELETE to each of `paths`, which are by ID, and print the ID with the word `done`. See `each_of`."""
 
     def delete(one: str) -> None:
         http.call("DELETE", paths[one])
@@ -207,7 +207,7 @@ def delete_each(http: MasterSession, paths: Mapping[str, str], done: str) -> NoR
 
 
 def each_of(keys: Iterable[str], act: Callable[[str], None]) -> NoReturn:
-    """Act on each of `keys`, also after one has failed. The exit code is that of the last failure."""
+    """Call `act` for each of `keys`, even after a failure. Exit with the code of the last failure."""
     worst = exits.OK
     for key in keys:
         try:
@@ -218,8 +218,8 @@ def each_of(keys: Iterable[str], act: Callable[[str], None]) -> NoReturn:
 
 
 def confirmed(question: str, *, is_given: bool) -> None:
-    """Ask for confirmation at the terminal, unless `--yes` is given. End the command if there is none, or the answer is
-    no."""
+    """Ask for confirmation at the terminal, unless `--yes` is given. End the command if there is no terminal, or if the
+    answer is no."""
     if is_given:
         return
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""The help of commands: what Typer prints, and examples at the end."""
+"""The help of commands: Typer's text with examples at the end."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -19,7 +19,7 @@ class CommandWithExamples(TyperCommand):
 
 
 class GroupWithExamples(TyperGroup):
-    """A group whose help ends with examples of its list."""
+    """A group whose help ends with examples of its command `list`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show_no_type_of_flags(self.get_params(ctx))
@@ -28,7 +28,7 @@ class GroupWithExamples(TyperGroup):
 
 
 def show_no_type_of_flags(parameters: Iterable[Any]) -> None:
-    """Let the help show no type behind flags, as if they took a value."""
+    """Remove the type after flags from the help, because flags take no value."""
     for one in parameters:
         if getattr(one, "is_flag", False) and one.metavar is None:
             one.metavar = ""
@@ -47,5 +47,5 @@ def _add_examples(path: str, formatter: Any) -> None:
     from jqmaster.cli.console.examples import EXAMPLES
 
     if lines := EXAMPLES.get(path):
-        # Bypass Typer's markup, which would interpret brackets and fold lines that people copy.
+        # Bypass Typer's markup, which would interpret brackets and wrap lines that people copy.
         formatter.write("".join(["Examples:\n", *(f"  {line}\n" for line in lines)]))

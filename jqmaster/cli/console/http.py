@@ -34,7 +34,7 @@ NamespaceOption = Annotated[
         "--namespace",
         "-n",
         envvar="JQMASTER_NAMESPACE",
-        help="Namespace at this master. '*': all, for lists and why. Default: default.",
+        help="Namespace at this master. '*' means all namespaces, for lists and `why`. Default: default.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -55,9 +55,9 @@ _PAGE = 200
 
 
 class MasterSession:
-    """One master; a context manager. Every failed call ends the command with its exit code.
+    """A connection to one master, as a context manager. A failed call ends the command with the matching exit code.
 
-    * `as_json`: programs read the output.
+    * `as_json`: whether the output is JSON, for programs.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MasterSession:
         as_json: bool = False,
         is_anonymous: bool = False,
     ) -> None:
-        """`is_anonymous`: send no token, not even the one of the environment."""
+        """`is_anonymous`: send no token, not even the one in the environment."""
         refuse_misspelt_variables()
         import httpx
 
@@ -96,10 +96,10 @@ class MasterSession:
             "timeout": httpx.Timeout(30, connect=5),
             # Reading the system's certificates takes 40 ms.
             "verify": _tls() or not (is_loopback and parts.scheme == "http"),
-            # A proxy from the environment cannot reach this machine's own loopback.
+            # A proxy from the environment cannot reach the loopback address of this machine.
             "trust_env": not is_loopback,
         }
-        # The problem document with which the last failed call was answered.
+        # The problem document in the answer to the last failed call.
         self.problem: Mapping[str, Any] = {}
         # Whether a master may have received the last call.
         self.was_sent = True
@@ -131,9 +131,10 @@ class MasterSession:
         text: str | None = None,
         timeout_s: float = 30,
     ) -> "tuple[int, Any]":
-        """Return the status (below 400, or in `admit`) and the decoded answer. Otherwise, end the command.
+        """Make a call. Return the status and the decoded answer, if the status is below 400 or in `admit`. Otherwise,
+        end the command.
 
-        `text` is a body in JSON, which may be null, unlike `body`.
+        `text`: a body that is already JSON. Unlike `body`, it can be null.
         """
         import httpx
 
@@ -168,7 +169,7 @@ class MasterSession:
             and response.status_code == 404
             and isinstance(answer, dict)
             and answer.get("code") == "not_found"
-            # A master itself says why: the path belongs to the installation, and not to a namespace.
+            # The master itself explains a 404 for paths that belong to the installation, not to a namespace.
             and not answer.get("detail")
         ):
             exits.fail(
@@ -192,13 +193,13 @@ class MasterSession:
         return self.call("POST", path, body=body)[1]
 
     def says_json(self, answer: Any) -> bool:
-        """Print the answer as a line of JSON if programs read the output. Return whether they do."""
+        """Print the answer as a line of JSON if the output is for programs. Return whether it is."""
         if self.as_json:
             output.say_json(answer)
         return self.as_json
 
     def say(self, answer: Any, text: object) -> None:
-        """Print the answer for programs, or the text for people."""
+        """Print the answer if the output is for programs, or else the text for people."""
         if not self.says_json(answer):
             output.say(text)
 
@@ -208,11 +209,11 @@ class MasterSession:
         columns: Sequence[str],
         row: Callable[[dict[str, Any]], Sequence[object]],
     ) -> None:
-        """Print each item as a line of JSON for programs, or as a row that `row` makes of it for people."""
+        """Print each item as a line of JSON for programs, or for people as a table row that `row` makes."""
         output.show_list(found, columns, row, as_json=self.as_json)
 
     def _warn_of_names(self, response: "httpx.Response") -> None:
-        """Warn, once for each pushed name, that no worker has ever served the name."""
+        """Warn about each pushed name, once, if no worker has ever served it."""
         for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
             if name not in self._unserved:
                 self._unserved.add(name)
@@ -254,7 +255,8 @@ def _reason(error: "httpx.TransportError", url: str) -> str:
 
 
 def _tls() -> "ssl.SSLContext | None":
-    """Return the TLS context from the files in JQMASTER_CLIENT_…, as workers and pushers do."""
+    """Return the TLS context with the files in JQMASTER_CLIENT_…, as workers and pushers use it. None: no file is
+    set."""
     files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
     if not any(files):
         return None

@@ -26,7 +26,7 @@ REDACTED: Final = "[redacted]"
 MIN_SECRET: Final = 6
 
 _HIDDEN: Final = (
-    # Fields of a request. A value ends at the end of the line or at the closing quote.
+    # Fields of a request. The value extends to the end of the line or to the closing quote.
     (re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-csrf-token|x-jq-signature)"
                 r"(['\"]?\s*[:=,]\s*b?['\"]?)[^'\"\r\n]+"), rf"\1\2{REDACTED}"),
     (re.compile(r"(?i)\b(bearer)\s+[^\s'\",;]+"), rf"\1 {REDACTED}"),
@@ -35,7 +35,7 @@ _HIDDEN: Final = (
     (re.compile(r"(?i)\b(password|passwd|passphrase|secret(?:_key)?|signing_key|api_key|csrf_token|token)"
                 r"(['\"]?\s*[:=]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1\2{REDACTED}"),
 )  # fmt: skip
-# Every text that one of the patterns matches contains one of these in lower case.
+# Every text that matches one of the patterns contains one of these in lower case.
 _HINTS: Final = (
     "auth",
     "cookie",
@@ -49,7 +49,7 @@ _HINTS: Final = (
     "key",
     "token",
 )
-# In `job %s: …` the first argument is a job ID. Programs find the named IDs as fields.
+# In `job %s: …`, the first argument is a job ID. For programs, such IDs become fields.
 _NAMED: Final = re.compile(r"(job|worker|master|constraint|setting)s? (?=%s)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"%%|%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
@@ -63,7 +63,8 @@ def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[s
 
 
 def route_structlog() -> None:
-    """Pass the structlog messages of other code to the standard library. Masters do not use structlog themselves."""
+    """Pass messages that other code logs with structlog to the standard library. Masters themselves do not use
+    structlog."""
     import structlog
 
     structlog.configure(
@@ -75,7 +76,7 @@ def route_structlog() -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """Format records of the standard library and of structlog alike."""
+    """Formats records of the standard library and of structlog in the same way."""
 
     def __init__(self, log_format: LogFormat, secrets: Iterable[str] = ()) -> None:
         super().__init__()
@@ -166,7 +167,7 @@ def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool)
             event[key] = text
             continue
         text = escape_controls(redacted(text, secrets))
-        # Text from outside must not start a new line. Tracebacks, which are ours, may.
+        # Text from outside must not start a new line. Tracebacks may, because they are from this program.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
 
 
@@ -182,7 +183,7 @@ def _is_plain(text: str, secrets: tuple[str, ...]) -> bool:
 def _line(event: Event) -> str:
     at, level, logger, text = (event.pop(key) for key in ("at", "level", "logger", "event"))
     trace = event.pop("exception", None)
-    # Values that the message itself contains are not repeated.
+    # Do not repeat values that the message itself contains.
     more = "".join(f" {key}={value}" for key, value in event.items() if str(value) not in text)
     line = f"{at} {level.upper()} {logger}: {text}{more}"
     return f"{line}\n{trace}" if trace else line

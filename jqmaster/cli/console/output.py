@@ -1,4 +1,5 @@
-"""Output of commands: JSON lines for programs, tables for people. Untrusted text is made inert first."""
+"""Output of commands: JSON lines for programs, and tables for people. Control characters in untrusted text are escaped
+first."""
 
 import json
 import sys
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from worker_sdk.transport import standard_streams
 
-# A cell is prose, which may be folded, if it is longer than this and has blanks.
+# A cell that is longer than this and has blanks is prose, which may be wrapped.
 _WHOLE: Final = 30
 _GAP: Final = 2
 _PIPE: Final = 400
@@ -30,7 +31,7 @@ def say_json(value: Any) -> None:
 
 
 def show_value(value: Any) -> None:
-    """Print a value that somebody wrote as indented JSON."""
+    """Print a value of a user as indented JSON."""
     print(_inert_json(json.dumps(value, ensure_ascii=_is_narrow(), indent=2)))
 
 
@@ -41,13 +42,13 @@ def _is_narrow() -> bool:
 
 
 def _inert_json(text: str) -> str:
-    """Return the same JSON with control characters in its strings escaped."""
+    """Return the JSON text with control characters in its strings escaped."""
     return standard_streams.ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-    """Print a table. Only prose is folded to the width of the terminal. IDs, times and names stay whole, so that people
-    can copy them: a row that is too long goes on in the next line of the terminal."""
+    """Print a table. Only prose is wrapped to the width of the terminal. IDs, times and names stay whole, so that
+    people can copy them: a row that is too long continues in the next line of the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
     from rich.table import Table
@@ -68,7 +69,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     # A pipe gets whole lines; only a terminal has a width.
     console = Console()
     console = Console(width=max(least, console.width if console.is_terminal else _PIPE))
-    # Blanks behind the last cell would be lines of their own in a narrow terminal.
+    # Blanks after the last cell would become separate lines in a narrow terminal.
     for line in console.render_lines(table, pad=False):
         while line and not line[-1].text.strip():
             line.pop()

@@ -1,4 +1,4 @@
-"""Settings from the command line. They take precedence over environment and file."""
+"""Settings from the command line. They take precedence over the environment and the configuration file."""
 
 import os
 import re
@@ -48,7 +48,7 @@ ConfigOption = Annotated[
 
 
 def refuse_misspelt_variables() -> None:
-    """End the command if a JQMASTER_… variable is misspelt, and warn of others that nothing reads."""
+    """End the command if a JQMASTER_… variable is misspelt, and print a warning about others that no program reads."""
     from worker_sdk.transport.variables import unknown_text, unknown_variables
 
     found = unknown_variables(os.environ)
@@ -60,7 +60,8 @@ def refuse_misspelt_variables() -> None:
 
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
-    """Return the settings. A value of None counts as not given. End the command if they are not valid."""
+    """Return the settings from all sources. `given`: values of options; None means that the option is not given. End
+    the command if they are not valid."""
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
         exits.fail(
             exits.USAGE,
@@ -78,7 +79,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        # Leave out the faulty value, because it may be a secret.
+        # Omit the faulty value, because it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
@@ -108,7 +109,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
     name = ".".join(map(str, loc)) or "settings"
     if kind == "string_pattern_mismatch" and (field := Settings.model_fields.get(name)):
-        # Show the description, which has examples: the pattern tells people nothing.
+        # Show the description, which has examples, because the pattern is unreadable for people.
         return f"{name}: not valid. It is: {(field.description or msg).replace('`', '')}"
     if kind != "extra_forbidden":
         return f"{name}: {msg}"
@@ -116,7 +117,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:
-    """Return the given settings as JSON can hold them, secrets included. Settings left at their defaults are
+    """Return the configured settings, including secrets, as values for JSON. Settings with their defaults are
     omitted."""
     return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
 

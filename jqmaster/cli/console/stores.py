@@ -1,4 +1,4 @@
-"""The store as commands reach it: its address, and a client whose errors name the address."""
+"""Access of commands to the store: its address, and a client whose errors name the address."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def url_of(settings: "Settings", *, when_away: "Callable[[Settings], None]" = lambda _: None) -> str:
-    """Return the address of the configured store, or of the embedded one; end the command if that does not run.
-    `when_away` raises JqmasterError if it knows why."""
+    """Return the address of the configured store, or of the embedded one. End the command if the embedded one does not
+    run. `when_away`: raises JqmasterError if it knows the reason."""
     from jqmaster.embedded import url_of_running
 
     url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)

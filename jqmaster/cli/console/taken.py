@@ -1,4 +1,4 @@
-"""Files that `jqmaster take` leaves for `jqmaster done`: one for each job that this user holds here."""
+"""Files that `jqmaster take` writes for `jqmaster done`: one for each job that this user has taken on this machine."""
 
 import contextlib
 import json
@@ -22,11 +22,11 @@ class TakenJob:
 
     @property
     def claim(self) -> dict[str, str]:
-        """Return the claim as the API takes it."""
+        """Return the claim in the form of the API."""
         return {"job_id": self.job_id, "token": self.token}
 
     def save(self) -> None:
-        """Write the file, readable by this user only. End the command if that is impossible."""
+        """Write the file, readable only by this user. End the command if it cannot be written."""
         try:
             directory = _directory()
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -34,11 +34,11 @@ class TakenJob:
             with open(directory / f"{self.job_id}.json", "w", encoding="utf-8", opener=_private) as file:
                 json.dump(asdict(self), file)
         except OSError as error:
-            exits.fail(exits.REFUSED, f"the job cannot be noted for `jqmaster done`: {error}")
+            exits.fail(exits.REFUSED, f"the job cannot be recorded for `jqmaster done`: {error}")
 
     @classmethod
     def load(cls, job_id: str) -> Self:
-        """Return a job that this user took here. End the command if there is none."""
+        """Return a job that this user has taken on this machine. End the command if there is no such job."""
         directory = _directory()
         try:
             _check_owner(directory)
@@ -59,12 +59,12 @@ def _directory() -> Path:
 
 
 def _file(job_id: str) -> Path:
-    # An ID has no slash. Use only the last part, so that typed text cannot name a file elsewhere.
+    # An ID has no slash. Use only the last part, so that typed text cannot name a file in another directory.
     return _directory() / f"{Path(job_id).name}.json"
 
 
 def _check_owner(directory: Path) -> None:
-    """Raise OSError for a directory that others could have put there."""
+    """Raise OSError if another user may have created the directory."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{directory} must be a directory of this user, closed to others")

@@ -10,7 +10,8 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def duration_s(lasts: str | None, until: str | None) -> float | None:
-    """Return the seconds of `--for` or `--until`; None: neither is given. End the command if they are not times."""
+    """Return the seconds of `--for` or `--until`; None: neither option is given. End the command if the text is not a
+    time."""
     if lasts is not None and until is not None:
         exits.fail(exits.USAGE, "give --for or --until, not both")
     if lasts is not None:
@@ -28,7 +29,7 @@ def duration_s(lasts: str | None, until: str | None) -> float | None:
 
 
 def instant(text: str | None) -> str | None:
-    """Return an instant as the API takes it. A date alone means its start in UTC."""
+    """Return an instant in the form of the API. A date without a time means its start in UTC."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Pages of `jqmaster help TOPIC` about what several commands have in common."""
+"""Pages of `jqmaster help TOPIC` that concern several commands."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -7,7 +7,8 @@ from jqmaster.cli.console.exits import TABLE
 
 
 class ClientVariable(NamedTuple):
-    """Environment variables of commands, workers and pushers. `option`: the option that takes precedence."""
+    """One or several environment variables of commands, workers and pushers. `option`: the option that takes
+    precedence."""
 
     names: tuple[str, ...]
     option: str
@@ -21,7 +22,7 @@ VARIABLES: Final = (
     ),
     ClientVariable(
         ("JQMASTER_NAMESPACE",), "--namespace",
-        "Namespace of commands, workers and pushers. Addresses that name one themselves keep it. Default: `default`.",
+        "Namespace of commands, workers and pushers. An address that names a namespace keeps it. Default: `default`.",
     ),
     ClientVariable(("JQMASTER_TOKEN",), "", "Bearer token."),
     ClientVariable(
@@ -51,11 +52,11 @@ VARIABLES: Final = (
     ),
     ClientVariable(
         ("JQMASTER_WORKER_LOG_LEVEL",), "--log-level",
-        "Lowest level that a worker logs, as for `log_level`; unless the program has set up logging itself.",
+        "Lowest level that a worker logs, as for `log_level`, unless the program has set up logging itself.",
     ),
     ClientVariable(
         ("JQMASTER_WORKER_NAMESPACES",), "--namespaces",
-        "Namespaces in which one worker works at the same time, with its share of the jobs in each: `shop=3 mail=1`.",
+        "Namespaces in which one worker works at the same time, each with its share of the slots: `shop=3 mail=1`.",
     ),
     ClientVariable(
         ("JQMASTER_WORKER_URL",), "--url",

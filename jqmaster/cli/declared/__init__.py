@@ -1,1 +1,1 @@
-"""Documents that files declare, and the calls that bring a master into that state."""
+"""Documents that files declare, and the calls that change a master accordingly."""

@@ -1,4 +1,4 @@
-"""Calendars in the form of files and requests."""
+"""Convert calendars between the forms of files, requests and the API's views."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,13 @@ FIELDS = ("dates", "ical", "country", "subdivision", "language", "weekend")
 
 
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request that would make the calendar of this view."""
+    """Return the request that would create the calendar that a view shows."""
     return {field: view[field] for field in FIELDS}
 
 
 def document_of_request(name: str, request: "CalendarRequest") -> dict[str, Any]:
-    """Return the document that a master would show of this request, without a weekend if the request has none. Raise
-    InvalidError."""
+    """Return the document that a master would show for this request, without a weekend if the request has none. Raise
+    InvalidError if the request is not valid."""
     from jqmaster.domain.calendars.calendar import CalendarError, holidays_of
     from jqmaster.errors import FieldError, InvalidError
     from jqmaster.service.calendars.editor import in_order

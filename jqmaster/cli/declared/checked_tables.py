@@ -1,4 +1,4 @@
-"""Check each table of a source against the master's own rules."""
+"""Check each table of a source by the same rules as the master."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +19,11 @@ def checked_tables(
     model: type[RequestT],
     document_of: Callable[[str, RequestT], dict[str, Any]],
 ) -> tuple[dict[str, tuple[Table, dict[str, Any]]], list[str]]:
-    """Return each table with its document as the master would show it, by name, and the faults of the others.
+    """Return by name the valid tables, each with its document as the master would show it; and the faults of the other
+    tables.
 
-    `document_of` makes a document from a name and a request; it may raise TypeError and JqmasterError. `kind`: the kind
-    of object, for the texts of the faults.
+    `document_of`: makes a document from a name and a request; it may raise TypeError and JqmasterError. `kind`: the
+    kind of object, for the texts of the faults.
     """
     from pydantic import ValidationError
 

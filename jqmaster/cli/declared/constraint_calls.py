@@ -7,7 +7,7 @@ from jqmaster.cli.console.groups import NamedObjects, if_match_of
 from jqmaster.cli.console.http import MasterSession
 from jqmaster.cli.declared.constraint_files import canonical_json, document_of
 
-# How often to retry if somebody else changed the constraint between reading and writing. More conflicts in a row are
+# How often to retry if somebody else changes the constraint between reading and writing. More conflicts in a row are
 # unlikely.
 _MAX_REPEATS = 5
 CONSTRAINTS: Final = NamedObjects("constraint", "/api/constraints")
@@ -20,7 +20,8 @@ def all_constraints(http: MasterSession) -> list[dict[str, Any]]:
 
 
 def set_paused(http: MasterSession, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
-    """Return the changed constraint. Its other limits, and those of the value, stay as they are."""
+    """Pause or resume a constraint, or one value of its key, and return the changed constraint. Other limits stay
+    unchanged."""
     for left in reversed(range(_MAX_REPEATS)):
         present = http.get(CONSTRAINTS.path(name))
         if value is None:
@@ -44,5 +45,5 @@ def set_paused(http: MasterSession, name: str, value: str | None, *, is_paused: 
 
 
 def whole(value: Any) -> Any:
-    """Return a value of a key as the master compares it: it treats 1.0 as 1."""
+    """Return a value of a key in the form in which the master compares it, where 1.0 equals 1."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

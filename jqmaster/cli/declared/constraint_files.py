@@ -25,7 +25,8 @@ _NEW: Final[dict[str, Any]] = {"reason": "", "expires_at": None, "reserve": []}
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
-    """Return each constraint of FILE as the master would show it. End the command with all faults of the file."""
+    """Return by name each constraint of FILE as the master would show it. If the file has faults, end the command with
+    all of them."""
     wanted, faults = checked(_read(file))
     if faults:
         exits.fail(exits.USAGE, "\n".join(f"{file}: {fault}" for fault in faults))
@@ -33,7 +34,7 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
 
 
 def checked(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return each of these constraints as the master would show it, by name, and the faults of the others."""
+    """Return by name the valid constraints, each as the master would show it; and the faults of the others."""
     from jqmaster.api.constraints.schemas import ConstraintRequest
     from jqmaster.service.constraints.documents import describe, draft_of
 
@@ -45,10 +46,11 @@ def checked(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, An
 
 
 def _read(file: str) -> list[dict[str, Any]]:
-    """Return the tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
+    """Return the tables of FILE. In TOML, they are named `[[constraint]]`. JSON has `{"constraint": […]}`, a list, or
+    one constraint."""
     tables = data = parsed(file)
     if data == {}:
-        # A truncated file must not remove all limits. `{"constraint": []}` does so on purpose.
+        # A truncated file must not remove all limits. To remove them on purpose, use `{"constraint": []}`.
         exits.fail(exits.USAGE, f"{file} has no constraints")
     if isinstance(data, dict) and "constraints" in data:
         exits.fail(
@@ -70,7 +72,7 @@ def only_one(file: str) -> dict[str, Any]:
 
 
 class ConstraintChange(NamedTuple):
-    """A change of one constraint. `before` is missing for a creation, `after` for a deletion."""
+    """A change of one constraint. `before` is None for a creation, and `after` is None for a deletion."""
 
     name: str
     etag: str

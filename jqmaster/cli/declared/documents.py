@@ -14,14 +14,14 @@ from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.cli.declared.definition_documents import FIELDS, is_written, job_of
 from worker_sdk.command_line.objects import object_at
 
-# In the order in which they are made: a definition needs its calendar.
+# The kinds in the order in which objects are created: a definition needs its calendar.
 KINDS: Final = ("constraint", "calendar", "definition")
 # Tables that a later release will accept.
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 _KINDS_TEXT: Final = "constraint, calendar and definition"
-# Operators change these fields during an incident. They stay as they are unless the source sets them.
+# Operators change these fields during an incident. They stay unchanged unless the source sets them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 
@@ -35,7 +35,8 @@ class DeclaredDocuments:
 
 
 def declared_by(target: str, source: str | None) -> DeclaredDocuments:
-    """Return the declarations of a file, or of the Tasks at MODULE:OBJECT. End the command with all of their faults."""
+    """Return the declarations of a file, or of the Tasks at MODULE:OBJECT. If they have faults, end the command with
+    all of them."""
     is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
     tables = _tables_of_module(target) if is_module else _tables_of_file(target)
     constraints, faults = constraint_files.checked(tables["constraint"])
@@ -54,11 +55,11 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
-        # A truncated file must not remove everything. `{"definition": []}` does so on purpose.
+        # A truncated file must not remove everything. To do so on purpose, use `{"definition": []}`.
         exits.fail(exits.USAGE, f"{file} declares nothing: expected tables named {_KINDS_TEXT}")
     for name in data:
         if name in _PLANNED:
-            exits.fail(exits.USAGE, f"{file}: this release takes no tables named {name}")
+            exits.fail(exits.USAGE, f"{file}: this release accepts no tables named {name}")
         if name not in KINDS:
             hint = f", not `{name}`" if name.rstrip("s") in KINDS else f"; what is `{name}`?"
             exits.fail(exits.USAGE, f"{file}: expected tables named {_KINDS_TEXT}{hint}")
@@ -84,8 +85,8 @@ def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _checked_calendars(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return each of these calendars as the master would show it, by name, and the faults of the others. The weekend is
-    missing if the source leaves it to the master."""
+    """Return by name the valid calendars, each as the master would show it; and the faults of the others. The weekend
+    is missing if the source does not set it."""
     from jqmaster.api.calendars.schemas import CalendarRequest
     from jqmaster.cli.declared.calendar_documents import document_of_request
 
@@ -94,8 +95,8 @@ def _checked_calendars(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, d
 
 
 def _checked_definitions(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return each of these definitions as the master would show it, by name, and the faults of the others. A field of
-    LEFT_TO_OPERATORS that the source leaves out is missing."""
+    """Return by name the valid definitions, each as the master would show it; and the faults of the others. Fields of
+    LEFT_TO_OPERATORS are missing if the source does not set them."""
     from jqmaster.api.definitions.schemas import DefinitionRequest
     from jqmaster.service.definitions.documents import describe, draft_of
 

@@ -1,4 +1,4 @@
-"""Limits of single values of a key, and shares among them, as files and options of the command line have them."""
+"""Parse limits and shares of single values of a key, from files and from options of the command line."""
 
 import csv
 import io
@@ -15,8 +15,8 @@ _DEFAULT_VALUE: Final = "*"
 
 
 def table_in(file: str) -> list[dict[str, Any]]:
-    """Return the rows of a table of limits. A file named *.csv is read as CSV, any other as JSON. Each row has `value`
-    and those other columns for which the file gives a value. End the command if the file has another form."""
+    """Return the rows of a table of limits. A file named *.csv is read as CSV, any other as JSON. Each row has `value`,
+    and the other columns that are not empty. End the command if the file has another form."""
     rows = _csv_rows(file) if file.endswith(".csv") else _json_rows(file)
     if not rows:
         exits.fail(exits.USAGE, f"{file} has no values")
@@ -42,7 +42,8 @@ def _csv_rows(file: str) -> list[dict[str, Any]]:
 
 
 def _json_rows(file: str) -> list[dict[str, Any]]:
-    """Return the rows of `{value: limit or {column: …}}`, or of `[{value: …, column: …}]` for values of any type."""
+    """Return the rows of a JSON file: `{value: limit or {column: …}}`, or `[{value: …, column: …}]` for values of any
+    type."""
     data = parsed(file)
     if isinstance(data, dict):
         data = [
@@ -80,7 +81,8 @@ def _number(place: str, column: str, text: str, kind: type[int] | type[float]) -
 
 
 def rate_of(text: str, what: str) -> dict[str, Any]:
-    """Return the rate of LIMIT/SECONDS. End the command for another form. The error text begins with `what`."""
+    """Return the rate from a text such as LIMIT/SECONDS. End the command if it has another form. The error text begins
+    with `what`."""
     limit, slash, period = text.partition("/")
     try:
         return {"limit": int(limit), "period_s": float(period if slash else "")}
@@ -89,7 +91,7 @@ def rate_of(text: str, what: str) -> dict[str, Any]:
 
 
 def shares_option(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the shares of turns of VALUE=SHARE texts; `*` stands for all other values."""
+    """Return the shares of turns from VALUE=SHARE texts. `*` means all other values."""
     turns: dict[str, Any] = {"weights": []}
     for text in texts:
         value, sign, share = text.rpartition("=")
@@ -104,7 +106,7 @@ def shares_option(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def reserve_option(text: str) -> dict[str, Any]:
-    """Return the reservation of SLOTS:MATCHER. A matcher that is not a JSON map is a glob of job names."""
+    """Return the reservation from a text SLOTS:MATCHER. A matcher that is not a JSON map is a glob of job names."""
     slots, sign, matcher = text.partition(":")
     if not sign or not matcher:
         exits.fail(exits.USAGE, f"--reserve {text}: expected SLOTS:MATCHER, such as 10:'mail.*'")

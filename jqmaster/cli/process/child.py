@@ -1,4 +1,5 @@
-"""One of several processes of `jqmaster serve`; see `worker_sdk.command_line.child`. The order is {"settings": …}."""
+"""One of several processes of `jqmaster serve`; see `worker_sdk.command_line.child`. Its instructions are {"settings":
+…}."""
 
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The worker of `jqmaster serve --with-worker`, in the master's process but with its own thread and event loop.
 
-So a handler that blocks its loop delays neither other workers' leases nor the lead. The worker talks to its master over
-HTTP, as every worker does, so handlers work the same in a process of their own.
+So a handler that blocks its loop delays neither the leases of other workers nor the lead. The worker calls its master
+over HTTP, as every worker does, so handlers behave as in a separate worker process.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ _ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - a comparison
 
 
 class Companion:
-    """`worker` is a `worker_sdk.Worker`. It starts and stops once. `token` is its own, and is valid while the process
-    lives."""
+    """`worker` is a `worker_sdk.Worker`. It starts and stops once. `token`: a token for this worker, which is valid
+    while the process runs."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -31,15 +31,15 @@ class Companion:
         self._thread = threading.Thread(target=self._main, name="jq-companion", daemon=True)
 
     async def start(self, master_url: str) -> None:
-        """Start the worker, which registers by itself. Raises what the worker raises if it cannot serve: OSError,
-        ValueError."""
+        """Start the worker, which then registers itself. Raises the worker's OSError or ValueError if it cannot
+        serve."""
         self._worker.master = loopback_of(master_url)
         self._worker.token = self.token
         self._thread.start()
         await asyncio.wrap_future(self._started)
 
     async def stop(self) -> None:
-        """Drain the worker, deliver its results, and end it. Handlers that ignore the request to stop go on."""
+        """Drain the worker, deliver its results, and end it. Handlers that ignore the request to stop keep running."""
         if self._stop is not None:
             self._stop()
             await asyncio.wrap_future(self._ended)
@@ -50,10 +50,10 @@ class Companion:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-                # Set the result before the runner ends: the runner waits for handlers that do not stop, which end only
-                # with the process.
+                # Set the result before the runner ends: the runner waits for handlers that do not stop, and these end
+                # only with the process.
                 self._ended.set_result(None)
-        except BaseException as exc:  # whatever ends the thread, wake those who wait for it
+        except BaseException as exc:  # whatever ends the thread, wake the waiting code
             for outcome in (self._started, self._ended):
                 if not outcome.done():
                     outcome.set_exception(exc)

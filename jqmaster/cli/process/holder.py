@@ -1,7 +1,7 @@
-"""Keeps the lease of one job that `jqmaster take` took; started by that command, never by hand.
+"""Renews the lease of one job that `jqmaster take` took. Only that command starts it.
 
 Standard input has one line of JSON: {"master": …, "taken": …, "interval_s": …, "pid": …, "terminates": …}. The process
-with `pid` runs the job. If it ends before `jqmaster done`, the attempt has failed.
+with `pid` runs the job. If it ends before `jqmaster done`, the attempt fails.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.console.taken import TakenJob
 
 _LOOK_S: Final = 0.5
-# Long after the end of any lease.
+# Much longer than any lease.
 _UNANSWERED_S: Final = 600.0
 
 
@@ -30,7 +30,7 @@ class JobRunner:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # The process ID may later belong to another process; the descriptor stays with this one.
+        # The process ID may later belong to another process, but the descriptor always refers to this one.
         self._descriptor: int | None = None
         self._is_over = False
         try:
@@ -41,7 +41,7 @@ class JobRunner:
             pass  # not Linux
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait, and return whether the process has ended."""
+        """Wait for up to `seconds`, and return whether the process has ended."""
         if self._descriptor is not None:
             readable, _, _ = select.select([self._descriptor], [], [], seconds)
             return bool(readable)
@@ -53,7 +53,7 @@ class JobRunner:
         return True
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
+        """Send SIGTERM to the process."""
         with contextlib.suppress(OSError):
             if self._descriptor is not None:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGTERM)
@@ -94,7 +94,7 @@ def hold(
             answered_s = time.monotonic()
             status, state = answer
             if status == 404:
-                return  # `jqmaster done` settled it, and no worker is left
+                return  # `jqmaster done` settled it and unregistered the worker
             if status == 200:
                 held()
                 was_detached = state["detached"]
@@ -136,7 +136,7 @@ def _heartbeat(taken: TakenJob, *, asks_to_continue: bool) -> dict[str, Any]:
 
 
 def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bool:
-    """Return whether a master answered."""
+    """Report how the job ended, and return whether a master answered."""
     try:
         settle(master, taken, ending)
         leave(master, taken)
@@ -146,8 +146,7 @@ def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> b
 
 
 def _leave(master: MasterSession, taken: TakenJob) -> None:
-    # Best effort: the master forgets a silent worker anyway. The file of the job stays, so that `jqmaster done` finds
-    # it.
+    # Best effort: masters remove a silent worker anyway. The file of the job stays, so that `jqmaster done` finds it.
     with contextlib.suppress(typer.Exit):
         master.call("DELETE", _path(taken), admit=(404,))
 
@@ -157,7 +156,7 @@ def _called(
 ) -> tuple[int, Any] | None:
     try:
         return master.call("POST", _path(taken, action), body=body, admit=range(400, 500), timeout_s=5)
-    except typer.Exit:  # no master answers; the lease lasts for several tries
+    except typer.Exit:  # no master answers; the lease is long enough for several tries
         return None
 
 
@@ -166,7 +165,8 @@ def _path(taken: TakenJob, *rest: str) -> str:
 
 
 def main() -> None:
-    """Hold the job that standard input names. Say `held` on standard output when a master has confirmed it."""
+    """Renew the lease of the job that standard input names. Print `held` on standard output when a master has confirmed
+    the lease."""
     order = json.loads(sys.stdin.readline())
     is_held = False
 
@@ -175,7 +175,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # Close standard output: whoever reads the output of `take` waits until no process has it open.
+            # Close standard output: the reader of the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

@@ -1,10 +1,10 @@
-"""Ends a process whose event loop stands still, and sends systemd its keep-alive messages.
+"""Ends a process whose event loop is blocked, and sends keep-alive messages to systemd.
 
-A loop that stands still cannot detect that, and a Python thread cannot while native code holds the interpreter's lock.
-So two timers run between the beats of the loop. The kernel's timer counts the processor time of the process, and ends
-it by a signal that needs no interpreter. It finds a busy loop. The timer of a thread counts the seconds in which the
-loop's thread sleeps. It finds a loop that waits for a lock or a dead file system. Both stand still while the process is
-stopped, the machine is suspended, or other processes use the processor.
+A blocked loop cannot detect that it is blocked, and no Python thread can while native code holds the interpreter's
+lock. So two timers run, and each beat of the loop resets them. A timer of the kernel counts the CPU time of the
+process, and ends it with a signal that needs no interpreter. It detects a busy loop. A timer in a thread counts the
+seconds in which the loop's thread sleeps. It detects a loop that waits for a lock or a dead file system. Neither timer
+counts while the process is stopped, the machine is suspended, or other processes use the CPU.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final
 
 BEAT_S: Final = 1.0
-# Supervisors see the same number for a busy process, which the signal ends.
+# A busy process, which the signal ends, has the same exit code for supervisors.
 EXIT_CODE: Final = 128 + signal.SIGPROF
 
 
 @contextlib.asynccontextmanager
 async def watched_loop(limit_s: float, *, environment: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
-    """End the process if the running loop stands still for `limit_s` within the block; 0: never. Send systemd
+    """End the process if the running loop is blocked for `limit_s` within the block. 0: never. Send systemd
     keep-alive messages if it expects them."""
     watchdog = LoopWatchdog(limit_s) if limit_s else None
     beating = asyncio.create_task(_beat(watchdog, _is_watched(environment), environment))
@@ -49,7 +49,7 @@ def tell_systemd(message: str, environment: Mapping[str, str] = os.environ) -> N
 
 
 class LoopWatchdog:
-    """Watches from its construction on, until `stop`. `beat` must be called every `step_s`."""
+    """Watches the loop from its construction until `stop`. The loop must call `beat` every `step_s`."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
@@ -57,7 +57,7 @@ class LoopWatchdog:
         self._silent_s = 0.0
         self._over = threading.Event()
         self._loop_thread = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
-        # The handler is native code: it writes the stack of each thread, and then the signal ends the process.
+        # The handler is native code. It writes the stack of each thread; then the signal ends the process.
         faulthandler.register(signal.SIGPROF, file=2, all_threads=True, chain=True)
         self.beat()
         threading.Thread(target=self._watch, name="jq-loop-watchdog", daemon=True).start()
@@ -73,19 +73,19 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(self.step_s):
-            # A pause that took longer counts as one step, because this thread stood still as well.
+            # A longer pause counts as one step only, because this thread did not run either.
             if self._sleeps():
                 self._silent_s += self.step_s
             if self._silent_s >= self._limit_s:
                 self._end()
 
     def _sleeps(self) -> bool:
-        """Return whether the loop's thread waits for something other than a processor."""
+        """Return whether the loop's thread waits for something other than CPU time."""
         try:
-            # The name of the program, in parentheses, may hold anything.
+            # The name of the program is in parentheses, and may contain any characters.
             state = self._loop_thread.read_text().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
-            return True  # not every system tells
+            return True  # not every system has this information
         return state in ("S", "D")
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""A port that several processes listen on, held by the one that starts them."""
+"""A port that several processes listen on, and that their parent process keeps bound."""
 
 import socket
 from types import TracebackType
@@ -8,10 +8,10 @@ from jqmaster.errors import JqmasterError
 
 
 class SharedPort:
-    """A bound socket that never listens. It gets no connections, and a process that restarts finds the port again,
-    even if the system chose it. Only processes of the same user can share the port.
+    """A bound socket that never listens. It gets no connections, but it reserves the port, so that a restarted process
+    can use it again, even if the system chose the port. Only processes of the same user can share the port.
 
-    Use it as a context. Raises OSError if the port is taken, also by another `serve` that shares its port.
+    Use it as a context manager. Raises OSError if the port is taken, even by another `serve` that shares its port.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -34,7 +34,7 @@ class SharedPort:
         addresses = _resolved(self._host, self._port)
         try:
             for family, address in addresses:
-                # Bind without sharing first. Otherwise, two that were started by mistake would serve side by side.
+                # Bind without sharing first. Otherwise, two services that were started by mistake would share the port.
                 with _socket(family, is_shared=False) as alone:
                     alone.bind(address)
                     found = alone.getsockname()
@@ -61,7 +61,7 @@ def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
 
 def _socket(family: socket.AddressFamily, *, is_shared: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # Set this as the listeners do: connections of an earlier process in TIME_WAIT must not prevent the bind.
+    # Set this as listeners do, so that connections of an earlier process in TIME_WAIT do not prevent the bind.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,4 +1,5 @@
-"""Objects of the store as lines: the document that the API takes to make such an object, and facts beside it."""
+"""Convert objects of the store to lines: the document that the API accepts to create the object, and facts in
+addition."""
 
 import base64
 from collections.abc import Mapping
@@ -27,14 +28,15 @@ from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
 from jqmaster.store.targets.documents import StoredTarget
 
-# A document, and the facts beside it. Facts of None are left out of the line.
+# A document and its facts. Facts that are None are omitted in the line.
 Parts = tuple[dict[str, Any], dict[str, Any]]
-# Terms that are not copied like the others: a job may lack them, or they need another form.
+# Terms that are not simply copied: a job may lack them, or the document has them in another form.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})
 
 
 def of_job(job: Job, *, holds_key: bool, over: list[str]) -> Parts:
-    """`holds_key`: the job holds its uniqueness key. `over`: its predecessors that are over or gone."""
+    """Return the parts of a job. `holds_key`: the job holds its uniqueness key. `over`: its predecessors that are over
+    or gone."""
     argument, packed = _argument(job.argument)
     document = {**_terms(job), "argument": argument}
     due_at = iso_or_none(job.due_at_ms)
@@ -99,7 +101,8 @@ def of_batch(batch: Batch, *, is_sealed: bool) -> Parts:
 
 
 def of_calendar(stored: StoredCalendar) -> Parts:
-    """Return a calendar with the holidays that were stored, which another release of a library might not name."""
+    """Return the parts of a calendar, including its stored holidays, because another release of the library may compute
+    others."""
     calendar, until = stored.calendar, stored.calendar.covers_until
     document = calendar_documents.describe(calendar)
     facts = {
@@ -120,7 +123,8 @@ def of_definition(definition: Definition) -> Parts:
 
 
 def of_notice(stored: StoredNotice, *, has_secrets: bool) -> Parts:
-    """Without secrets, destinations whose address is a credential are shown as the API shows them."""
+    """Return the parts of a notice. Without secrets, destinations whose address is a credential have the form of the
+    API."""
     document = notice_documents.describe(stored.notice)
     if has_secrets:
         document["to"] = [_destination(one) for one in stored.notice.to]
@@ -128,7 +132,7 @@ def of_notice(stored: StoredNotice, *, has_secrets: bool) -> Parts:
 
 
 def of_target(stored: StoredTarget, *, has_secrets: bool) -> Parts:
-    """Without secrets, the target is shown as the API shows it."""
+    """Return the parts of a target. Without secrets, they have the form of the API."""
     document = target_documents.describe(stored.target)
     if has_secrets:
         target = stored.target
@@ -176,7 +180,7 @@ def of_token(token: StoredToken, *, has_secrets: bool) -> Parts:
 
 
 def _terms(job: Job | JobSpec) -> dict[str, Any]:
-    """Return the terms of a job without its argument, and without those that it does not have."""
+    """Return the terms that a job has, except its argument."""
     terms = {term: getattr(job, term) for term in STORED_TERMS if term not in _APART}
     terms["timeout"] = terms.pop("timeout_ms") / 1000
     terms["retry"] = asdict(job.retry) if job.retry != DEFAULT_RETRY else None
@@ -187,7 +191,7 @@ def _terms(job: Job | JobSpec) -> dict[str, Any]:
 
 
 def _argument(argument: bytes) -> tuple[RawMsgpack | None, str | None]:
-    """Return the argument for the document, and in base64 if JSON does not carry it unchanged."""
+    """Return the argument for the document, or, if JSON cannot carry it unchanged, as base64 text."""
     raw = RawMsgpack(argument)
     try:
         if json_to_msgpack(encode(raw, Encoding.JSON)) == argument:

@@ -1,4 +1,4 @@
-"""Reads the lines of an export, and checks all of them before anything is imported."""
+"""Read the lines of an export, and check all of them before anything is imported."""
 
 import base64
 import binascii
@@ -24,9 +24,9 @@ from jqmaster.domain.jobs.outcome import may_begin_again
 from jqmaster.domain.jobs.predecessors import After
 from jqmaster.domain.jobs.unique import OnConflict
 
-# The ends of members with which a batch still succeeds.
+# The final states of members with which a batch still succeeds.
 _WELL: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
-# The kinds whose document is checked by a model alone.
+# The kinds whose documents are checked only by a model.
 _MODELS: Final[Mapping[str, type[Any]]] = {
     HEAD: models.HeadDocument,
     END: models.EndDocument,
@@ -42,7 +42,7 @@ _MODELS: Final[Mapping[str, type[Any]]] = {
 
 @dataclass(slots=True)
 class CheckedFile:
-    """A file whose lines are all valid. `dependents`: the lines of jobs with predecessors, by their offsets."""
+    """A file whose lines are all valid. `dependents`: the jobs with predecessors, with the offsets of their lines."""
 
     head: models.HeadDocument
     counts: Counter[str]
@@ -52,7 +52,7 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class ImportedJob:
-    """A job of a line, as it is enqueued."""
+    """A job from a line, ready to be enqueued."""
 
     spec: JobSpec
     facts: models.JobFacts
@@ -60,7 +60,7 @@ class ImportedJob:
 
 
 def check(stream: IO[bytes], unknown: Unknown, most_faults: int = 20) -> CheckedFile:
-    """Check every line. Raise LineError that names the first faults."""
+    """Check every line. Raise a LineError that names the first `most_faults` faults."""
     faults: list[LineError] = []
     counts = Counter[str]()
     dependents: list[tuple[int, str, After]] = []
@@ -175,7 +175,7 @@ def _definition_of(line: ExportLine, unknown: Unknown) -> tuple[DefinitionReques
 
 
 def _batch_of(line: ExportLine, unknown: Unknown) -> tuple[BatchSpec, models.BatchFacts]:
-    """Return the batch with only those callbacks that may still start."""
+    """Return the batch, without the callbacks that have already started."""
     request = checked(BatchRequest, line, line.document, unknown, given={"id": line.id})
     facts = checked(models.BatchFacts, line, line.facts, unknown)
     spec = request.to_spec(line.id, facts.owner)
@@ -201,7 +201,7 @@ def job_of(line: ExportLine, unknown: Unknown) -> ImportedJob:
     )
     spec = request.to_spec(line.id)
     must_not_run_twice = facts.state in HOLDS_SLOTS and not may_begin_again(spec)
-    # The failures so far count.
+    # Subtract the failures so far from the retries.
     spec.max_retry = max(0, spec.max_retry - facts.failures)
     if facts.due_at is not None:
         spec.run_at_ms, spec.delay_ms = facts.due_at, None
@@ -210,13 +210,13 @@ def job_of(line: ExportLine, unknown: Unknown) -> ImportedJob:
     if facts.callback_of is not None and facts.callback is not None:
         spec.callback_of = CallbackOf(facts.callback_of, facts.callback)
     if spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
-        # A job that is there stays as it is.
+        # Leave an existing job unchanged.
         spec.unique = replace(spec.unique, on_conflict=OnConflict.EXISTING)
     return ImportedJob(spec, facts, must_not_run_twice)
 
 
 def objects_of(stream: IO[bytes], unknown: Unknown) -> Iterator[ExportLine]:
-    """Yield the lines of a checked file, without its first, its last, and those that are skipped."""
+    """Yield the lines of a checked file, except the first one, the last one and skipped ones."""
     for number, offset, raw in raw_lines(stream):
         try:
             line = parsed(number, offset, raw, unknown)

@@ -1,7 +1,7 @@
-"""Reads the objects of an installation as the lines of an export. It only reads; a store user for backups has enough
-rights.
+"""Read the objects of an installation, and write them as the lines of an export. This never writes to the store, so the
+rights of a store user for backups are enough.
 
-Objects may change meanwhile: each line shows its object at the time when that line was written.
+Objects may change meanwhile: each line has the state of its object at the time when the line was written.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _ID_LENGTH: Final = 36
 
 
 class Exporting:
-    """One export of a shard. `lines` and `left_out` count the objects so far that were written, and that were not."""
+    """One export of a shard. `lines`: numbers of written objects. `left_out`: numbers of omitted objects."""
 
     def __init__(self, shard: Shard, times: JobTimes, *, version: str, has_secrets: bool) -> None:
         self._shard, self._times = shard, times
@@ -52,8 +52,8 @@ class Exporting:
         self.left_out = Counter[str]()
 
     async def run(self) -> AsyncIterator[bytes]:
-        """Yield the lines. Raise NotFoundError where no master has ever served, ConflictError for data that are being
-        restored, and what `StoreClient.command` raises."""
+        """Yield the lines. Raise NotFoundError if no master has ever served the shard, ConflictError if its data is
+        being restored, and the errors of `StoreClient.command`."""
         mark = await self._mark()
         yield written(
             HEAD,
@@ -74,7 +74,7 @@ class Exporting:
         yield written(END, "", {"lines": dict(self.lines), "left_out": dict(+self.left_out)})
 
     async def _mark(self) -> str:
-        """Return the mark of the data that masters serve."""
+        """Return the generation mark of the data that masters serve."""
         if await loading.is_under_way(self._shard):
             raise loading.unfinished("export")
         if (mark := await generation.read(self._shard)) is None:
@@ -119,7 +119,7 @@ class Exporting:
     async def _decoded(
         self, key: str, decode: Callable[[str, bytes], StoredT | None]
     ) -> list[tuple[str, StoredT]]:
-        """Return the objects of a hash by name. Those that cannot be read are counted."""
+        """Return the objects in a hash as pairs (name, object). Count those that cannot be read."""
         flat = await self._shard.client.command("HGETALL", key)
         found = []
         for raw_name, raw in sorted(zip(flat[::2], flat[1::2], strict=True)):
@@ -182,7 +182,7 @@ class Exporting:
                     )
 
     async def _holders(self, jobs: Iterable[Job]) -> set[str]:
-        """Return the IDs of the jobs among these that hold their uniqueness keys."""
+        """Return the IDs of those jobs that hold their uniqueness keys."""
         keyed = [
             (job.id, job.unique.digest)
             for job in jobs

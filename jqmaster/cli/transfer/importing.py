@@ -1,6 +1,6 @@
-"""Brings the lines of an export into an installation. Existing objects stay as they are.
+"""Import the lines of an export into an installation. Existing objects stay unchanged.
 
-The whole file is checked before anything is written. An import may be repeated: it goes on where it was interrupted.
+The whole file is checked before anything is written. An import may be repeated, and continues where it was interrupted.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ _NEW: Final = Precondition(none_match=frozenset({"*"}))
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An object that was not imported. `is_refused`: the installation did not take it."""
+    """An object that was not imported. `is_refused`: the installation refused it."""
 
     kind: str
     id: str
@@ -57,7 +57,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Imported:
-    """The outcome by kind. `may_run_again` counts by the states of the export."""
+    """The outcome of an import, with counts by kind. `may_run_again`: counts by the jobs' states in the export."""
 
     new: Counter[str] = field(default_factory=Counter)
     there: Counter[str] = field(default_factory=Counter)
@@ -73,7 +73,8 @@ class Importing:
         self._without_results = without_results
         self.done = Imported()
         self._to_seal: list[str] = []
-        # Each function returns whether the object is new, or the reason why it is left out.
+        # Each function returns True for a new object, False for an existing one, or the reason why the object was left
+        # out.
         self._puts: Mapping[str, Callable[[str, Any], Awaitable[bool | str]]] = {
             "setting": self._put_setting,
             "constraint": self._put_constraint,
@@ -88,10 +89,10 @@ class Importing:
         }
 
     async def run(self, stream: IO[bytes], file: CheckedFile) -> Imported:
-        """Import a file that was checked. Raise ConflictError, and what the stores raise."""
+        """Import a checked file. Raise ConflictError if data is being restored, and the errors of the stores."""
         await self._installation.refuse_unserved()
         stream.seek(0)
-        # Fields that are not known were counted when the file was checked.
+        # Unknown fields were already counted when the file was checked.
         unknown = Unknown(file.unknown.are_skipped)
         jobs: list[ImportedJob] = []
         people: list[ExportLine] = []
@@ -197,7 +198,7 @@ class Importing:
         except BatchRefused as refused:
             return {
                 "expired": "its expires_at is past",
-                "unknown": f"the batch {spec.parent}, of which it is a member, is not there",
+                "unknown": f"the batch {spec.parent}, of which it is a member, does not exist",
                 "over": f"the batch {spec.parent}, of which it is a member, is over",
             }.get(refused.word, f"the store refuses it: {refused.word}")
 
@@ -206,10 +207,10 @@ class Importing:
     async def _import_dependents(
         self, stream: IO[bytes], dependents: Sequence[tuple[int, str, After]], unknown: Unknown
     ) -> None:
-        """Import the jobs with predecessors, each behind those for which it waits."""
+        """Import the jobs with predecessors, each after its predecessors."""
         ordered, cyclic = in_order([(job_id, after) for _, job_id, after in dependents])
         for n in cyclic:
-            self._leave_out("job", dependents[n][1], "it waits for itself over other jobs")
+            self._leave_out("job", dependents[n][1], "it waits for itself through other jobs")
         jobs = []
         for n in ordered:
             offset = dependents[n][0]
@@ -263,8 +264,8 @@ class Importing:
     # --- users and tokens
 
     async def _import_people(self, lines: Sequence[ExportLine], unknown: Unknown) -> None:
-        """Import users and tokens with their secrets, those with admin rights first: from the first one on, everybody
-        must log in."""
+        """Import users and tokens with their secrets. Those with admin rights come first, because everybody must log in
+        as soon as there is one user or token."""
         credentials = self._installation.credentials
         known = await credentials.load()
         users = {user.name for user, _ in await credentials.users()}
@@ -276,7 +277,7 @@ class Importing:
                 self._leave_out(
                     line.kind,
                     line.id,
-                    "the export was made without --with-secrets: create it anew",
+                    "the export was made without --with-secrets: create a new one",
                     is_refused=False,
                 )
             else:
@@ -286,7 +287,7 @@ class Importing:
                 self._leave_out(
                     line.kind,
                     line.id,
-                    "nobody would have admin rights: create an admin first, then import again",
+                    "no user or token would have admin rights: create an admin first, then import again",
                 )
             return
         for _, line, one in sorted(made, key=lambda item: item[0]):
@@ -310,7 +311,7 @@ class Importing:
 def _credential(
     line: ExportLine, made: models.UserDocument | models.TokenDocument
 ) -> StoredUser | StoredToken | None:
-    """Return the user or token; None if its secret is not there."""
+    """Return the user or token; None if the export does not have its secret."""
     if isinstance(made, models.UserDocument):
         if made.password_hash is None:
             return None
@@ -332,10 +333,10 @@ def _is_admin(one: StoredUser | StoredToken) -> bool:
 
 
 def _why(outcome: Outcome) -> str:
-    """Return the reason for which a job was refused."""
+    """Return a text with the reason why a job was refused."""
     match outcome:
         case BacklogFull():
-            return "a constraint lets no more of these jobs wait: import again later"
+            return "a constraint limits how many of these jobs may wait: import again later"
         case NotUnique(holder):
             return f"job {holder} holds its uniqueness key"
         case BatchClosed(batch, is_none):

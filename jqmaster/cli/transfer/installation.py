@@ -1,4 +1,4 @@
-"""The stores and services that an import writes through, the same as those of a master."""
+"""The stores and services through which an import writes. They are the same as those of a master."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Installation:
-    """The shard that takes an import. Raises what `StoreClient.run` raises."""
+    """The shard into which an import writes. Raises the errors of `StoreClient.run`."""
 
     def __init__(self, shard: Shard, settings: "Settings") -> None:
         self._shard = shard
@@ -59,7 +59,7 @@ class Installation:
         self.settings = LiveSettings(settings, self.settings_store)
         self.max_definitions = settings.max_definitions
         self.batch_life_ms = round(settings.batch_life_s * 1000)
-        # Only operators with access to the store can export, and they may see everything in it.
+        # Only operators with access to the store can import, and they may see all its data.
         self.access = full_access(())
         self.audit = AuditStore(shard)
         self.constraint_editor = ConstraintEditor(
@@ -80,7 +80,7 @@ class Installation:
         )
         self.definition_editor = DefinitionEditor(definitions, firing, self.audit, shard.now_ms, calendars)
         self.calendar_editor = CalendarEditor(calendars, CalendarSources(), firing, shard.now_ms)
-        # Only a master knows how it is configured to sign and to mail, and which namespace this is.
+        # Only a master knows its configuration for signatures and mail, and the name of this namespace.
         self.notice_editor = NoticeEditor(
             NoticeStore(shard),
             self.audit,
@@ -100,7 +100,7 @@ class Installation:
         self.credentials = CredentialStore(shard)
 
     async def refuse_unserved(self) -> None:
-        """Raise NotFoundError where no master has ever served, and ConflictError during a restore."""
+        """Raise NotFoundError if no master has ever served the shard, and ConflictError during a restore."""
         if await loading.is_under_way(self._shard):
             raise loading.unfinished("import")
         if await generation.read(self._shard) is None:
@@ -110,7 +110,7 @@ class Installation:
         await self._cache.reload()
 
     async def existing(self, job_ids: Sequence[str]) -> set[str]:
-        """Return the jobs among these that exist."""
+        """Return the IDs of those jobs that exist."""
         found = await self._shard.client.pipeline(
             [("EXISTS", self._shard.keys.job(job_id)) for job_id in job_ids]
         )

@@ -1,8 +1,8 @@
 """The lines of an export. Each is a JSON object with its kind, the version of that kind's format, and an ID.
 
-The `document` of a line is what the API takes to make such an object, so it may grow and never changes its meaning.
-`facts` are parts that no request has. The first line describes the file, and the last one counts the others, so that a
-file that was cut off is recognized.
+The `document` of a line is the request with which the API creates the object. It may get new fields, but never changes
+its meaning. `facts` are data that no request has. The first line describes the file, and the last line counts the
+others, so that an incomplete file is detected.
 """
 
 import json
@@ -20,9 +20,9 @@ ModelT = TypeVar("ModelT", bound="BaseModel")
 
 HEAD: Final = "export"
 END: Final = "end"
-# The kinds in the order in which a file has them, each with the version of its format. A version grows when a reader of
-# the former one would misunderstand the lines; new fields alone do not need that, because no reader drops a field that
-# it does not know.
+# The kinds, in the order in which a file has them, each with the version of its format. The version grows when readers
+# of the previous version would misunderstand the lines. New fields alone do not require that, because no reader
+# silently drops a field that it does not know.
 FORMATS: Final[Mapping[str, int]] = {
     HEAD: 1, "setting": 1, "constraint": 1, "calendar": 1, "definition": 1, "notice": 1, "target": 1,
     "fireworq_queue": 1, "fireworq_routing": 1, "slot_rule": 1, "user": 1, "token": 1, "batch": 1, "job": 1, END: 1,
@@ -38,8 +38,8 @@ _MAX_NODES: Final = 10_000_000
 
 
 class LineError(Exception):
-    """A line that cannot be used as it is. `is_unknown`: a later release may have written it; `kind`: its kind, if all
-    of it is unknown."""
+    """A line that cannot be imported. `is_unknown`: a later release may have written it. `kind`: its kind, if the whole
+    kind is unknown."""
 
     def __init__(self, text: str, *, is_unknown: bool = False, kind: str = "") -> None:
         super().__init__(text)
@@ -50,7 +50,8 @@ class LineError(Exception):
 
 @dataclass(slots=True)
 class Unknown:
-    """The parts of a file that this version does not know. They are skipped and counted, or their lines are refused."""
+    """The parts of a file that this version does not know. They are skipped and counted if `are_skipped`; otherwise,
+    their lines are refused."""
 
     are_skipped: bool
     fields: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class ExportLine:
-    """One line, at `offset` bytes of its file."""
+    """One line. `offset`: its position in the file, in bytes."""
 
     number: int
     offset: int
@@ -76,7 +77,7 @@ class ExportLine:
 def written(
     kind: str, own_id: str, document: Mapping[str, Any], facts: Mapping[str, Any] | None = None
 ) -> bytes:
-    """Return the line of an object. Facts without a value are left out."""
+    """Return the line of an object. Facts without a value are omitted."""
     from jqmaster.api.encoding.answers import encode
     from jqmaster.api.encoding.negotiation import Encoding
 
@@ -97,7 +98,8 @@ def raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
 
 
 def parsed(number: int, offset: int, raw: bytes, unknown: Unknown) -> ExportLine:
-    """Return a line with a kind and a format that this version knows. Raise LineError."""
+    """Parse a line, and return it. Raise LineError if it is not valid, or if this version does not know its kind or
+    format."""
     try:
         found = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -135,8 +137,8 @@ def checked(
     raw_fields: frozenset[str] = frozenset(),
     given: Mapping[str, Any] | None = None,
 ) -> ModelT:
-    """Return a document as the request that it is. Fields of `raw_fields` come as MessagePack; `given` replaces fields.
-    Raise LineError with the field, the rule and the line."""
+    """Return a document as a checked request. `raw_fields`: fields to return as MessagePack. `given`: values that
+    replace fields. Raise a LineError that names the field, the rule and the line."""
     from pydantic import ValidationError
 
     from jqmaster.api.encoding.envelopes import read_map

@@ -1,4 +1,4 @@
-"""Models of the documents and facts in an export that no request of the API has."""
+"""Models of the documents and facts in an export that do not exist in requests of the API."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ def _unfinished(state: JobState) -> JobState:
 
 
 class HeadDocument(Request):
-    """The origin of a file: version, shard and instant. `secrets`: whether it has them."""
+    """The origin of a file: version, shard and instant. `secrets`: whether the file contains secrets."""
 
     version: str
     shard: str
@@ -40,7 +40,8 @@ class SettingDocument(Request):
 
 
 class FireworqQueueDocument(Request):
-    """A queue of the Fireworq gateway, as its clients defined it. 0 and null stand for what they left out."""
+    """A queue of the Fireworq gateway, as its clients defined it. 0 and null mean that the client did not set the
+    field."""
 
     polling_interval: int = 0
     max_workers: int = 0
@@ -58,7 +59,7 @@ class FireworqRoutingDocument(Request):
 
 
 class SlotRuleDocument(Request):
-    """The number of slots of workers of a node with these labels."""
+    """The number of slots for workers that run on a node and have these labels."""
 
     node_id: str
     labels: dict[str, str]
@@ -68,7 +69,7 @@ class SlotRuleDocument(Request):
 
 
 class UserDocument(Request):
-    """A user. The password is there as its argon2id hash, if the export was asked for secrets."""
+    """A user. If the export has secrets, it contains the argon2id hash of the password."""
 
     role: Role = Field(strict=False)
     namespaces: dict[str, Annotated[Role, Field(strict=False)]] = Field(default_factory=dict)
@@ -78,7 +79,7 @@ class UserDocument(Request):
 
 
 class TokenDocument(Request):
-    """A token. Its SHA-256, by which it is recognized, is there if the export was asked for secrets."""
+    """A token. If the export has secrets, it contains the SHA-256 of the token, by which masters recognize it."""
 
     label: str
     scopes: list[Annotated[Scope, Field(strict=False)]]
@@ -92,31 +93,32 @@ class TokenDocument(Request):
 
 
 class ArgumentFacts(Request):
-    """An argument that JSON cannot carry unchanged, as MessagePack in base64. It replaces that of the document."""
+    """An argument that JSON cannot carry unchanged, as MessagePack in base64. It replaces the argument of the
+    document."""
 
     argument_packed: str | None = None
 
 
 class CalendarFacts(Request):
-    """The holidays that a calendar had, and the last day that its source answered for."""
+    """The holidays of a calendar, and the last day that its source covered."""
 
     holidays: list[HolidayRequest]
     covers_until: Day | None = None
 
 
 class BatchFacts(Request):
-    """How far a batch is."""
+    """The progress of a batch."""
 
     is_sealed: bool = False
     owner: str = ""
     created_at: Instant
     ended: dict[str, int] = Field(default_factory=dict)
-    started: list[str] = Field(default_factory=list, description="Callbacks that have started already.")
+    started: list[str] = Field(default_factory=list, description="Callbacks that have already started.")
     arguments_packed: dict[str, str] = Field(default_factory=dict)
 
 
 class JobFacts(ArgumentFacts):
-    """How far a job is. `over`: those of its predecessors that are over or gone."""
+    """The progress of a job. `over`: predecessors that are over or gone."""
 
     state: Annotated[JobState, Field(strict=False), AfterValidator(_unfinished)]
     attempt: int = 0

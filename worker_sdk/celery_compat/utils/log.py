@@ -4,7 +4,7 @@ import logging
 
 
 def get_task_logger(name: str) -> logging.Logger:
-    """Return the logger of a module of tasks. Its lines are kept in the log of the job that runs, too.
+    """Return the logger of a module of tasks. Its lines also go into the log of the running job.
 
     * `name`: name of the module.
     """

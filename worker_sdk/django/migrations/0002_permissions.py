@@ -1,4 +1,4 @@
-"""Add the permissions that the web UI asks for."""
+"""Add the permissions that the web UI checks."""
 
 from django.db import migrations
 

@@ -10,7 +10,7 @@ AT_ONCE = 10_000
 
 
 class Command(BaseCommand):
-    """Create an author with many followers, and another one with a tenth of them."""
+    """Create an author with many followers, and another author with a tenth of them."""
 
     help = "Create ada, grace and their followers: reader1, reader2 and so on."
 
@@ -18,7 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("--followers", type=int, default=100_000)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Create what is missing."""
+        """Create the accounts that are missing."""
         count = options["followers"]
         ada, _ = Account.objects.get_or_create(name="ada")
         grace, _ = Account.objects.get_or_create(name="grace")

@@ -1,4 +1,4 @@
-"""`manage.py jq_outbox`: push what waits in the outbox."""
+"""`manage.py jq_outbox`: push the jobs that wait in the outbox."""
 
 import json
 import signal
@@ -18,16 +18,18 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--backend", default="default", help="Alias in TASKS.")
-        parser.add_argument("--poll", type=float, default=1.0, help="Seconds between two looks.")
+        parser.add_argument(
+            "--poll", type=float, default=1.0, help="Seconds between two checks of the outbox."
+        )
         what = parser.add_mutually_exclusive_group()
-        what.add_argument("--once", action="store_true", help="Push what waits now, and exit.")
+        what.add_argument("--once", action="store_true", help="Push the jobs that wait now, and exit.")
         what.add_argument(
-            "--status", action="store_true", help="Print as JSON what waits and what was refused."
+            "--status", action="store_true", help="Print the waiting and the refused jobs as JSON."
         )
         what.add_argument("--retry-stuck", action="store_true", help="Let refused jobs wait again, and exit.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what the options ask for."""
+        """Relay the outbox, or do once what an option says."""
         escape_unencodable()
         from worker_sdk.django.backend_outbox import relaying_outbox
         from worker_sdk.django.worker import backends

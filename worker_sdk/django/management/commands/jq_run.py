@@ -13,12 +13,17 @@ from worker_sdk.transport.standard_streams import escape_unencodable
 class Command(BaseCommand):
     """Enqueue a job that runs a management command in a worker."""
 
-    help = "Run a management command as a job. TASKS lists in OPTIONS['commands'] those that workers run."
+    help = (
+        "Run a management command as a job. Workers run the commands that OPTIONS['commands'] in TASKS lists."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--backend", default="default", help="Alias in TASKS.")
         parser.add_argument(
-            "--wait", type=float, default=None, help="Seconds to wait for the end, and print the output."
+            "--wait",
+            type=float,
+            default=None,
+            help="Seconds to wait for the end of the command, whose output is then printed.",
         )
         parser.add_argument(
             "--timeout", type=float, default=3600.0, help="Maximum time of the command in seconds."

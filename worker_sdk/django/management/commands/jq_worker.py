@@ -17,7 +17,7 @@ from django.utils.module_loading import autodiscover_modules
 from worker_sdk.environment import shares_of
 from worker_sdk.transport.standard_streams import escape_unencodable
 
-# The ID of the process that watches the files. It is set in its child, which works.
+# Holds the ID of the process that watches the files. It is set in the child, which runs the jobs.
 _CHILD: Final = "JQMASTER_RELOADED"
 _LOOK_EVERY_S: Final = 0.5
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
             type=float,
             default=None,
             metavar="SECONDS",
-            help="Time that running jobs have to finish when the process is told to end. Default: 25.",
+            help="Seconds that running jobs have to finish when the process is told to stop. Default: 25.",
         )
         parser.add_argument(
             "--label",
@@ -72,7 +72,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the worker until it is told to end."""
+        """Run the worker until it is told to stop."""
         escape_unencodable()
         wants_reload = settings.DEBUG if options["reload"] is None else options["reload"]
         if wants_reload and not options["burst"] and _CHILD not in os.environ:
@@ -130,7 +130,7 @@ def argparse_boolean() -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """End this process in good order when its parent has ended, even by a SIGKILL."""
+    """End this process in good order when its parent ends, even if SIGKILL ended the parent."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -141,20 +141,20 @@ def _end_with(parent: int) -> None:
 
 
 def _supervise() -> None:
-    """Run the worker as a process below this one, which watches the files. Django ends this one when a file changes,
-    and starts it again."""
+    """Run the worker as a child of this process, which watches the files. When a file changes, Django restarts this
+    process."""
     _end_with(os.getppid())
     try:
-        # The files of imported modules are watched, and this process runs no tasks.
+        # Only watch the files of the imported modules. The child runs the tasks.
         autoreload.check_errors(autodiscover_modules)("tasks")
-    except Exception:  # the modules are the site's: the child shows whatever they raise
+    except Exception:  # the site's modules may raise anything; the child shows it
         sys.stderr.write("a module of tasks cannot be imported\n")
     child = subprocess.Popen(  # noqa: S603 - this command again
         [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: str(os.getpid())}
     )
 
     def end() -> None:
-        # End in good order, so that running jobs get their time to finish.
+        # End the child in good order, so that running jobs get their time to finish.
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
             child.wait()
