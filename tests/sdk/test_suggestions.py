@@ -262,7 +262,7 @@ def test_drain_takes_a_list_of_jobs() -> None:
 
 def test_a_missing_argument_of_a_step_comes_with_its_remedy() -> None:
     with pytest.raises(
-        TypeError, match="user_id: is missing; give it the default INPUT, if it is to get the result"
+        TypeError, match="user_id: is missing; give it the default INPUT, if it takes the result"
     ):
         send.to_job()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"user_id: is missing$"):

@@ -56,7 +56,7 @@ KNOT.append(KNOT)
         ({"a": [{}, {"b": {b"k": 1}}]}, TypeError, r"argument\['a'\]\[1\]\['b'\] is a bytes, .* key.decode\(\)"),
         ([Counter([None])], TypeError, r"a key of argument\[0\] is a NoneType"),
         (({"deep": ({(1, 2): 0},)},), TypeError, r"a key of argument\[0\]\['deep'\]\[0\] is a tuple"),
-        (KNOT, ValueError, "nested more than 512 deep, or holds itself"),
+        (KNOT, ValueError, "nested more than 512 deep, or contains itself"),
     ],
 )  # fmt: skip
 def test_what_has_no_form_is_named_by_its_path(

@@ -208,7 +208,7 @@ async def test_tasks_declare_their_definitions_in_code(api: Api, cli: Cli) -> No
     [
         ("", "declares nothing"),
         ("[[constraints]]\nname = 'a'", "not `constraints`"),
-        ("[[notice]]\nname = 'a'", "takes no tables named notice"),
+        ("[[notice]]\nname = 'a'", "accepts no tables named notice"),
         ("definition = 3", "not a list of tables"),
         (FILE.replace("02:30", "25:30"), "schedule.daily_at"),
         (FILE.replace('"often"', '"nightly"'), "the same name as an earlier one: nightly"),

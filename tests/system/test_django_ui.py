@@ -170,7 +170,7 @@ async def test_a_master_that_does_not_know_the_site_serves_none_of_its_users(
             for path in ("api/jobs", "api/session", ""):
                 answer = await vera.call("GET", path)
                 assert (answer.status_code, answer.json()["code"]) == (502, "site_unknown")
-        assert "does not take the word of this site" in (tmp_path / "server.log").read_text()
+        assert "does not trust this site to say who the user is" in (tmp_path / "server.log").read_text()
 
 
 async def test_challenges_are_answered_below_the_site(site: tuple[str, Api]) -> None:

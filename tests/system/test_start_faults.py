@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.system, real_time.PROCESSES]
 def test_no_token_is_made_for_an_address_that_this_machine_does_not_have(tmp_path: Path) -> None:
     ended = jqmaster("serve", "--host", "203.0.113.9", "--port", 0, "--data-dir", tmp_path / "data")
     assert ended.code == 4
-    assert "--host 203.0.113.9: no address of this machine" in ended.err
+    assert "--host 203.0.113.9: not an address of this machine" in ended.err
     assert "token" not in ended.out
     assert not (tmp_path / "data").exists()
 

@@ -173,7 +173,7 @@ def settings_of(source: Any, namespace: str | None) -> dict[str, Any]:
         if not name.startswith("_") and name.upper().startswith(prefix.upper()) and not _is_code(value):
             settings[_name_of(name[len(prefix) :])] = value
     if not namespace:
-        # A module also has names that are no settings.
+        # A module also has other names than settings.
         settings = {
             name: value
             for name, value in settings.items()

@@ -141,7 +141,7 @@ def _check_names(given: Iterable[str], known: Collection[str]) -> None:
 
 
 def options_fault(task: Any) -> str:
-    """Return what is wrong with the options of a task, or an empty text."""
+    """Return the fault in the options of a task, or an empty text."""
     if fault := labels_fault(getattr(task, "requires", None)):
         return fault
     try:
@@ -165,7 +165,7 @@ def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def labels_fault(requires: Any) -> str:
-    """Return what is wrong with a value of the option `requires`, or an empty text."""
+    """Return the fault in a value of the option `requires`, or an empty text."""
     if requires is None:
         return ""
     if not isinstance(requires, Mapping):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Exceptions that decide how a job continues, and are no errors.
+# Exceptions that are decisions about a job, not errors.
 ORDERS: Final = (Defer, Retry, Discard, Fail)
 _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canceled"})
 

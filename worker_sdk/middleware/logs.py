@@ -70,7 +70,7 @@ class JobLogs(Middleware):
 
 class JobContextFilter(logging.Filter):
     """A filter for log handlers that gives records the attributes `job_id`, `job_name` and `attempt` of the running
-    job. A format may always name them: outside of jobs, their value is None.
+    job. A format may always name them: outside of jobs, they have the value None.
 
     For example:
 

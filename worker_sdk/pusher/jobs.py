@@ -138,7 +138,7 @@ def one_of_many(given: JobLike) -> JobMap:
 
 
 def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in wire form, without those that are None. Raise the errors of `make_job`."""
+    """Return options in wire form, and omit options with the value None. Raise the errors of `make_job`."""
     if unknown := options.keys() - _OPTIONS:
         raise unknown_options(unknown)
     if (after := options.get("after")) is not None:

@@ -177,7 +177,7 @@ class NamedObjects:
 
 
 def if_match_of(etag: str | None) -> dict[str, str]:
-    """Return the If-Match header for this ETag; empty if `etag` is None."""
+    """Return the If-Match header for this ETag; empty without an ETag."""
     if etag is None:
         return {}
     bare = etag.strip('"')

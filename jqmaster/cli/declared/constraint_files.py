@@ -72,7 +72,7 @@ def only_one(file: str) -> dict[str, Any]:
 
 
 class ConstraintChange(NamedTuple):
-    """A change of one constraint. `before` is None for a creation, and `after` is None for a deletion."""
+    """A change of one constraint. A creation has no `before`, and a deletion no `after`."""
 
     name: str
     etag: str

@@ -28,7 +28,7 @@ from jqmaster.store.identity.credentials import StoredToken, StoredUser
 from jqmaster.store.notices.documents import StoredNotice
 from jqmaster.store.targets.documents import StoredTarget
 
-# A document and its facts. Facts that are None are omitted in the line.
+# A document and its facts. The line omits facts with the value None.
 Parts = tuple[dict[str, Any], dict[str, Any]]
 # Terms that are not simply copied: a job may lack them, or the document has them in another form.
 _APART: Final = frozenset({"argument", "delay_ms", "expires_ms"})

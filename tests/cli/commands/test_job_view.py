@@ -54,7 +54,7 @@ def test_a_result_is_shown_like_the_argument(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("status", "view", "told"),
     [
-        (403, {}, "its state needs the scope read"),
+        (403, {}, "the scope read is needed to see its state"),
         (200, {"state": "canceled", "keep_result": True}, "was canceled, so it has no result"),
         (200, {"state": "discarded", "keep_result": False}, "was discarded, so it has no result"),
         (200, {"state": "succeeded", "keep_result": False}, "succeeded, but its result was not kept"),

@@ -197,7 +197,7 @@ async def test_middleware_that_misbehaves_before_the_call_sends_nothing(
 ) -> None:
     with pytest.raises(RuntimeError, match=r"Odd\.around_enqueue yields nothing"):
         await odd(master, kind, "never")
-    with pytest.raises(TypeError, match="took the id or the name"):
+    with pytest.raises(TypeError, match="removed the id or the name"):
         await odd(master, kind, "no id")
     assert master.calls == []
     with pytest.raises(TypeError, match="takes instances"):

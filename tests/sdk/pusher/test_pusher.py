@@ -134,7 +134,7 @@ async def test_a_name_that_nobody_ever_served_is_logged_once(
             await pusher.enqueue_job(job)
     logged = [record.getMessage() for record in caplog.records if record.name == unserved.__name__]
     assert logged == [
-        f"no worker has ever served the name {name}: its jobs wait until one does; is the name right?"
+        f"no worker has ever served the name {name}: its jobs wait until a worker serves it. Is the name right?"
         for name in names
     ]
 
@@ -574,7 +574,7 @@ async def test_a_cut_connection_is_taken_for_tls_only_where_no_answer_ever_came(
     with pytest.raises(RefusedError):
         await pusher.enqueue("x")
     is_cut = True
-    with pytest.raises(UnavailableError, match="it answered before: it may have restarted") as told:
+    with pytest.raises(UnavailableError, match="it answered before, so it may have restarted") as told:
         await pusher.enqueue("x")
     assert "https" not in str(told.value)
     await pusher.close()

@@ -208,7 +208,7 @@ async def test_a_worker_tells_the_contracts_of_its_tasks(
     await up()
     assert master.worker["contracts"] == {"told": contract_of(told)}
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
-        "no contract is told of silent"
+        "no contract of silent is reported to masters"
     ]
 
 

@@ -82,10 +82,10 @@ def test_an_unknown_option_is_refused_where_it_is_given() -> None:
     ("args", "kwargs", "problem"),
     [
         ((), {}, "photo_id: is missing"),
-        ((1, 2, 3), {}, "arguments: 3 were given by position, at most 2 fit"),
+        ((1, 2, 3), {}, "arguments: 3 were given by position, but at most 2 are accepted"),
         ((1,), {"photo_id": 2}, "photo_id: is given twice"),
         ((1,), {"siz": 2}, "siz: is not a parameter"),
-        ((1,), {"ctx": None}, "ctx: is the context, which the worker gives"),
+        ((1,), {"ctx": None}, "ctx: is the context, which the worker fills"),
         (("1",), {}, "photo_id: Expected `int`, got `str`"),
         ((1,), {"size": None}, "size: Expected `int`, got `null`"),
         ((object(),), {}, "photo_id: a value of type object cannot be encoded"),
@@ -107,7 +107,7 @@ def test_an_argument_that_holds_itself_is_refused() -> None:
 
     values: list[Any] = []
     values.append(values)
-    with pytest.raises(InvalidArgument, match="values: is nested too deep, or holds itself"):
+    with pytest.raises(InvalidArgument, match="values: is nested too deep, or contains itself"):
         keep.to_job(values)
 
 
@@ -138,7 +138,7 @@ def bare_context(ctx) -> None:  # type: ignore[no-untyped-def]
         (Photo, "a type cannot be a task"),
         (numbers, "a generator cannot be a task"),
         (many, r"name each parameter instead of \*photo_ids"),
-        (bare_context, "annotate the parameter, to be given the context: ctx: Context as the first one"),
+        (bare_context, "annotate the parameter that takes the context: ctx: Context as the first one"),
     ],
 )
 def test_what_cannot_be_a_task_says_why(function: Any, why: str) -> None:

@@ -201,8 +201,8 @@ REFUSED: list[tuple[Callable[[], Flow[Any]], str]] = [
     (of_itself, r"wait for one another: (photo\.resize \(\S+\)) → \1$"),
     (of_a_stranger, r"photo\.load \(\S+\) is a predecessor, but not in the flow: add it"),
     (of_strangers, r"photo\.resize \(\S+\) is a predecessor, but not in the flow"),
-    (for_too_many, r"photo\.publish \(\S+\) waits for 1,001 jobs, and may wait for 1,000"),
-    (for_too_many_together, "may wait for 10,000 others together, these wait for 10,500"),
+    (for_too_many, r"photo\.publish \(\S+\) waits for 1,001 jobs; at most 1,000 are allowed"),
+    (for_too_many_together, "may wait for 10,000 others in total, but these wait for 10,500"),
     (lambda: group(load.to_job("a") for _ in range(10_001)), "at most 10,000 jobs, this one has 10,001"),
     (with_two_conditions, r"photo\.publish \(\S+\) waits for some jobs to succeed and for others to finish"),
     (
@@ -236,12 +236,12 @@ def test_mistakes_are_told_where_they_are_made() -> None:
         chain(first, resize.to_job(), first)
     with pytest.raises(InvalidFlow, match="step 2 of the chain has no jobs"):
         chain(first, group([]), publish.to_job())
-    with pytest.raises(InvalidFlow, match="an empty flow has no end"):
+    with pytest.raises(InvalidFlow, match="a job cannot wait for an empty flow"):
         Flow().add(first, after=group())
     flow = Flow()
     flow.add(first)
     last = flow.add(publish.to_job(), after=first)
-    with pytest.raises(InvalidFlow, match="give it one condition"):
+    with pytest.raises(InvalidFlow, match="use one condition"):
         flow.after(last, After([first], when="finished"))
     wrong: Any = 7
     with pytest.raises(TypeError, match="a flow takes jobs that have an ID"):
@@ -341,7 +341,7 @@ def test_a_value_that_the_call_gives_counts() -> None:
         ),
         (
             lambda: chord([load.to_job("a"), load.to_job("b")], resize.to_job()),
-            "photo: takes the result of one job, and this one waited for 2",
+            "photo: takes the result of one job, but this job waited for 2",
         ),
         (lambda: chain(publish.to_job(), resize.to_job()), "photo: Expected `object`, got `array`"),
         (

@@ -110,7 +110,7 @@ def test_keys_that_are_tuples_are_refused_at_the_start_of_a_worker() -> None:
     @tasks.task("by_place")
     def by_place(rows: dict[tuple[int, int], int]) -> None: ...
 
-    with pytest.raises(TypeError, match=r"parameter rows has the type .*only texts travel as keys"):
+    with pytest.raises(TypeError, match=r"parameter rows has the type .*only texts can be sent as keys"):
         _ = Worker(tasks=tasks).names
 
 

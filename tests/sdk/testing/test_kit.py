@@ -181,7 +181,7 @@ def test_drain_follows_children_and_runs_raw_jobs_by_their_worker() -> None:
     worker.handler("raw")(lambda argument: log.append(("raw", argument)))
     with recording() as jobs:
         parent.enqueue(3)
-        with pytest.raises(LookupError, match="nothing here runs jobs named raw"):
+        with pytest.raises(LookupError, match="no handler for jobs named raw"):
             drain(jobs)
         log.clear()
         parent.enqueue(3)

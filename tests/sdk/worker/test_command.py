@@ -54,7 +54,7 @@ async def test_what_no_argument_can_hold_is_refused_and_not_retried() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "a list of its program"),
+        ([], "a list of the program"),
         ("ls -l", "no shell"),
         (["{program}"], "cannot be a placeholder"),
         (["ls", "{a.b}"], "plain name"),

@@ -263,9 +263,9 @@ async def test_a_parameter_with_depends_is_no_argument_of_a_task(worker: Worker,
     assert (await harness.run("feed.count", {"url": "u"})).result == "feed.count u 9"
     assert notes.count("closed") == 2
     assert read.to_job("u", 5)["argument"] == {"url": "u", "limit": 5}
-    with pytest.raises(InvalidArgument, match="db: is a dependency, which the worker gives"):
+    with pytest.raises(InvalidArgument, match="db: is a dependency, which the worker fills"):
         read.to_job("u", db="x")
-    with pytest.raises(InvalidArgument, match="3 were given by position, at most 2 fit"):
+    with pytest.raises(InvalidArgument, match="3 were given by position, but at most 2 are accepted"):
         read.to_job("u", 5, "x")
     ending = await harness.run("feed.read", {"url": "u", "db": "x"})
     assert ending.fields["reason"] == "invalid_argument"
@@ -425,7 +425,7 @@ def test_parameters_with_depends_stand_after_the_context() -> None:
 
     functions: list[Any] = [before, by_position]
     for function in functions:
-        with pytest.raises(TypeError, match="parameters with Depends stand after"):
+        with pytest.raises(TypeError, match="parameters with Depends must come after"):
             worker.handler("job")(function)
         with pytest.raises(TypeError, match="task job: put parameters with Depends behind all others"):
             Tasks().task("job")(function)

@@ -101,7 +101,7 @@ async def test_a_call_begins_at_once_if_nothing_can_be_added(
     await master.push(*jobs)
     assert {end["type"] for end in await ends(master, jobs)} == {"success"}
     assert [len(call) for call in calls] == [4]
-    assert "gathers up to 5 jobs, and this worker holds 4" in caplog.text
+    assert "gathers up to 5 jobs, but this worker holds only 4" in caplog.text
 
 
 async def test_a_call_gets_no_more_than_max(

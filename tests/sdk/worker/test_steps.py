@@ -373,7 +373,7 @@ def test_a_name_that_cannot_be_is_refused_before_the_call(name: Any) -> None:
 
 def test_what_is_no_call_is_refused() -> None:
     raised, _ = run(lambda ctx: ctx.step("charge", cast("Any", charge(1))))
-    assert "give the function and its arguments" in str(raised)
+    assert "pass the function and its arguments" in str(raised)
 
 
 async def test_the_function_fits_the_handler() -> None:
