@@ -1,4 +1,7 @@
-/** MessagePack for the worker beside it. Integers beyond 2^53 are BigInt, binary is a Buffer, other extensions are {ext, data}. */
+/**
+ * MessagePack for worker.mjs. Integers beyond 2^53 are BigInt, binary is a Buffer, and other extensions are {ext,
+ * data}.
+ */
 
 export function encode(value) {
   const parts = [];
@@ -6,7 +9,7 @@ export function encode(value) {
   return Buffer.concat(parts);
 }
 
-/** Throws where the bytes are not exactly one value. */
+/** Throws if the bytes are not exactly one value. */
 export function decode(buffer) {
   const reader = { buffer, at: 0 };
   const value = read(reader);
@@ -139,7 +142,7 @@ function readMap(reader, length) {
   for (let n = 0; n < length; n++) {
     const key = read(reader);
     if (typeof key !== "string") throw new TypeError("a map has a key that is not text");
-    // Not `values[key] =`: the name __proto__ would change the object instead.
+    // Do not use `values[key] =`: the key __proto__ would change the object instead.
     Object.defineProperty(values, key, { value: read(reader), enumerable: true, writable: true, configurable: true });
   }
   return values;

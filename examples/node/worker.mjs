@@ -1,5 +1,5 @@
 /**
- * A worker in Node, without any package. Masters push jobs to it; with PULL=1 it asks for them.
+ * A worker in Node, without any package. Masters push jobs to it; with PULL=1, it polls for them.
  *
  *   JQMASTER_URL=http://127.0.0.1:8080 node examples/node/worker.mjs
  *   jqmaster conformance worker --run "node examples/node/worker.mjs"
@@ -19,7 +19,7 @@ const GRACE_MS = 2000;
 const MAX_BODY = 32 * 1024 * 1024;
 let secret = ""; // a new one for each registration
 
-/** What a handler throws to end its job for good. */
+/** A handler throws this to end its job for good. */
 class Discard extends Error {}
 
 /** By name: (argument, signal) → result. A handler stops when its signal is aborted. */
@@ -33,11 +33,11 @@ const HANDLERS = {
 
 // --- time
 
-/** Milliseconds that never go back. They stand still while the machine sleeps: leases do not. */
+/** Milliseconds that never go back. They do not advance while the machine sleeps, but leases do. */
 const steadyMs = () => performance.now();
 let sleptMs = 0;
 let wallLeadMs = Date.now() - steadyMs();
-/** The same, and what the machine slept: the later of what may be true, for everything that ends. */
+/** The same, plus the time that the machine may have slept. Use this latest possible time for everything that ends. */
 function latestMs() {
   const lead = Date.now() - steadyMs();
   if (lead > wallLeadMs + 500) sleptMs += lead - wallLeadMs;
@@ -45,7 +45,8 @@ function latestMs() {
   return steadyMs() + sleptMs;
 }
 
-// Bounds of store time − own time. Each answer tells it within its round trip; a clock drifts by 0.05 %.
+// Bounds of the store's time minus our own time. Each answer gives the time within its round trip. Clocks drift by 0.05
+// %.
 let bounds = null;
 let staleFence = 0;
 function learn(storeMs, sentMs, fence) {
@@ -61,14 +62,14 @@ function learn(storeMs, sentMs, fence) {
   staleFence = wentBack ? fence : Math.min(staleFence, fence);
   bounds = { at, low, high };
 }
-// What was heard longer ago tells nothing: the store's clock may have been set while this process was suspended.
+// Older answers say nothing: the store's clock may have been set while this process was suspended.
 const latestStoreMs = () => (bounds && steadyMs() - bounds.at <= me.leaseMs ? latestMs() + bounds.high + (steadyMs() - bounds.at) * 0.0005 : Infinity);
 const earliestStoreMs = () => (bounds ? Math.max(0, Math.floor(steadyMs() + bounds.low - (steadyMs() - bounds.at) * 0.0005)) : 0);
 const marginMs = (leaseMs) => Math.min(2000, leaseMs / 10);
 
 // --- calls to the master
 
-/** {status, body, retryMs}; status 0: no answer. */
+/** Returns {status, body, retryMs}. Status 0: no answer. */
 async function call(method, path, body, timeoutMs, signal) {
   const headers = { "Content-Type": "application/msgpack", Accept: "application/msgpack" };
   if (TOKEN) headers.Authorization = `Bearer ${TOKEN}`;
@@ -86,20 +87,23 @@ async function call(method, path, body, timeoutMs, signal) {
 const pause = (tries, retryMs = 0) => sleep(retryMs + Math.random() * Math.min(5000, 100 * 2 ** Math.min(tries, 10)));
 const isTransient = (status) => [0, 401, 403, 408, 425, 429].includes(status) || status >= 500;
 
-// --- what this worker is and holds
+// --- the state of this worker
 
 let me = null; // {id, leaseMs, intervalMs}
-let registering = null; // a promise, while a registration is under way
+let registering = null; // a promise, while a registration is in progress
 let epoch = 0;
 let drainOrdered = false;
 let leaving = false;
 let url = null;
 const isDraining = () => leaving || drainOrdered;
 
-/** By token: {job, abort, stopping, isRunning, isOwed, wasNamed, deadlineMs, leaseEndMs}. Running: it has a slot. Owed: heartbeats name it. */
+/**
+ * By token: {job, abort, stopping, isRunning, isOwed, wasNamed, deadlineMs, leaseEndMs}. isRunning: it has a slot.
+ * isOwed: heartbeats name it.
+ */
 const claims = new Map();
 const seen = new Map(); // verdicts by token
-const outbox = new Map(); // endings by token
+const outbox = new Map(); // reports of ended jobs by token
 const inSlots = () => [...claims.values()].filter((claim) => claim.isRunning);
 const room = () => (isDraining() ? 0 : Math.max(0, Math.min(MAX_JOBS - inSlots().length, 1000 - claims.size)));
 
@@ -124,7 +128,10 @@ async function register() {
   }
 }
 
-/** After a cut: nothing that runs here is ours any more. Only one at a time; results wait meanwhile. */
+/**
+ * Registers again after masters forgot this worker, whose running jobs belong to it no more. Only one call at a time;
+ * results wait meanwhile.
+ */
 function rejoin(oldId) {
   if (me?.id !== oldId || registering) return registering;
   registering = (async () => {
@@ -161,7 +168,7 @@ function isJob(job) {
     && integers.every((field) => Number.isInteger(job[field])) && typeof job.timeout === "number" && job.timeout > 0 && "argument" in job;
 }
 
-/** {accepted, rejected}; null where the offer makes no sense, and nothing has begun. */
+/** Returns {accepted, rejected}; null if the offer is not valid, and no job was started. */
 function offer(offerEpoch, jobs) {
   if (!Number.isInteger(offerEpoch) || !Array.isArray(jobs) || !jobs.every(isJob)) return null;
   const isStale = offerEpoch < epoch;
@@ -198,7 +205,7 @@ async function run(claim) {
 
 const failure = (reason, retry, message) => ({ type: "failure", reason, should_retry: retry, error: null, message, retry_after: null });
 
-/** `why`: canceled, timeout, handed_back, or lost: then nothing is reported. */
+/** `why`: canceled, timeout, handed_back or lost. After lost, nothing is reported. */
 function stop(claim, why) {
   if (!claim.isRunning || claim.stopping === "lost" || (claim.stopping && why !== "lost")) return;
   claim.stopping = why;
@@ -260,10 +267,10 @@ async function sendResults() {
 
 let beatNow = () => {};
 
-/** True: answered. */
+/** Returns true if the heartbeat was answered. */
 async function beat(asks) {
   const id = me.id;
-  // A job that was stopped before any answered heartbeat named it is named once more: it had begun.
+  // If a job that had begun was stopped before any answered heartbeat named it, it is named once more.
   const named = [...claims.values()].filter((claim) => claim.isOwed || (claim.stopping === "lost" && !claim.wasNamed)).slice(0, 1000);
   const body = {
     running: named.map(({ job }) => ({ job_id: job.job_id, token: job.token })),
@@ -304,7 +311,7 @@ async function heartbeats() {
     if (registering) await registering;
     const id = me.id;
     if ((await beat(false))?.detached) {
-      console.error("detached; asking whether it may go on");
+      console.error("detached; asking whether it may continue");
       let mayGoOn = false;
       for (let n = 0; n < 3 && !mayGoOn; n++) {
         await sleep(n ? 300 : 0);
@@ -317,7 +324,7 @@ async function heartbeats() {
   }
 }
 
-// --- what masters call
+// --- calls from masters
 
 const nonces = new Map();
 
@@ -325,7 +332,7 @@ function isSigned(method, path, headers, body) {
   const [worker, timestamp, nonce, signature] = ["worker", "timestamp", "nonce", "signature"].map((name) => headers[`x-jq-${name}`] ?? "");
   if (worker !== me?.id || !/^\d{1,15}$/.test(timestamp) || !/^[!-~]{8,128}$/.test(nonce) || !/^v1=[0-9a-f]{64}$/.test(signature)) return false;
   if (Math.abs(Date.now() - Number(timestamp)) > 300_000) return false;
-  if (body === null) return true; // what can be told before it is read
+  if (body === null) return true; // the checks that do not need the body
   const digest = crypto.createHash("sha256").update(body).digest("hex");
   const text = [method, path, worker, timestamp, nonce, digest].join("\n");
   const expected = "v1=" + crypto.createHmac("sha256", secret).update(text).digest("hex");
@@ -360,7 +367,7 @@ async function serve(request) {
   const wanted = path === "/status" ? "GET" : target || ["/jobs", "/drain", "/resume", "/detach"].includes(path) ? "POST" : null;
   if (!wanted) return [404];
   if (method !== wanted) return [405];
-  // A push may overtake the answer to the registration.
+  // A push may arrive before the answer to the registration.
   if (registering) await Promise.race([registering, sleep(2000)]);
   if (!isSigned(method, path, headers, null)) return [401];
   const body = await bodyOf(request, MAX_BODY);
@@ -458,7 +465,7 @@ async function ask() {
   }
 }
 
-/** Before a drain and before the end: what was given and has not begun goes back. */
+/** Called before a drain and before the end: jobs that were assigned and have not begun are handed back. */
 async function withdraw() {
   if (!hanging) return;
   const { pollId, abort } = hanging;
@@ -466,7 +473,7 @@ async function withdraw() {
   await call("POST", `/api/workers/${me.id}/claim`, { max: 1, poll_id: pollId, withdraw: true }, 3000);
 }
 
-// --- life
+// --- start and end
 
 async function end() {
   if (leaving) return;
@@ -476,7 +483,7 @@ async function end() {
   const endsMs = steadyMs() + GRACE_MS;
   while (inSlots().length && steadyMs() < endsMs) await sleep(20);
   for (const claim of inSlots()) stop(claim, "handed_back");
-  // A job that does not stop is not handed back: it is named until the process ends, and counts as lost.
+  // A job that does not stop is not handed back. Heartbeats name it until the process ends, and then it counts as lost.
   const stoppedMs = steadyMs() + 2000;
   while ((inSlots().length && steadyMs() < stoppedMs) || outbox.size) await sleep(20);
   await call("DELETE", `/api/workers/${me.id}`, undefined, 3000);

@@ -22,7 +22,7 @@ MAX_BODY = 32 * 1024 * 1024
 # A handler raises this to end its job for good.
 class Discard < StandardError; end
 
-# This stops the thread of a job.
+# Raised in the thread of a job to stop it.
 class Stop < Exception; end # rubocop:disable Lint/InheritException
 
 HANDLERS = {
@@ -33,11 +33,11 @@ HANDLERS = {
   end
 }.freeze
 
-# CLOCK_BOOTTIME goes on while the machine sleeps, as leases do.
+# CLOCK_BOOTTIME also counts while the machine sleeps, as leases do.
 CLOCK = Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 def now = Process.clock_gettime(CLOCK)
 
-# Hostnames and digests are binary strings in Ruby, and MessagePack would write them as `bin`, which is no text.
+# Host names and digests are binary strings in Ruby. MessagePack would encode them as `bin`, which is not text.
 def text(string) = string.dup.force_encoding(Encoding::UTF_8)
 
 def unpack(bytes)
@@ -53,7 +53,7 @@ end
 
 Answer = Struct.new(:status, :body, :retry_after)
 
-# One call to the master on a connection of its own; status 0: no answer.
+# Makes one call to the master, with a new connection. Status 0: no answer.
 def call(method, path, body, timeout)
   request = Net::HTTP.const_get(method.capitalize).new(path)
   request["Content-Type"] = request["Accept"] = "application/msgpack"
@@ -74,7 +74,7 @@ end
 def pause(tries, retry_after = 0.0) = sleep(retry_after + rand * [5.0, 0.1 * 2**[tries, 10].min].min)
 def transient?(status) = [0, 401, 403, 408, 425, 429].include?(status) || status >= 500
 
-# Store time, from the answers that carry it: each tells it within its round trip, and a clock drifts by 0.05 %.
+# The store's time, computed from answers. Each answer gives it within its round trip. Clocks drift by 0.05 %.
 class StoreClock
   attr_reader :stale_fence
 
@@ -94,7 +94,7 @@ class StoreClock
     @at, @low, @high = at, low, high
   end
 
-  # What was heard longer ago tells nothing: the store's clock may have been set while this process was suspended.
+  # Older answers say nothing: the store's clock may have been set while this process was suspended.
   def latest_ms(within_s) = @at && now - @at <= within_s ? now * 1000 + bounds(now)[1] : Float::INFINITY
   def earliest_ms = @at ? [0, (now * 1000 + bounds(now)[0]).floor].max : 0
 
@@ -106,7 +106,7 @@ class StoreClock
   end
 end
 
-# A job that was taken. Running: it has a slot. Owed: heartbeats name it.
+# A claimed job. running: it has a slot. owed: heartbeats name it.
 Claim = Struct.new(:job, :thread, :stopping, :running, :owed, :named, :deadline, :lease_end, keyword_init: true)
 
 class Worker
@@ -170,7 +170,8 @@ class Worker
     @registering = false
   end
 
-  # After a cut: nothing that runs here is ours any more. Called by the thread of heartbeats alone.
+  # Registers again after masters forgot this worker, whose running jobs belong to it no more. Only the heartbeat thread
+  # calls this.
   def rejoin
     @registering = true
     @lock.synchronize { @claims.each_value { |claim| stop(claim, "lost") } }
@@ -202,7 +203,7 @@ class Worker
       job["timeout"].is_a?(Numeric) && job["timeout"].positive? && job.key?("argument")
   end
 
-  # nil where the push makes no sense, and nothing has begun.
+  # Returns nil if the push is not valid, and no job was started.
   def offer(push)
     epoch, jobs = push.values_at("epoch", "jobs")
     return unless push["worker_id"] == @id && epoch.is_a?(Integer) && jobs.is_a?(Array) && jobs.all? { |job| job?(job) }
@@ -226,7 +227,7 @@ class Worker
   # --- jobs
 
   def work(claim)
-    # A stop waits until the handler runs, and none comes after it.
+    # A stop waits until the handler runs, and cannot come after it.
     ending = Thread.handle_interrupt(Stop => :never) do
       value = Thread.handle_interrupt(Stop => :immediate) { HANDLERS[claim.job["name"]].call(claim.job["argument"]) }
       { type: "success", result: value }
@@ -252,7 +253,7 @@ class Worker
     @outbox[token] = { job_id:, token:, finished_at: Time.now.utc.iso8601(3), **ending }
   end
 
-  # `why`: canceled, timeout, handed_back, or lost: then nothing is reported.
+  # `why`: canceled, timeout, handed_back or lost. After lost, nothing is reported.
   def stop(claim, why)
     return if !claim.running || claim.stopping == "lost" || (claim.stopping && why != "lost")
 
@@ -291,7 +292,7 @@ class Worker
         tries = 0
         alone = false
       elsif answer.status == 404 || transient?(answer.status)
-        @beat_now << true if answer.status == 404 # its answer says the same, and more
+        @beat_now << true if answer.status == 404 # the answer to the heartbeat says this, too
         pause(tries += 1, answer.retry_after)
       elsif batch.size > 1
         alone = true
@@ -318,10 +319,10 @@ class Worker
 
   # --- heartbeats
 
-  # What the master told; nil: it did not answer; :unknown: it does not know this worker.
+  # Returns the answer of the master; nil: no answer; :unknown: the master does not know this worker.
   def beat(asks: false)
     named, body = @lock.synchronize do
-      # A job that was stopped before any answered heartbeat named it is named once more: it had begun.
+      # If a job that had begun was stopped before any answered heartbeat named it, it is named once more.
       named = @claims.values.select { |claim| claim.owed || (claim.stopping == "lost" && !claim.named) }.first(1000)
       running = named.map { |claim| claim.job.slice("job_id", "token") }
       body = { running:, free: room, as_of_ms: @clock.earliest_ms }
@@ -369,7 +370,7 @@ class Worker
   end
 
   def may_go_on?
-    warn "detached; asking whether it may go on"
+    warn "detached; asking whether it may continue"
     3.times.any? do |n|
       sleep 0.3 if n.positive?
       told = beat(asks: true)
@@ -377,7 +378,7 @@ class Worker
     end
   end
 
-  # --- what masters call
+  # --- calls from masters
 
   def serve_all
     open = Queue.new
@@ -399,7 +400,7 @@ class Worker
   def serve(socket)
     socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
     loop do
-      # Between two requests a connection may be idle; within one it must go on.
+      # A connection may be idle between two requests, but not within a request.
       return unless socket.wait_readable(75)
 
       line = read_line(socket) or return
@@ -433,7 +434,7 @@ class Worker
     line&.delete_suffix("\r\n")
   end
 
-  # [status, value, whether the body was read]
+  # Returns [status, value, whether the body was read].
   def respond(method, target, fields, length, socket)
     return [method == "GET" ? 204 : 405] if target == "/ping"
 
@@ -449,7 +450,7 @@ class Worker
     return [404] unless wanted
     return [405] unless method == wanted
 
-    # A push may overtake the answer to the registration.
+    # A push may arrive before the answer to the registration.
     100.times { @registering ? sleep(0.02) : break }
     return [401] unless signed?(method, target, fields, nil)
     return [413] if length > MAX_BODY
@@ -475,7 +476,7 @@ class Worker
     worker, timestamp, nonce, signature = %w[worker timestamp nonce signature].map { |name| fields["x-jq-#{name}"] }
     return false unless worker == @id && timestamp.match?(/\A\d{1,15}\z/) && nonce.match?(/\A[!-~]{8,128}\z/)
     return false unless signature.match?(/\Av1=\h{64}\z/) && (Time.now.to_f * 1000 - timestamp.to_i).abs <= 300_000
-    return true if body.nil? # what can be told before it is read
+    return true if body.nil? # the checks that do not need the body
 
     said = [method, target, worker, timestamp, nonce, OpenSSL::Digest::SHA256.hexdigest(body)].join("\n")
     expected = "v1=#{OpenSSL::HMAC.hexdigest('SHA256', @secret, said)}"
@@ -553,7 +554,8 @@ class Worker
     @beat_now << true
     wait_until(now + GRACE_S) { in_slots.empty? }
     @lock.synchronize { in_slots.each { |claim| stop(claim, "handed_back") } }
-    # A job that does not stop is not handed back: it is named until the process ends, and counts as lost.
+    # A job that does not stop is not handed back. Heartbeats name it until the process ends, and then it counts as
+    # lost.
     wait_until(now + 2) { in_slots.empty? }
     sleep 0.02 until @lock.synchronize { @outbox.empty? }
     call("delete", "/api/workers/#{@id}", nil, 3)
@@ -565,7 +567,7 @@ class Worker
   end
 end
 
-# A line that ends in time, and within 64 KiB.
+# Reads a line that ends in time and within 64 KiB.
 class TCPSocket
   def timeout_gets
     line = +""

@@ -31,7 +31,7 @@ handle() { # NAME
 }
 NAMES='["conformance.echo","conformance.sleep","conformance.fail"]'
 
-# --- time: the kernel's uptime goes on while the machine sleeps
+# --- time: the kernel's uptime also counts while the machine sleeps
 
 now_ms() { local up rest; read -r up rest < /proc/uptime; up=${up/./}; NOW=$((10#$up * 10)); }
 
@@ -41,7 +41,7 @@ call() { # METHOD PATH BODY TIMEOUT_S
   local header=(-H 'Content-Type: application/json' -H 'Accept: application/json')
   [ -n "${JQMASTER_TOKEN:-}" ] && header+=(-H "Authorization: Bearer $JQMASTER_TOKEN")
   local answer
-  # The body by a pipe: an argument of a command has a limit.
+  # Send the body through a pipe, because the length of a command's argument is limited.
   answer=$(printf '%s' "$3" | curl -sS --max-time "$4" -X "$1" "${header[@]}" --data-binary @- \
     -w '\n%{http_code} %header{retry-after}' "$MASTER$2" 2> /dev/null)
   local last=${answer##*$'\n'}
@@ -52,7 +52,7 @@ call() { # METHOD PATH BODY TIMEOUT_S
 field() { jq -r "$1" <<< "$BODY"; }
 pause() { nap "$(($1)).$((RANDOM % 900 + 100))"; }
 
-# --- store time: known within the round trip of each answer, and its bounds with that
+# --- the store's time: each answer gives it within its round trip, which yields its bounds
 
 learn() { # SENT_MS STORE_MS FENCE
   local low high; now_ms
@@ -60,16 +60,17 @@ learn() { # SENT_MS STORE_MS FENCE
   local old_low='' old_high='' stale=0
   [ -f bounds ] && read -r old_low old_high stale _ < bounds
   if [ -n "$old_low" ] && [ "$high" -lt "$old_low" ]; then
-    stale=$3 # the store's clock was set back: what was offered before is too late
+    stale=$3 # the store's clock was set back: earlier offers are too late
   elif [ "$3" -lt "$stale" ]; then
     stale=$3
   fi
   echo "$low $high $stale $NOW" > bounds.new && mv bounds.new bounds
 }
 
-# --- what is held
+# --- the claims
 
-# These are asked all the time, and so answer in variables: a process of its own for each would be what the worker does.
+# These functions run all the time, so they return values in variables: a process for each call would take most of the
+# worker's time.
 claims() { CLAIMS=(claims/*/job); CLAIMS=("${CLAIMS[@]%/job}"); CLAIMS=("${CLAIMS[@]#claims/}"); }
 running() {
   local token
@@ -80,7 +81,7 @@ running() {
 is_draining() { [ -f drain ] || [ -f leaving ]; }
 room() { running; if is_draining; then ROOM=0; else ROOM=$((MAX_JOBS - ${#RUNNING[@]})); fi; }
 held() { VALUE=${2:-}; [ -f "$1" ] && read -r VALUE < "$1"; } # FILE DEFAULT
-# Sleeping without a process: nothing ever comes from this pipe.
+# Read from a pipe into which nothing is ever written, to sleep without starting a process.
 exec {silence}<> <(:)
 nap() { read -r -t "$1" -u "$silence"; }
 
@@ -107,7 +108,7 @@ rejoin() {
   local token
   running
   for token in "${RUNNING[@]}"; do stop "$token" lost; done
-  for token in "${CLAIMS[@]}"; do # what was lost is not named to a master that does not know it
+  for token in "${CLAIMS[@]}"; do # lost claims are not named to a master that does not know them
     held "claims/$token/stopping"
     [ "$VALUE" = lost ] && : > "claims/$token/named"
   done
@@ -143,7 +144,7 @@ judge() { # the offer in JOB, the epoch of the answer in $1; the verdict in VERD
     done
   fi
   [ $VERDICT = accepted ] || return
-  # Renamed when it is complete: a heartbeat names all of it or nothing.
+  # Rename the directory when it is complete, so that a heartbeat names either a whole claim or none.
   mkdir "new.$token"
   echo "$JOB" > "new.$token/job"
   echo $((at + lease_until - latest - margin)) > "new.$token/lease"
@@ -157,7 +158,7 @@ judge() { # the offer in JOB, the epoch of the answer in $1; the verdict in VERD
 
 run() { # TOKEN NAME
   local folder="$HOME_DIR/claims/$1" code why
-  # A process group of its own: all that the handler starts is stopped with it.
+  # A separate process group, so that all processes that the handler starts are stopped with it.
   set -m
   jq .argument "$folder/job" > "$folder/argument"
   (handle "$2" < "$folder/argument" > "$folder/out" 2> "$folder/err") &
@@ -222,7 +223,7 @@ send_results() {
     claims
     for token in "${CLAIMS[@]}"; do [ -f "claims/$token/result" ] && batch="$batch $token"; done
     if [ -z "$batch" ]; then nap 0.05; continue; fi
-    # One by one: what is refused alone is replaced alone.
+    # Send reports one by one, so that only the refused ones are replaced.
     for token in $batch; do
       call POST "/api/workers/$(cat id)/results" "{\"results\":[$(cat "claims/$token/result")]}" 10
       case $STATUS in
@@ -244,7 +245,7 @@ beat() { # MORE FIELDS; leaves what was told in BODY, the status in STATUS
   for token in "${CLAIMS[@]}"; do
     held "claims/$token/stopping"
     if [ "$VALUE" = lost ]; then
-      # It is named once more where no answered heartbeat has named it: it had begun.
+      # Name it once more if no answered heartbeat has named it, because it had begun.
       if [ -f "claims/$token/named" ]; then
         [ -f "claims/$token/ended" ] && mv "claims/$token" "done.$token" && rm -rf "done.$token"
         continue
@@ -313,7 +314,7 @@ ask() {
       200)
         refused='' tries=0 poll_id=$RANDOM$RANDOM$RANDOM
         local epoch drain JOB
-        # The first line is about the answer, each of the others is a job.
+        # The first line is about the answer. Each of the other lines is a job.
         { read -r epoch drain
         [ "$drain" = true ] && : > drain
         while read -r JOB; do
@@ -324,7 +325,7 @@ ask() {
           esac
         done; } < <(jq -rc '"\(.epoch) \(.drain)", (.jobs[] | tojson)' <<< "$BODY")
         newest "$epoch" ;;
-      404) nap 0.2 ;; # the heartbeat is told the same
+      404) nap 0.2 ;; # the answer to the heartbeat says the same
       429) [ "$(field .code)" = poll_replaced ] && poll_id=$RANDOM$RANDOM$RANDOM; pause "$RETRY_AFTER" ;;
       *) pause $((RETRY_AFTER + (tries++ > 5))) ;;
     esac
@@ -333,7 +334,7 @@ ask() {
 
 withdraw() { call POST "/api/workers/$(cat id)/claim" "{\"max\":1,\"poll_id\":\"$(cat poll)\",\"withdraw\":true}" 3; }
 
-# --- life
+# --- start and end
 
 finish() {
   trap '' TERM INT

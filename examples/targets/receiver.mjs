@@ -36,7 +36,7 @@ createServer(async (request, response) => {
   if (!isSigned(request, body)) return answer(response, 401, { error: "the signature is missing or wrong" })
   const photo = parsed(body)
   if (!photo?.id) return answer(response, 422, { error: "id is missing" }) // it fails for good
-  // The job goes back to the queue, and uses no retry.
+  // The job goes back to the queue without using a retry.
   if (running >= mostAtOnce) return answer(response, 503, { error: "busy" }, { "Retry-After": "1" })
   running += 1
   try {

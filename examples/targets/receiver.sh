@@ -46,10 +46,11 @@ is_signed() {
 }
 is_signed || answer 401 '{"error": "the signature is missing or wrong"}'
 
-# --- the job: 2xx, and the body is its result; 400 and 422: it fails for good; any other status: it is tried again
+# --- the job. 2xx: success, and the body is the result. 400 and 422: it fails for good. Any other status: it is tried
+# again
 
 jq -e . > /dev/null 2>&1 <<< "$body" || answer 400 '{"error": "the body is not JSON"}'
 result=$(jq -c '{words: (.text | split(" ") | map(select(. != "")) | length)}' 2> /dev/null <<< "$body") ||
   answer 422 '{"error": "text is missing"}'
-# Only the newest delivery of a job may write what it found. Compare its fence where you keep the result.
+# Only the newest delivery of a job may store its result. Compare the fence where you store the result.
 answer 200 "$(jq -c --argjson fence "${field[jq-fence]:-0}" '. + {fence: $fence}' <<< "$result")"

@@ -100,7 +100,7 @@ class Outbox:
         return await self.ain_transaction(work)
 
     def in_own_transaction(self, work: Callable[[Rows], Any]) -> Any:
-        """Run `work` as `in_transaction` does, for pushes and relays: in a transaction that the application does not share.
+        """Run `work` as `in_transaction` does, for pushes and relays: the transaction is not part of the application's.
 
         For example:
 

@@ -60,7 +60,7 @@ class CancelSignal:
             event = self.__dict__.setdefault("_event", threading.Event())
             forked.renew_in_child(self)
         # Check the flag after making the event, because `set` looks for the event after setting the flag: so at least
-        # one of the two notices the other. A lock would not work, because another thread may hold it when a handler forks.
+        # one of the two notices the other. A lock would not work: another thread may hold it when a handler forks.
         return self._is_set or event.wait(timeout_s)
 
     def renew(self) -> None:

@@ -1,4 +1,4 @@
-/** An order: a shop takes it, works for a while, and calls back. */
+/** An order: a shop accepts it, works for a while, and calls back. */
 
 import { CodedError, Defer, challengeTask, type ChallengeContext, type PrepareChallenger } from "jqmaster-sdk";
 import type { Answer, ShopClient } from "./shop.js";
@@ -20,13 +20,13 @@ class Order implements PrepareChallenger<OrderArgs, Answer, OrderResult> {
     private readonly shop: ShopClient = { url: args.shop },
   ) {}
 
-  /** Is there room for another order? If not, the job waits, and no retry is used. */
+  /** Checks whether the shop can accept another order. If not, the job waits, without using a retry. */
   async prepare(): Promise<boolean | Defer> {
     const { ok } = await fetch(`${this.shop.url}/room`).catch(unreachable);
     return ok || new Defer(0.2, { reason: "the shop is full" });
   }
 
-  /** Hands the order over. The key makes a repeat harmless: the order is carried out once. */
+  /** Hands the order over. The key makes a repeated call safe: the order is carried out only once. */
   async challenge({ requestId, callbackUrl, idempotencyKey, signal }: ChallengeContext<OrderArgs>): Promise<void> {
     const answer = await fetch(`${this.shop.url}/orders`, {
       method: "POST",
@@ -37,7 +37,9 @@ class Order implements PrepareChallenger<OrderArgs, Answer, OrderResult> {
     if (!answer.ok) throw new CodedError(((await answer.json()) as { error: string }).error);
   }
 
-  /** Decides by the answer: a receipt is the result, and a code is retried if it is among the retry codes. */
+  /**
+   * Decides the outcome from the answer: a receipt is the result, and a code leads to a retry if it is a retry code.
+   */
   onCallback(answer: Answer): OrderResult {
     if ("error" in answer) throw new CodedError(answer.error, `order ${this.args.order} was not carried out`);
     return { receipt: answer.receipt };

@@ -1,18 +1,18 @@
-/** The other system: a shop that is full at times, fails at times, and calls back later. It keeps a book. */
+/** The other system: a shop that is sometimes full, sometimes fails, and calls back later. It keeps a book. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** What the shop posts to the callback URL. */
+/** The body that the shop posts to the callback URL. */
 export type Answer = { readonly receipt: string } | { readonly error: string };
 
-/** Where the shop is. */
+/** The address of the shop. */
 export interface ShopClient {
   readonly url: string;
 }
 
-/** A line of the book: what was really done, under one key. */
+/** A line of the book: the work that was really done, with one key. */
 export interface Entry {
   readonly order: number;
   readonly key: string;
@@ -20,7 +20,7 @@ export interface Entry {
   calls: number;
 }
 
-/** Orders with such a number can never be carried out. */
+/** One order in this many can never be carried out. */
 export const IMPOSSIBLE_EACH = 7;
 const WORK_MS = 30;
 const MAX_AT_A_TIME = 5;
@@ -34,7 +34,7 @@ export class Shop {
     void this.#serve(request, response);
   });
 
-  /** Returns its address. */
+  /** Starts the shop, and returns its address. */
   async open(): Promise<string> {
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
@@ -51,7 +51,8 @@ export class Shop {
       return;
     }
     const { order, callbackUrl } = JSON.parse(await textOf(request)) as { order: number; callbackUrl: string };
-    // Every fourth call fails, in turns as the shop's own fault and as a conflict; every ninth has no answer.
+    // Every fourth call fails, alternately with a fault of the shop and with a conflict. Every ninth call gets no
+    // answer.
     this.#calls += 1;
     if (this.#calls % 9 === 0) {
       request.destroy();
@@ -71,7 +72,7 @@ export class Shop {
     await this.#work(entry, callbackUrl);
   }
 
-  /** Does the work, which ends with the callback. The same callback may come twice. */
+  /** Does the work, and ends with the callback. The callback may come twice. */
   async #work(entry: Entry, callbackUrl: string): Promise<void> {
     this.#atWork += 1;
     await sleep(WORK_MS);

@@ -1,4 +1,4 @@
-/** Work that another system does: is it ready, hand it over, take its answer. */
+/** Work that another system does: check whether it can begin, hand it over, and receive the answer. */
 
 import { CodedError, Challenged, Defer, NotReady, kindOf, orderOf } from "../errors/orders.js";
 import { Task, task, type TaskOptions } from "../tasks/task.js";
@@ -10,7 +10,7 @@ const ASK_AGAIN_S = 30;
 const MAX_WAIT_S = 300;
 
 /**
- * The argument of `challenge`: the address at which the other system answers, and the facts that its call needs.
+ * The argument of `challenge`: the address at which the other system answers, and the data for the call.
  *
  * @example
  * ```ts
@@ -30,7 +30,7 @@ export interface ChallengeContext<Args> {
   readonly requestId: string;
   /** The address at which the other system posts its answer. */
   readonly callbackUrl: string;
-  /** The same in all attempts: the other system can tell that a call is a repeat. */
+  /** The same key in all attempts, by which the other system can recognize a repeated call. */
   readonly idempotencyKey: string;
   readonly attempt: number;
   /** Aborted when the phase is to stop. */
@@ -69,14 +69,15 @@ export interface PrepareChallenger<Args, Answer, Result = Answer> {
   readonly retryCodes?: readonly string[];
 
   /**
-   * Says whether the work can begin. False, or a `Defer`: ask again later; no retry is used. Default: it can.
+   * Checks whether the work can begin. False or a `Defer` means that `prepare` is called again later, without using a
+   * retry. The default returns true.
    */
   prepare?(ctx: Context): boolean | Defer | Promise<boolean | Defer>;
 
-  /** Hands the work over, and gives the other system `ctx.callbackUrl`. */
+  /** Hands the work over, and sends `ctx.callbackUrl` to the other system. */
   challenge(ctx: ChallengeContext<Args>): unknown;
 
-  /** Decides by the answer: returns the result of the job, or throws as in any handler. */
+  /** Decides the outcome from the answer: returns the result of the job, or throws as in any handler. */
   onCallback(result: Answer, ctx: Context): Result | Promise<Result>;
 }
 
@@ -89,17 +90,17 @@ export interface PrepareChallenger<Args, Answer, Result = Answer> {
  * ```
  */
 export interface ChallengeTaskOptions extends Omit<TaskOptions, "retryCodes"> {
-  /** Time to wait for the callback. Without it the attempt fails. Default: a day. */
+  /** Seconds to wait for the callback. If none comes, the attempt fails. Default: a day. */
   readonly answerWithin?: number;
-  /** Maximum time of `prepare`. Default: the time of the job. */
+  /** Timeout of `prepare`. Default: the timeout of the job. */
   readonly prepareTimeout?: number;
-  /** Maximum time of `challenge`. Default: the time of the job. */
+  /** Timeout of `challenge`. Default: the timeout of the job. */
   readonly challengeTimeout?: number;
-  /** Maximum time of `onCallback`. Default: the time of the job. */
+  /** Timeout of `onCallback`. Default: the timeout of the job. */
   readonly callbackTimeout?: number;
-  /** Longest wait between two calls of `prepare`. Each is twice as long as the one before. Default 300. */
+  /** Longest wait between two calls of `prepare`. Each wait is twice as long as the previous one. Default 300. */
   readonly maxWait?: number;
-  /** The job fails with the cause `not_ready` when it was not ready for so long. Default: it waits on. */
+  /** Time after which a job that was never ready fails with the cause `not_ready`. Default: no limit. */
   readonly notReadyFor?: number;
 }
 
@@ -109,8 +110,8 @@ export type PrepareChallengerClass<Args, Answer, Result> = new (args: Args) => P
 /**
  * Defines a task whose work another system does. Its worker is free while the other system works.
  *
- * @param name The name of its jobs.
- * @param Challenger Its class. Each run makes an object of it.
+ * @param name The name of the jobs.
+ * @param Challenger The class of the jobs. Each run makes an object of it.
  *
  * @example
  * ```ts
@@ -134,7 +135,7 @@ export function challengeTask<Args, Answer, Result = Answer>(
         return await within(callbackTimeout, "onCallback", ctx, () => challenger.onCallback(answerIn(callback) as Answer, ctx));
       }
       checkReady(await within(prepareTimeout, "prepare", ctx, () => challenger.prepare?.(ctx) ?? true), limits);
-      // Before the outside call, so that no callback can come too early.
+      // Open the challenge before the call, so that no callback can come too early.
       const { requestId, callbackUrl } = await ctx.openChallenge(answerWithin === undefined ? {} : { answerWithin });
       await within(challengeTimeout, "challenge", ctx, (signal) =>
         challenger.challenge({ args, requestId, callbackUrl, idempotencyKey: ctx.jobId, attempt: ctx.attempt, signal, log: ctx.log }),
@@ -154,7 +155,7 @@ function checkReady(ready: boolean | Defer, limits: NotReady["limits"]): void {
   throw new NotReady(retryAfter, reason, limits);
 }
 
-/** The codes belong to the object, and the worker knows those of the task alone. */
+/** The codes belong to the object, and the worker knows only the codes of the task. */
 function decided(error: unknown, retryCodes: readonly string[]): unknown {
   const order = orderOf(error);
   if (order === undefined || kindOf(order) !== "coded") return error;

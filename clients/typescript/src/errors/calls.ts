@@ -24,7 +24,7 @@ export class JqmasterError extends Error {
 }
 
 /**
- * A master understood the call and refused it (a problem by RFC 9457). Repeating the call does not help.
+ * A master understood the call and refused it (with a problem as in RFC 9457). Repeating the call does not help.
  *
  * @example
  * ```ts
@@ -40,7 +40,7 @@ export class RefusedError extends JqmasterError {
   override name = "RefusedError";
   /** The HTTP status. */
   readonly status: number;
-  /** The stable name of the reason; docs/errors.md lists all. */
+  /** The stable name of the reason; docs/errors.md lists all names. */
   readonly code: Problem["code"];
   /** The reason, for people. */
   readonly detail: string;
@@ -76,7 +76,7 @@ export class RefusedError extends JqmasterError {
  */
 export class NotUniqueError extends RefusedError {
   override name = "NotUniqueError";
-  /** The job that holds the key. After `many`, that of the first such job. */
+  /** The job that holds the key. After `many`, the holder for the first refused job. */
   readonly jobId: string;
 
   constructor(status: number, problem: Partial<Problem>) {
@@ -103,8 +103,8 @@ export class UnavailableError extends JqmasterError {
 }
 
 /**
- * The answer is about another job than the call: something between pusher and master mixed up answers. Nothing of the
- * answer is used.
+ * The answer is about another job than the call: something between pusher and master, such as a proxy, mixed up
+ * answers. The answer is dropped.
  *
  * @example
  * ```ts

@@ -1,12 +1,12 @@
-/** Exceptions by which a handler says how its job goes on. */
+/** Exceptions by which a handler decides how its job continues. */
 
-/** The constraint that a deferral holds, also for others: its name, or its name and one value of its key. */
+/** The constraint that a deferral holds for all jobs: its name, or its name and one value of its key. */
 export type Hold = string | { readonly constraint: string; readonly key: unknown };
 
-// A worker recognizes the orders of every copy of this package in the process, and `instanceof` does not.
+// A worker recognizes these exceptions from every copy of this package in the process, which `instanceof` does not.
 const ORDER = Symbol.for("jqmaster-sdk.order");
 
-/** A decision of the handler about its job. It is not an error: nothing is wrong. */
+/** A decision of the handler about its job. It does not report an error. */
 abstract class Order extends Error {
   abstract readonly [ORDER]: string;
 }
@@ -86,7 +86,7 @@ export class Discard extends Order {
 }
 
 /**
- * Throw it in a handler to fail the attempt with a code that programs and people can tell from others. The job is
+ * Throw it in a handler to fail the attempt with a code, by which programs and people recognize the failure. The job is
  * retried if the `retryCodes` of its task name the code, and fails for good otherwise. A task without `retryCodes`
  * retries.
  *
@@ -113,8 +113,8 @@ export class CodedError extends Order {
 }
 
 /**
- * Throw it in a handler when another system has the work, after `ctx.openChallenge()`. The worker is free, and the handler
- * is called again with `ctx.callbacks`. A `PrepareChallenger` does so by itself.
+ * Throw it in a handler after `ctx.openChallenge()`, when another system has the work. The worker is then free. The
+ * callback starts the handler again, with `ctx.callbacks`. A `PrepareChallenger` does this itself.
  *
  * @example
  * ```ts
@@ -135,7 +135,7 @@ export class Challenged extends Order {
   }
 }
 
-/** The order to ask again later whether the work can begin, which `prepare` of a `PrepareChallenger` gives. */
+/** The decision to call `prepare` of a `PrepareChallenger` again later. */
 export class NotReady extends Order {
   override name = "NotReady";
   readonly [ORDER] = "not_ready";
@@ -149,15 +149,15 @@ export class NotReady extends Order {
   }
 }
 
-/** Every order that a handler can throw. */
+/** Every decision that a handler can throw. */
 export type HandlerOrder = Defer | Retry | Fail | Discard | CodedError | Challenged | NotReady;
 
-/** Returns the order that was thrown, by any copy of this package; undefined for anything else. */
+/** Returns the decision that was thrown, by any copy of this package; undefined for anything else. */
 export function orderOf(thrown: unknown): HandlerOrder | undefined {
   return typeof thrown === "object" && thrown !== null && ORDER in thrown ? (thrown as HandlerOrder) : undefined;
 }
 
-/** Returns which order it is. */
+/** Returns the kind of a decision. */
 export function kindOf<Kind extends HandlerOrder>(order: Kind): Kind[typeof ORDER] {
   return order[ORDER];
 }

@@ -1,4 +1,4 @@
-/** Answers of `handle.result()` other than a result. */
+/** Errors of `handle.result()` if there is no result. */
 
 import type { JobState, JobView } from "../wire/protocol.js";
 import { JqmasterError } from "./calls.js";
@@ -50,8 +50,8 @@ export class NoResultError extends JqmasterError {
 }
 
 /**
- * The job succeeded and its result was kept, but it was fetched before, or nobody fetched it in time. Or no job has
- * this ID any more.
+ * The result was kept, but somebody fetched it before, or nobody fetched it in time. Also thrown if no job has this ID
+ * any more.
  *
  * @example
  * ```ts
@@ -61,7 +61,7 @@ export class NoResultError extends JqmasterError {
 export class ResultGone extends NoResultError {
   override name = "ResultGone";
 
-  constructor(jobId: string, message = `the result of job ${jobId} is gone: it was fetched, or kept long enough`) {
+  constructor(jobId: string, message = `the result of job ${jobId} is gone: it was fetched before, or has expired`) {
     super(jobId, message);
   }
 }
@@ -139,11 +139,11 @@ export class JobSkipped extends NoResultError {
   }
 }
 
-/** The known facts about a failure. */
+/** The known data about a failure. */
 export interface Failure {
   /** `error`, `timeout`, `invalid_argument`, `undecodable`, `lost`, … */
   readonly reason: string;
-  /** For people. */
+  /** The reason, for people. */
   readonly text: string;
   /** The error as the worker reported it: a map of `type`, `message` and `traceback` if something was thrown. */
   readonly error: unknown;
@@ -167,9 +167,9 @@ export class JobFailed extends NoResultError {
   readonly code: string;
   /** The error as the worker reported it. */
   readonly error: unknown;
-  /** The class of what was thrown in the worker, such as `RangeError`. Empty if nothing was. */
+  /** The class of the thrown error, such as `RangeError`. Empty if nothing was thrown. */
   readonly errorType: string;
-  /** Its stack as text. Empty if there was none. */
+  /** The stack of the thrown error as text. Empty if there was none. */
   readonly traceback: string;
 
   constructor(jobId: string, { reason, text, error, code = "" }: Failure) {
@@ -183,7 +183,7 @@ export class JobFailed extends NoResultError {
   }
 }
 
-/** Returns the error for a job that is over and gives no result. */
+/** Returns the error for a job that is over without a result. */
 export function noResultOf(view: JobView): NoResultError {
   const reason = view.cause ?? "error";
   const last = view.attempts.at(-1);

@@ -7,10 +7,13 @@ export class NoAnswerError extends Error {
   override name = "NoAnswerError";
 }
 
-/** A Retry-After makes nobody wait for longer than this. */
+/** The longest wait that a Retry-After can cause. */
 const MAX_RETRY_AFTER_S = 60;
 
-/** Codes of 503. After any other one, as after no answer, the request may have taken effect. */
+/**
+ * Codes of status 503 with which a request had no effect. After any other code, as after no answer, it may have had
+ * one.
+ */
 const CERTAIN_REFUSALS: ReadonlySet<string> = new Set([
   "durability_unavailable", "namespace_closed", "namespace_faulted", "namespace_moving", "namespace_starting",
   "overloaded", "store_full", "store_unavailable", "store_unfit",
@@ -20,12 +23,12 @@ const CERTAIN_REFUSALS: ReadonlySet<string> = new Set([
 export class MasterAnswer {
   private constructor(
     readonly status: number,
-    /** The decoded map; empty if the answer has no body, or another one. */
+    /** The decoded map; empty if the body is missing or not a map. */
     readonly body: Readonly<Record<string, unknown>>,
     readonly bytes: Uint8Array,
     /** The pause that the master asks for, in seconds. */
     readonly retryAfterS: number | undefined,
-    /** The job that the head names. */
+    /** The job that the header names. */
     readonly jobId: string | null,
     /** The store that the master named. Empty: an older master. */
     readonly store: string,
@@ -37,7 +40,7 @@ export class MasterAnswer {
    * Reads an answer.
    *
    * @param isRaw Leave the body of a success as bytes.
-   * @throws NoAnswerError for one that no master gave.
+   * @throws NoAnswerError for an answer that is not from a master.
    */
   static async read(response: Response, isRaw = false): Promise<MasterAnswer> {
     const bytes = new Uint8Array(await response.arrayBuffer());
@@ -65,11 +68,11 @@ export class MasterAnswer {
     return typeof this.body["code"] === "string" ? this.body["code"] : "";
   }
 
-  /** Whether another try, or another master, may bring another answer. */
+  /** Whether repeating the call, or calling another master, may bring a different answer. */
   get isTransient(): boolean {
-    // The archive has answered, and will not answer otherwise.
+    // The answer came from the archive, and a repeat would get the same answer.
     if (this.code === "archive_damaged") return false;
-    // The job that is to be replaced starts, or waits again, within moments.
+    // The conflicting offer ends within moments: the job to replace then either runs or waits again.
     if (this.code === "offer_under_way") return true;
     return [408, 425, 429].includes(this.status) || this.status >= 500 || (this.status >= 300 && this.status < 400);
   }
@@ -85,7 +88,7 @@ export class MasterAnswer {
   }
 }
 
-/** The other form of the field, a date, would depend on this machine's clock, so it counts as absent. */
+/** Retry-After can also be a date. It would depend on this machine's clock, so it counts as absent. */
 function secondsOf(retryAfter: string | null): number | undefined {
   return retryAfter !== null && /^\s*\d+\s*$/.test(retryAfter) ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_S) : undefined;
 }

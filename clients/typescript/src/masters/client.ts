@@ -4,12 +4,15 @@ import { CONTENT_TYPE } from "../wire/msgpack.js";
 import { MasterAnswer, NoAnswerError } from "./answer.js";
 import type { Masters } from "./masters.js";
 
-/** The function that makes HTTP calls: the global `fetch`, or one with a proxy or a client certificate. */
+/**
+ * The function that makes HTTP calls: the global `fetch`, or another one, for example with a proxy or a client
+ * certificate.
+ */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** How a call is made. */
+/** Options of a call. */
 export interface CallOptions {
-  /** MessagePack. */
+  /** The body, as MessagePack. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
   readonly timeoutMs?: number | undefined;
   /** Leave the body of a success as bytes. */
@@ -27,7 +30,7 @@ export interface MasterClientOptions {
   readonly fetch?: Fetch | undefined;
 }
 
-/** Makes each call once: repeating is up to the caller. */
+/** Makes each call once. The caller repeats it if needed. */
 export class MasterClient {
   readonly #headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
@@ -48,9 +51,9 @@ export class MasterClient {
   }
 
   /**
-   * Makes one call at the master whose turn it is.
+   * Calls the current master once.
    *
-   * @throws NoAnswerError; then it is another master's turn, as it is after a 5xx.
+   * @throws NoAnswerError. The next call then goes to another master, as after a 5xx.
    */
   async call(method: string, path: string, { body, timeoutMs = this.timeoutMs, isRaw = false, headers = {}, signal }: CallOptions = {}): Promise<MasterAnswer> {
     const address = this.masters.current;
@@ -66,7 +69,7 @@ export class MasterClient {
       });
       answer = await MasterAnswer.read(response, isRaw);
     } catch (error) {
-      // The caller's own abort says nothing about the master.
+      // A call that the caller aborted says nothing about the master.
       if (signal?.aborted !== true) this.masters.failed(address);
       throw new NoAnswerError(`${address}: ${reasonOf(error)}`, { cause: error });
     }
@@ -76,7 +79,7 @@ export class MasterClient {
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // fetch says "fetch failed", and its cause says why.
+  // fetch only says "fetch failed". The reason is in its cause.
   const { cause } = error;
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) return cause.errors[0].message;
   return cause instanceof Error && cause.message !== "" ? cause.message : error.message;

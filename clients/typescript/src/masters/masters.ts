@@ -1,12 +1,12 @@
-/** The addresses of masters, and the choice of the one to ask. */
+/** The addresses of masters, and the choice of the master to call. */
 
 import { NoAnswerError, type MasterAnswer } from "./answer.js";
 import { STORE_HEADER, StoreAffinity } from "./store-affinity.js";
 
-/** How long the others are asked before a master of another store, which cannot help at all. */
+/** For how long a master of another store is tried last, because it cannot help. */
 const AVOIDED_FOREIGN_MS = 60_000;
 
-/** Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. */
+/** Addresses without a trailing slash. The current address is used until it fails, then the next one. */
 export class Masters {
   readonly addresses: readonly string[];
   readonly affinity: StoreAffinity;
@@ -24,18 +24,18 @@ export class Masters {
     this.#avoidedUntilMs = this.addresses.map(() => 0);
   }
 
-  /** The address whose turn it is. */
+  /** The address for the next call. */
   get current(): string {
     return this.addresses[this.#turn] ?? "";
   }
 
-  /** The headers by which each call names the store that it is meant for. */
+  /** The headers with which each call names its store. */
   storeHeaders(): Record<string, string> {
     return this.affinity.store === "" ? {} : { [STORE_HEADER]: this.affinity.store };
   }
 
   /**
-   * Returns the answer if it may be believed. It is another master's turn after a 5xx.
+   * Returns the answer if it can be trusted. After a 5xx, the next call goes to another master.
    *
    * @throws NoAnswerError for the answer of another store's master.
    */
@@ -49,8 +49,8 @@ export class Masters {
   }
 
   /**
-   * Notes that the master at an address gave no answer, or a 5xx (`hasAnswered`). Several callers may find out at once:
-   * the turn still passes only one step.
+   * Records that the master at an address gave no answer, or a 5xx (`hasAnswered`). If several callers report this at
+   * once, the current address still moves only one step.
    */
   failed(address: string, avoidedMs = 0, hasAnswered = false): void {
     if (this.current !== address) return;
@@ -61,7 +61,7 @@ export class Masters {
     const others = Array.from({ length: count - 1 }, (_, step) => (this.#turn + step + 1) % count);
     let next = others.find((turn) => untilMs(turn) <= nowMs);
     if (next === undefined && !hasAnswered) {
-      // This one is away, so ask the one that has been avoided longest: it may be well again.
+      // The current address does not answer. Try the address that has been avoided longest: it may answer again.
       next = others.sort((one, other) => untilMs(one) - untilMs(other))[0];
     }
     this.#turn = next ?? this.#turn;
@@ -72,12 +72,15 @@ export class Masters {
   }
 }
 
-/** Returns the pause before the next try with full jitter: anything up to the step, which doubles (`tries` from 1). */
+/**
+ * Returns the pause before the next try, with full jitter: a random time up to a limit that doubles with each try.
+ * `tries` counts from 1.
+ */
 export function backoffMs(tries: number, maxMs = 5000): number {
   return Math.random() * Math.min(maxMs, 100 * 2 ** Math.min(tries, 16));
 }
 
-/** Returns the pause until the next try: at least as long as the master asked for, and a random part. */
+/** Returns the pause until the next try: the time that the master asked for, plus a random part. */
 export function pauseMs(tries: number, retryAfterS: number | undefined, maxMs = 5000): number {
   return (retryAfterS ?? 0) * 1000 + backoffMs(tries, maxMs);
 }

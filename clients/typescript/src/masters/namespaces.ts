@@ -1,14 +1,14 @@
-/** Addresses of namespaces. */
+/** Addresses of masters that include a namespace. */
 
-/** The namespace of addresses that name none. */
+/** The namespace of addresses without one. */
 export const DEFAULT_NAMESPACE = "default";
-/** The path of a namespace begins with it. */
+/** The prefix of a namespace's path. */
 export const NAMESPACE_PREFIX = "/ns/";
 
 /**
  * Checks the name of a namespace.
  *
- * @throws TypeError if no namespace can have it.
+ * @throws TypeError if the name is invalid.
  */
 export function checkNamespace(name: string): void {
   if (!/^[a-z][a-z0-9-]{1,38}$/.test(name)) {
@@ -17,7 +17,7 @@ export function checkNamespace(name: string): void {
 }
 
 /**
- * Returns the addresses of a namespace at these masters. An address that names a namespace itself stays as it is.
+ * Returns the addresses of a namespace at these masters. An address that already names a namespace stays unchanged.
  *
  * @throws TypeError if the name is invalid.
  */
@@ -29,13 +29,13 @@ export function inNamespace(addresses: string | readonly string[], namespace: st
   return all.map((address) => (namespaceOf(address) === undefined ? `${address.replace(/\/+$/, "")}${NAMESPACE_PREFIX}${namespace}` : address));
 }
 
-/** Returns the namespace that an address names; undefined if it names none. */
+/** Returns the namespace that an address names; undefined if it names no namespace. */
 export function namespaceOf(address: string): string | undefined {
   return /\/ns\/([^/]+)/.exec(address)?.[1];
 }
 
 /**
- * Returns the addresses of a namespace at these masters, whichever namespace the addresses name.
+ * Returns the addresses of a namespace at these masters, whatever namespace the addresses name now.
  *
  * @throws TypeError if the name is invalid.
  */

@@ -1,8 +1,8 @@
-/** The store that this program belongs to, so that a master of another store is not taken for one of its own. */
+/** Remembers the store that this program belongs to, so that it does not trust a master of another store. */
 
 /** The header that names the store. */
 export const STORE_HEADER = "JQ-Store";
-/** By default a lease: a store that was begun anew is believed once nobody has answered for the former one so long. */
+/** A new store is trusted once no master of the former store has answered for this long. The default is a lease. */
 const PATIENCE_MS = 15_000;
 
 /** The store of the first master that granted a call, shared by all clients of a worker. */
@@ -10,15 +10,15 @@ export class StoreAffinity {
   /** Empty until a master has granted a call. */
   store = "";
   patienceMs = PATIENCE_MS;
-  /** By address: the foreign store that it answered for. */
+  /** By address, the other store that the master there named. */
   readonly #foreign = new Map<string, string>();
   #foreignSinceMs = 0;
 
   constructor(private readonly nowMs: () => number = () => performance.now()) {}
 
-  /** Returns whether an answer from `address`, whose master named `store`, may be believed. */
+  /** Returns whether an answer from `address`, whose master named `store`, can be trusted. */
   admits(address: string, store: string, isOk: boolean, addresses: readonly string[]): boolean {
-    // Masters older than the header name none.
+    // Older masters do not name their store.
     if (store === "") return true;
     if (this.store === "" && isOk) this.store = store;
     if (this.store === "" || store === this.store) {

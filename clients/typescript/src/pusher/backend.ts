@@ -6,12 +6,12 @@ import type { BatchRequest, BatchView, JobRequest, JobView, ResultView } from ".
 /** A job with an ID, as it is sent. */
 export type ReadyJob = JobRequest & { readonly id: string };
 
-/** The job that a push made, or found. */
+/** The job that a push made, or the existing one that it found. */
 export interface Enqueued {
   readonly id: string;
-  /** No job was made, because this job holds its uniqueness key. It stayed as it was. */
+  /** The call made no new job, because this job holds the uniqueness key. This job is unchanged. */
   readonly isDuplicate: boolean;
-  /** No job was made; this waiting job took the arguments and options of the call. */
+  /** The call made no new job. This waiting job got the arguments and options of the call. */
   readonly isReplaced: boolean;
 }
 
@@ -24,20 +24,20 @@ export interface Enqueued {
  * ```
  */
 export interface WaitOptions {
-  /** Seconds to wait; 0 to look once. Default: as long as it takes. */
+  /** Seconds to wait; 0 to check once. Default: no limit. */
   readonly wait?: number;
-  /** Ends the wait; the promise is rejected with its reason. */
+  /** Ends the wait. The promise is then rejected with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 /** A batch with an ID, as it is sent. */
 export type ReadyBatch = BatchRequest & { readonly id: string };
 
-/** Takes jobs, and tells their outcomes. */
+/** Accepts jobs, and returns their outcomes. */
 export interface Backend {
   enqueueJob(job: Job): Promise<Enqueued>;
   enqueueJobs(jobs: readonly Job[], inOneCall?: boolean): Promise<Enqueued[]>;
-  /** Returns null where there is nothing to return. Throws NotFinished. */
+  /** Returns null if there is no result. Throws NotFinished if the job is not over. */
   fetchResult(jobId: string, options: WaitOptions): Promise<ResultView | null>;
   status(jobId: string): Promise<JobView>;
   cancel(jobId: string): Promise<JobView>;
@@ -46,6 +46,6 @@ export interface Backend {
   cancelBatch(batchId: string): Promise<void>;
   retryBatch(batchId: string): Promise<void>;
   batchStatus(batchId: string): Promise<BatchView>;
-  /** Returns the place of the jobs of another namespace. Throws TypeError if none can have this name. */
+  /** Returns the receiver of jobs in another namespace. Throws TypeError if the name is invalid. */
   inNamespace(namespace: string): Backend;
 }

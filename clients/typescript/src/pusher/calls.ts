@@ -1,4 +1,4 @@
-/** Calls that are repeated until there is a final answer. */
+/** Repeats calls until there is a final answer. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { AnswerMismatchError, JqmasterError, RefusedError, UnavailableError, refused } from "../errors/calls.js";
@@ -8,16 +8,16 @@ import { pauseMs } from "../masters/masters.js";
 import type { Problem } from "../wire/protocol.js";
 import { warnOfNames } from "./unserved.js";
 
-/** One call, with what its answer has to be about. */
+/** One call, and the jobs that its answer must be about. */
 export interface Call {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: Uint8Array<ArrayBuffer>;
-  /** The jobs that are enqueued. */
+  /** The jobs to enqueue. */
   readonly jobIds?: readonly string[];
-  /** The positions of those whose keys decide their IDs. */
+  /** The positions of jobs whose keys decide their IDs. */
   readonly keyed?: ReadonlySet<number>;
-  /** The job or batch that is asked about. */
+  /** The job or batch to read or change. */
   readonly of?: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -29,7 +29,7 @@ export class RepeatedCalls {
     private readonly maxWaitMs: number,
   ) {}
 
-  /** Maximum time of one try. */
+  /** Timeout of one try. */
   get timeoutMs(): number {
     return this.client.timeoutMs;
   }
@@ -53,10 +53,10 @@ export class RepeatedCalls {
         if (!answer.isTransient) return final(answer, address, unknownIds);
         masters.failed(address);
       }
-      // The call may have been carried out all the same.
+      // The master may have carried out the call even though the answer is missing.
       if (!(answer instanceof MasterAnswer && answer.hadNoEffect)) unknownIds = jobIds;
       const retryAfterS = answer instanceof MasterAnswer ? answer.retryAfterS : undefined;
-      // The other masters are asked first, at once: there is no need to wait for one that is down.
+      // Try the other masters at once: there is no need to wait because one is down.
       if (retryAfterS === undefined && tries < masters.addresses.length) continue;
       const waitMs = pauseMs(tries, retryAfterS);
       if (performance.now() + waitMs > endMs) {
@@ -86,14 +86,14 @@ function withIds<Kind extends JqmasterError>(error: Kind, unknownIds: readonly s
   return error;
 }
 
-/** Returns the problem of a refusal, its `detail` with what may mend it. */
+/** Returns the problem of a refusal, with advice in its `detail`. */
 function problemOf(answer: MasterAnswer, address: string): Partial<Problem> {
   const problem = answer.body as Partial<Problem>;
   const detail = problem.detail ?? problem.title ?? "";
   if (answer.status === 401) {
     return { ...problem, detail: [detail, "set JQMASTER_TOKEN or the option token"].filter((part) => part !== "").join("; ") };
   }
-  // A master names the reason in its own words, unless it has no such route: then the address has a path too many.
+  // Keep the master's own words, unless it has no such route: then the configured address has a path by mistake.
   const hasPath = new URL(address).pathname !== "/";
   if (answer.status === 404 && (answer.code === "" || (hasPath && answer.code === "not_found"))) {
     return { ...problem, detail: `no jqmaster at ${address}; give http://host:port` };
@@ -113,7 +113,7 @@ function checkJobs(answer: MasterAnswer, { of, jobIds = [], keyed }: Call): void
   throw withIds(new AnswerMismatchError(asked, answered), jobIds);
 }
 
-/** Returns the failure of a chunk as one of the whole call, with indexes that count from its start. */
+/** Converts the failure of a chunk to a failure of the whole call, whose indexes count from its start. */
 export function afterAccepted(error: unknown, acceptedIds: readonly string[]): unknown {
   if (!(error instanceof JqmasterError)) return error;
   let told = error;

@@ -1,4 +1,4 @@
-/** Any number of jobs as bodies of bulk calls. */
+/** Splits any number of jobs into the bodies of bulk calls. */
 
 import { encode, encodeList } from "../wire/msgpack.js";
 import type { Job } from "../tasks/job.js";
@@ -27,9 +27,9 @@ export function mayBeAnother(job: ReadyJob): boolean {
 }
 
 /**
- * Yields the bodies of calls, each as large as one may be.
+ * Yields the bodies of calls, each as large as possible.
  *
- * @throws RangeError for one job too many in a call that is not divided.
+ * @throws RangeError for too many jobs in a call that is not divided.
  */
 export function* chunksOf(jobs: Iterable<Job>, inOneCall: boolean): Generator<Chunk> {
   let [parts, size]: [Part[], number] = [[], 0];

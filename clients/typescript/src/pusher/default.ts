@@ -1,4 +1,4 @@
-/** The pusher of tasks: that of the program, or within a test that of the test kit. */
+/** The pusher of tasks: the program's, or in a test the test kit's. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Backend } from "./backend.js";
@@ -9,7 +9,8 @@ let options: PusherOptions = {};
 let pusher: Pusher | undefined;
 
 /**
- * Sets the master, the token and the namespace that tasks use. Without it they use `JQMASTER_URL`, `JQMASTER_TOKEN` and `JQMASTER_NAMESPACE`.
+ * Sets the master, the token and the namespace that tasks use. Without this call, they use `JQMASTER_URL`,
+ * `JQMASTER_TOKEN` and `JQMASTER_NAMESPACE`.
  *
  * @example
  * ```ts
@@ -21,12 +22,12 @@ export function configure(changed: PusherOptions): void {
   pusher = undefined;
 }
 
-/** Returns where the jobs of tasks go now. */
+/** Returns the receiver to which tasks send their jobs now. */
 export function backend(): Backend {
   return substitutes.getStore() ?? (pusher ??= new Pusher(options));
 }
 
-/** Runs a function, and all that it calls, with another place for the jobs of tasks. */
+/** Runs a function with another receiver for the jobs of tasks, including the functions that it calls. */
 export function withBackend<Value>(other: Backend, run: () => Value): Value {
   return substitutes.run(other, run);
 }

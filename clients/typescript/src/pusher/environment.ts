@@ -1,6 +1,6 @@
-/** The variables of the environment that pushers and workers read. */
+/** The environment variables that pushers and workers read. */
 
-/** The settings of the environment, which apply by default. */
+/** Default settings from the environment. */
 export interface Environment {
   readonly url: string;
   readonly token: string | undefined;
@@ -9,7 +9,7 @@ export interface Environment {
   readonly workerNamespaces: Readonly<Record<string, number>> | undefined;
 }
 
-/** Returns the address, the token and the namespaces by default. */
+/** Returns the default address, token and namespace. */
 export function environment(): Environment {
   const { JQMASTER_URL: url, JQMASTER_TOKEN: token, JQMASTER_NAMESPACE: namespace, JQMASTER_WORKER_NAMESPACES: shares } = process.env;
   return {
@@ -20,7 +20,7 @@ export function environment(): Environment {
   };
 }
 
-/** Returns the shares that a text such as `shop=3 mail` names; undefined: it names none. */
+/** Returns the shares in a text such as `shop=3 mail`; undefined if it names none. */
 function sharesIn(text: string): Record<string, number> | undefined {
   const shares: Record<string, number> = {};
   for (const word of text.split(/\s+/).filter((one) => one !== "")) {

@@ -1,13 +1,13 @@
-/** Options of jobs, as programs write them and as they are sent. */
+/** Options of jobs, in the form for programs and in wire form. */
 
 import type { AfterWhen, JobRequest, OnConflict, UniqueScope } from "../wire/protocol.js";
 import { snakeCase } from "../wire/names.js";
 
-/** A job or a batch: its ID, or an object that has one, such as a handle. */
+/** A job or a batch: its ID, or an object with its ID, such as a handle. */
 export type Ref = string | { readonly id: string };
 
 /**
- * The jobs for which a job waits: one, several, or a map that also says when.
+ * The jobs for which a job waits: one, several, or a map with the option `when`.
  *
  * @example
  * ```ts
@@ -18,8 +18,8 @@ export type Ref = string | { readonly id: string };
 export type After = Ref | readonly Ref[] | { readonly jobs: readonly Ref[]; readonly when?: AfterWhen };
 
 /**
- * Options of a job, besides its name and argument. Their names are those of the wire in camelCase. The master's defaults
- * apply to options that are left out.
+ * Options of a job, in addition to its name and argument. Their names are those of the wire in camelCase. The master's
+ * defaults apply to omitted options.
  *
  * @example
  * ```ts
@@ -31,7 +31,7 @@ export interface JobOptions {
   readonly priority?: number;
   /** Maximum number of retries after failed attempts. Default 5. */
   readonly maxRetry?: number;
-  /** Keep the result until it is fetched. Default: the result is dropped. */
+  /** Keep the result until it is fetched. Default: drop the result. */
   readonly keepResult?: boolean;
   /** Maximum seconds of an attempt, up to 7 days. Default 30. */
   readonly timeout?: number;
@@ -39,15 +39,15 @@ export interface JobOptions {
   readonly delay?: number;
   /** Earliest time of the first attempt. */
   readonly runAt?: Date | string;
-  /** Seconds from the enqueue, by the clock of the master. A job that still waits after it is skipped. */
+  /** Seconds after the enqueue, by the clock of the master, after which the job is skipped if it still waits. */
   readonly expiresS?: number;
   /** A time instead of `expiresS`. */
   readonly expiresAt?: Date | string;
-  /** A UUID that you choose, such as `newId()`. Enqueueing the same job again under it creates no second job. */
+  /** A UUID that you choose, such as `newId()`. Enqueueing the same job again with this ID creates no second job. */
   readonly id?: string;
   /**
-   * An idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with it creates no
-   * second job, even when the first is gone.
+   * An idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with this key
+   * creates no second job, even when the first is gone.
    */
   readonly key?: string;
   /** Seconds for which the key works, from its first use, up to 30 days. Default: a day. */
@@ -58,22 +58,22 @@ export interface JobOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The backoff between attempts, in seconds. */
   readonly retry?: { readonly baseS?: number; readonly factor?: number; readonly maxS?: number; readonly jitter?: boolean };
-  /** Run the job again when its worker was lost, even if `maxRetry` is 0. */
+  /** Run the job again if its worker is lost, even if `maxRetry` is 0. */
   readonly rerunLost?: boolean;
-  /** One job of the name at a time holds the key. */
+  /** A uniqueness key. Only one job with the same name holds the key at a time. */
   readonly unique?: {
     readonly key?: string | null;
     readonly scope?: UniqueScope;
     readonly ttlS?: number;
     readonly onConflict?: OnConflict;
   };
-  /** Wait until no more jobs with the key come. Cannot be combined with `unique`, `delay` or `runAt`. */
+  /** Wait until no further jobs with the key are enqueued. Cannot be combined with `unique`, `delay` or `runAt`. */
   readonly debounce?: { readonly key?: string | null; readonly waitS: number; readonly maxS?: number };
   /** The batch of which the job is a member. */
   readonly batch?: Ref;
-  /** The URL of a webhook that is called when the job is over. */
+  /** The URL of a webhook to call when the job is over. */
   readonly notifyUrl?: string;
-  /** The same with the final states to tell of. `withResult` needs `keepResult`. */
+  /** A webhook with more options, such as the final states that trigger it. `withResult` needs `keepResult`. */
   readonly notify?: {
     readonly url: string;
     readonly on?: readonly ("succeeded" | "discarded" | "failed" | "canceled" | "skipped")[];
@@ -85,13 +85,13 @@ export interface JobOptions {
   readonly requires?: Readonly<Record<string, string>>;
 }
 
-/** Options of a job as they are sent. */
+/** Options of a job in wire form. */
 export type WireOptions = Omit<JobRequest, "name" | "argument">;
 
-/** Fields that are maps of the wire themselves. The keys of all other maps belong to the caller. */
+/** Fields whose values are maps of the wire. The keys of all other maps belong to the caller. */
 const MAPS_OF_THE_WIRE: ReadonlySet<string> = new Set(["retry", "unique", "debounce", "notify"]);
 
-/** Returns options in the form that is sent. */
+/** Returns options in wire form. */
 export function wireOptions(options: JobOptions): WireOptions {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [snakeCase(name), wireValue(name, value)]));

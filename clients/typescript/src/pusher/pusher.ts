@@ -1,4 +1,4 @@
-/** A pusher: enqueues jobs, and asks for their outcomes. */
+/** A pusher, which enqueues jobs and reads their outcomes. */
 
 import { NotFinished } from "../errors/results.js";
 import type { MasterAnswer } from "../masters/answer.js";
@@ -30,30 +30,33 @@ export interface PusherOptions {
   /** Address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`. */
   readonly master?: string | readonly string[];
   /**
-   * Namespace, which becomes a part of each address that names none itself: `http://jobs.example.org` becomes
-   * `http://jobs.example.org/ns/shop`. `default`: that of addresses without one. Default: `JQMASTER_NAMESPACE`.
+   * Namespace, which becomes a part of each address without one: `http://jobs.example.org` becomes
+   * `http://jobs.example.org/ns/shop`. `default` means the namespace of addresses without one. Default:
+   * `JQMASTER_NAMESPACE`.
    */
   readonly namespace?: string;
   /** Bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`. */
   readonly token?: string;
-  /** Maximum seconds of one try. Default 10. */
+  /** Timeout of one try in seconds. Default 10. */
   readonly timeout?: number;
   /** Seconds for which a call is repeated before it throws `UnavailableError`. Default 10. */
   readonly maxWait?: number;
   /** Durability that a job must have before it is accepted. Default: the master's setting. */
   readonly durability?: "besteffort" | "fsync" | "fsync+quorum";
-  /** Makes the HTTP calls. Default: the global `fetch`. Give one that has a client certificate for mutual TLS. */
+  /**
+   * Makes the HTTP calls. Default: the global `fetch`. For mutual TLS, give a function that uses a client certificate.
+   */
   readonly fetch?: Fetch;
 }
 
 /**
- * Enqueues jobs and asks about them.
+ * Enqueues jobs, and reads their outcomes.
  *
- * A call that gets no answer, 429 or 5xx is repeated at the next master, after a random pause and the pause that the
- * master asks for. Enqueueing is safe to repeat, because the pusher chooses the ID of each job. Tasks have a pusher of
- * their own (`configure`), so most programs need none.
+ * If a call gets no answer, 429 or 5xx, the pusher repeats it at the next master, after a random pause plus the pause
+ * that the master asks for. Enqueueing is safe to repeat, because the pusher chooses the ID of each job. Tasks have
+ * their own pusher (see `configure`), so most programs need no other.
  *
- * All calls throw `RefusedError` if the master refuses, `UnavailableError` if the time is over, and
+ * All calls throw `RefusedError` if the master refuses, `UnavailableError` after `maxWait`, and
  * `AnswerMismatchError` if the answer is about another job.
  *
  * @example
@@ -85,9 +88,9 @@ export class Pusher implements Backend {
   /**
    * Enqueues a job, and returns its handle once a master has stored it.
    *
-   * @param task A task, whose options count, or the name of a job.
+   * @param task A task, whose options apply, or the name of a job.
    * @param args The argument: any value that MessagePack can encode.
-   * @param options Options of this job, over those of the task.
+   * @param options Options of this job, which take precedence over those of the task.
    * @throws TypeError with the path of a value that cannot be sent.
    *
    * @example
@@ -108,7 +111,7 @@ export class Pusher implements Backend {
   /**
    * Returns the pusher of another namespace at the same masters.
    *
-   * @throws TypeError if no namespace can have this name.
+   * @throws TypeError if the name is invalid.
    *
    * @example
    * ```ts
@@ -125,10 +128,10 @@ export class Pusher implements Backend {
   }
 
   /**
-   * Enqueues any number of jobs in calls of up to 1,000, and returns their handles in order. If a job is refused, its
-   * call is; the error lists in `acceptedIds` the jobs that were accepted before.
+   * Enqueues any number of jobs in calls of up to 1,000, and returns their handles in order. If one job is refused, its
+   * whole call is refused. The error lists the jobs that were accepted before in `acceptedIds`.
    *
-   * @param inOneCall Accept all of them, up to 10,000, or none.
+   * @param inOneCall Send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
    *
    * @example
    * ```ts
@@ -187,13 +190,13 @@ export class Pusher implements Backend {
   async fetchResult(jobId: string, { wait = Infinity, signal }: WaitOptions): Promise<ResultView | null> {
     const endMs = performance.now() + wait * 1000;
     while (true) {
-      // The answer must come within the timeout of a call, or waiting would look like a dead master.
+      // The answer must arrive within the timeout of a call. Otherwise, a long wait would look like a dead master.
       const waitMs = Math.max(0, Math.min(endMs - performance.now(), MAX_LONG_POLL_MS, this.#calls.timeoutMs * 0.8));
       const answer = await this.#get(`${pathOf(jobId)}/result?wait=${(waitMs / 1000).toFixed(3)}`, jobId, signal);
       if (answer.status !== 202) return "type" in answer.body ? (answer.body as unknown as ResultView) : null;
       const leftMs = endMs - performance.now();
       if (leftMs <= 0) throw new NotFinished(jobId, answer.body["state"] as JobState);
-      // A master with too many waiting polls answers at once, and says when to ask again.
+      // A master with too many waiting polls answers at once, and states when to poll again.
       if (answer.retryAfterS !== undefined) await sleep(Math.min(pauseMs(1, answer.retryAfterS), leftMs));
     }
   }

@@ -1,8 +1,8 @@
-/** Warnings of names that no worker has ever served: they may be misspelt. */
+/** Warns about names that no worker has ever served, because they may be misspelt. */
 
 const warned = new Set<string>();
 
-/** Warns once of each name of an answer's list. */
+/** Warns once about each name in the list of an answer. */
 export function warnOfNames(names: string): void {
   for (const name of names.split(",").map((one) => one.trim())) {
     if (name === "" || warned.has(name)) continue;

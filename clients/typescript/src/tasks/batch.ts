@@ -16,11 +16,13 @@ import type { Job } from "./job.js";
  * ```
  */
 export interface BatchOptions {
-  /** The job for when all members succeeded or were discarded, also after failed ones were retried. */
+  /**
+   * A job that starts when all members have succeeded or were discarded, even if some failed first and were retried.
+   */
   readonly onSuccess?: Job;
-  /** The job for when all members are over, however they ended. */
+  /** A job that starts when all members are over, however they ended. */
   readonly onComplete?: Job;
-  /** The job for when the first member fails for good. */
+  /** A job that starts when the first member fails for good. */
   readonly onFailure?: Job;
   /** A text for people. */
   readonly description?: string;
@@ -32,14 +34,14 @@ export interface BatchOptions {
   readonly expiresS?: number;
 }
 
-/** The fields of a callback, as the master takes them; its ID is made by the master. */
+/** The fields of a callback that the master accepts. The master generates the callback's ID. */
 const CALLBACK_FIELDS: ReadonlySet<string> = new Set([
   "name", "argument", "delay", "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers",
   "requires", "expires_s",
 ]);
 
 /**
- * A batch that was made. `batch` makes it.
+ * A batch. The function `batch` makes it.
  *
  * @example
  * ```ts
@@ -71,7 +73,7 @@ export class Batch {
   }
 
   /**
-   * Cancels all members that are not over. No more can be added.
+   * Cancels all members that are not over. The batch accepts no more jobs.
    *
    * @example
    * ```ts
@@ -115,7 +117,7 @@ export async function batch(options: BatchOptions, fill: (batch: Batch) => Promi
   try {
     await fill(made);
   } catch (error) {
-    // best effort: the error of the caller counts.
+    // best effort: the error of the caller is more important.
     await made.cancel().catch(() => undefined);
     throw error;
   }

@@ -10,8 +10,8 @@ import { Job } from "./job.js";
 export type Step<Result = unknown> = Job<Result> | Flow<Result>;
 
 /**
- * Jobs that wait for one another. `chain`, `group` and `chord` make it, and can be nested. A job finds the results of
- * the jobs for which it waited in `ctx.inputs`; these need `keepResult`.
+ * Jobs that wait for one another. `chain`, `group` and `chord` make flows, and can be nested. A job finds the results
+ * of its predecessors in `ctx.inputs`. The predecessors need `keepResult`.
  *
  * @example
  * ```ts
@@ -25,7 +25,7 @@ export class Flow<Result = unknown> {
 
   /** @internal */
   constructor(
-    /** The jobs, each behind those for which it waits. */
+    /** The jobs, each after the jobs for which it waits. */
     readonly jobs: readonly Job[],
     /** The IDs of the jobs for which the next step waits. */
     readonly lasts: readonly string[],
@@ -51,7 +51,7 @@ export class Flow<Result = unknown> {
 }
 
 /**
- * The handles of the jobs of a flow, in the order in which they were given.
+ * The handles of the jobs of a flow, in the order in which the jobs were given.
  *
  * @example
  * ```ts
@@ -70,7 +70,7 @@ export class FlowHandles<Result = unknown> implements Iterable<JobHandle> {
     this.#lasts = lasts;
   }
 
-  /** The handle of the job that ends the flow. Throws RangeError if it ends with several, or has none. */
+  /** The handle of the job that ends the flow. Throws RangeError if it ends with several jobs, or has no jobs. */
   get last(): JobHandle<Result> {
     const [id = "", ...others] = this.#lasts;
     const handle = this.#handles.get(id);
@@ -95,8 +95,8 @@ export class FlowHandles<Result = unknown> implements Iterable<JobHandle> {
 }
 
 /**
- * Returns a flow of steps that run one after the other. Each waits for the step before it to succeed; a step behind a
- * group waits for all of the group.
+ * Returns a flow of steps that run one after another. Each step waits until the previous one has succeeded. A step
+ * after a group waits for all jobs of the group.
  *
  * @example
  * ```ts
@@ -132,9 +132,9 @@ export function group(...steps: Step[]): Flow {
 }
 
 /**
- * Returns a flow of jobs, and of one that runs when all of them have succeeded.
+ * Returns a flow of jobs and one final job, which runs when all others have succeeded.
  *
- * @param when `finished`: it also runs when some of them did not succeed.
+ * @param when With `finished`, the final job runs even if some of the others did not succeed.
  *
  * @example
  * ```ts
@@ -151,7 +151,7 @@ function flowOf(step: Step): Flow {
   return step instanceof Flow ? step : new Flow([step], [step.id]);
 }
 
-/** Returns the jobs of a flow; those that wait for none of one another wait for the jobs `before`. */
+/** Returns the jobs of a flow. Those that wait for no other job of the flow now wait for the jobs `before`. */
 function behind(flow: Flow, before: readonly string[], when: AfterWhen): Job[] {
   if (before.length === 0) return [...flow.jobs];
   const own = new Set(flow.jobs.map(({ id }) => id));

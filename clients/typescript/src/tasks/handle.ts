@@ -17,18 +17,18 @@ import type { JobState, JobView, ProgressView, ResultView } from "../wire/protoc
 export class JobHandle<Result = unknown> {
   /** ID of the job. */
   readonly id: string;
-  /** No job was made, because this job holds its uniqueness key. It stayed as it was. */
+  /** The call made no new job, because this job holds the uniqueness key. This job is unchanged. */
   readonly isDuplicate: boolean;
-  /** No job was made; this waiting job took the arguments and options of the call. */
+  /** The call made no new job. This waiting job got the arguments and options of the call. */
   readonly isReplaced: boolean;
-  /** The state of the job when it was last heard of. Undefined: nobody has asked. */
+  /** The last known state of the job. Undefined: no master was asked yet. */
   state: JobState | undefined;
   readonly #backend: Backend;
   // A master gives a result only once, so it is kept here.
   #outcome: (() => Result) | undefined;
 
   constructor(
-    /** Name of the job, which is that of its task. Empty if the handle was made of an ID. */
+    /** Name of the job, which is that of its task. Empty if the handle was made from an ID. */
     readonly name: string,
     enqueued: Enqueued | string,
     backend: Backend,
@@ -42,12 +42,12 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Waits for the job to end, and returns its result. The job needs `keepResult`. A master hands a result out once; this
-   * handle keeps it.
+   * Waits for the job to end, and returns its result. The job needs `keepResult`. A master returns each result only
+   * once; this handle keeps it.
    *
    * @throws NotFinished if the job did not end within `wait`.
    * @throws JobFailed, JobCanceled, JobSkipped, JobDiscarded if it ended otherwise.
-   * @throws ResultNotKept, ResultGone if it succeeded and there is no result.
+   * @throws ResultNotKept, ResultGone if it succeeded but there is no result.
    * @throws UnavailableError if no master answers.
    *
    * @example
@@ -66,7 +66,7 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Asks a master about the job.
+   * Fetches the job from a master.
    *
    * @throws ResultGone if no job has this ID any more.
    *
@@ -84,7 +84,7 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Asks a master how far the job is. Undefined: no attempt has told of any progress.
+   * Fetches the progress of the job from a master. Undefined: no attempt has reported any.
    *
    * @example
    * ```ts
@@ -97,7 +97,7 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Cancels the job. A running job ends as soon as its worker has stopped it.
+   * Cancels the job. A running job is canceled once its worker has stopped it.
    *
    * @throws RefusedError if the job is over.
    *

@@ -10,9 +10,9 @@ declare const RESULT: unique symbol;
 export interface TaskLike<Args, Result> {
   readonly name: string;
   readonly options: JobOptions;
-  /** The namespace of its jobs, if it is another than that of the caller. */
+  /** The namespace of the jobs, if it differs from that of the caller. */
   readonly namespace?: string | undefined;
-  /** For types alone. @internal */
+  /** For types only. @internal */
   readonly [RESULT]?: (args: Args) => Result;
 }
 
@@ -26,13 +26,13 @@ export interface TaskLike<Args, Result> {
  * ```
  */
 export class Job<Result = unknown> {
-  /** For types alone. @internal */
+  /** For types only. @internal */
   declare readonly [RESULT]?: Result;
 
   constructor(
-    /** The job as it is sent. */
+    /** The job in wire form. */
     readonly request: ReadyJob,
-    /** Its task, whose handler the test kit runs. @internal */
+    /** The task of the job, whose handler the test kit runs. @internal */
     readonly task?: TaskLike<never, unknown>,
   ) {}
 

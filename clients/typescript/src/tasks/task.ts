@@ -22,7 +22,7 @@ import { jobOf, type Job, type TaskLike } from "./job.js";
 export type Handler<Args, Result> = (args: Args, ctx: Context) => Result | Promise<Result>;
 
 /**
- * Options of all jobs of a task, and what its handler is like.
+ * Options of all jobs of a task, and options of its handler.
  *
  * @example
  * ```ts
@@ -45,13 +45,14 @@ export interface TaskOptions
  */
 export interface WithOptions extends JobOptions {
   /**
-   * The namespace that the jobs go to, at the same masters; their handles ask there. Default: that of `configure`, or of
-   * the job whose handler enqueues. A flow and a batch belong to one namespace.
+   * The namespace that the jobs go to, at the same masters; their handles read from the same namespace. Default: the
+   * namespace of `configure`, or in a handler that of its job. This is not for flows and batches, which belong to one
+   * namespace.
    */
   readonly namespace?: string;
 }
 
-/** The arguments of `enqueue`: none are needed where the handler takes none. */
+/** The arguments of `enqueue`. They are optional if the handler takes none. */
 type Given<Args> = undefined extends Args ? [args?: Args] : [args: Args];
 
 const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
@@ -70,20 +71,20 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   constructor(
     /** The name of the jobs. */
     readonly name: string,
-    /** The options of jobs that are enqueued by this object. */
+    /** The options of jobs that this object enqueues. */
     readonly options: JobOptions,
     /** The codes with which a job is retried. */
     readonly retryCodes: ReadonlySet<string> | undefined,
     /** The function that runs the jobs. Undefined: this program only enqueues them. */
     readonly handler: Handler<Args, Result> | undefined,
-    /** The namespace of jobs that are enqueued by this object, if `with` named one. */
+    /** The namespace of jobs that this object enqueues, if `with` named one. */
     readonly namespace?: string,
   ) {}
 
   /**
-   * Returns the same task with other options for the jobs that are enqueued by it.
+   * Returns the task with further options for the jobs that are enqueued through it.
    *
-   * @throws TypeError for the name of a namespace that none can have.
+   * @throws TypeError for an invalid name of a namespace.
    *
    * @example
    * ```ts
@@ -114,7 +115,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   /**
    * Enqueues a job for each argument, in calls of up to 1,000, and returns their handles in order.
    *
-   * @param inOneCall Accept all of them, up to 10,000, or none.
+   * @param inOneCall Send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
    *
    * @example
    * ```ts
@@ -130,7 +131,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   /**
    * Returns a job without enqueueing it, for flows and for callbacks of batches.
    *
-   * @throws TypeError if `with` named a namespace: whoever enqueues the job decides.
+   * @throws TypeError if `with` named a namespace, because the call that enqueues the job chooses the namespace.
    *
    * @example
    * ```ts
@@ -139,7 +140,7 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
    */
   job(...args: Given<Args>): Job<Result> {
     if (this.namespace !== undefined) {
-      throw new TypeError(`a job that is not enqueued yet belongs to no namespace: leave out namespace ${this.namespace}, or enqueue it`);
+      throw new TypeError(`a job that is not enqueued yet belongs to no namespace: omit namespace ${this.namespace}, or enqueue it`);
     }
     return jobOf<Args, Result>(this, args[0] as Args, {});
   }
@@ -161,15 +162,15 @@ export class Task<Args = unknown, Result = unknown> implements TaskLike<Args, Re
   }
 }
 
-/** A task of any argument and result, such as a worker takes. */
+/** A task with any argument and result, for example for a worker. */
 export type AnyTask = Task<never>;
 
 /**
  * Defines a task.
  *
- * @param name The name of its jobs: 1 to 200 of `A-Z a-z 0-9 _ . : / -`.
- * @param options Options of all its jobs.
- * @param handler Runs the jobs. Leave it out in a program that only enqueues them.
+ * @param name The name of the jobs: 1 to 200 of `A-Z a-z 0-9 _ . : / -`.
+ * @param options Options of all jobs of the task.
+ * @param handler Runs the jobs. Omit it in a program that only enqueues them.
  *
  * @example
  * ```ts

@@ -1,4 +1,4 @@
-/** Batches of a test. */
+/** Batches in the test kit. */
 
 import type { ReadyBatch } from "../pusher/backend.js";
 import type { BatchRequest, BatchView, JobRequest } from "../wire/protocol.js";
@@ -14,7 +14,7 @@ interface Kept {
   isSealed: boolean;
 }
 
-/** The batches of a test, which start their callbacks. */
+/** The batches of a test. They start their callbacks. */
 export class Batches {
   readonly #kept = new Map<string, Kept>();
 
@@ -39,7 +39,7 @@ export class Batches {
     this.#follow(kept);
   }
 
-  /** Takes the end of a job. */
+  /** Records the end of a job. */
   note(run: Run): void {
     const kept = typeof run.request.batch === "string" ? this.#kept.get(run.request.batch) : undefined;
     if (kept !== undefined) this.#follow(kept);

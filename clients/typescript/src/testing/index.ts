@@ -1,5 +1,5 @@
 /**
- * Test code that enqueues, and handlers, without a master.
+ * Test code that enqueues or handles jobs, without a master.
  *
  * @packageDocumentation
  */
@@ -23,14 +23,14 @@ export type { Recorded, Run } from "./run.js";
 export interface RunOptions {
   /** Tasks with handlers, for jobs that were enqueued by name or by a task without a handler. */
   readonly tasks?: readonly AnyTask[];
-  /** Throw what the first job threw that fails for good. Default true. */
+  /** Throw the error of the first job that fails for good. Default true. */
   readonly raises?: boolean;
 }
 
 const stores = new WeakMap<Recorded, TestStore>();
 
 /**
- * Records the jobs that a function enqueues, and all that it calls, in the place of sending them. Handlers do not run;
+ * Records the jobs that a function and its callees enqueue, instead of sending them. Handlers do not run;
  * `drain` runs them. Returns the list of jobs.
  *
  * @example
@@ -47,8 +47,8 @@ export async function recording(run: (jobs: Recorded) => unknown): Promise<Recor
 }
 
 /**
- * Runs the jobs that a function enqueues as soon as they are enqueued. Retries follow at once, and delays are not waited
- * for. Returns the list of jobs.
+ * Runs the jobs that a function enqueues at once. Retries run at once, too, and delays are skipped. Returns the list of
+ * jobs.
  *
  * @example
  * ```ts
@@ -70,8 +70,9 @@ export async function inline(run: (jobs: Recorded) => unknown, { tasks = [], rai
 }
 
 /**
- * Runs recorded jobs, and those that they enqueue, until none is left that can run. A virtual clock passes over delays and
- * backoffs, so a job runs when it would be due among the others. Returns the jobs that have ended, in that order.
+ * Runs recorded jobs, and the jobs that they enqueue, until no job can run any more. A virtual clock skips delays and
+ * backoffs, and the jobs run in the order in which they would be due. Returns the jobs in the order in which they
+ * ended.
  *
  * @example
  * ```ts

@@ -23,33 +23,33 @@ const OVER: ReadonlySet<JobState> = new Set<JobState>(["succeeded", "discarded",
 export class Run {
   readonly id: string;
   readonly name: string;
-  /** The namespace that `with` named for it. */
+  /** The namespace that `with` named for the job. */
   readonly namespace: string | undefined;
   /** The argument as a worker gets it. */
   readonly args: unknown;
-  /** The job as it would be sent. */
+  /** The job in wire form. */
   readonly request: ReadyJob;
   state: JobState;
   /** Number of starts. */
   attempt = 0;
   /** Number of failed attempts that used a retry. */
   failures = 0;
-  /** When it ran last, or will run, in seconds of the virtual clock. */
+  /** When the job ran last or will run next, in seconds of the virtual clock. */
   at: number;
   /** The value that the handler returned. */
   result: unknown = undefined;
   /** The error that the handler threw last. */
   error: unknown = undefined;
-  /** How the last attempt was reported. */
+  /** The report of the last attempt. */
   outcome: Outcome | undefined;
   progress: ProgressRequest | undefined;
-  /** The lines of its log. */
+  /** The lines of the job's log. */
   readonly log: { readonly level: LogLevel; readonly text: string }[] = [];
-  /** The challenges that it opened. */
+  /** The challenges that the job opened. */
   readonly challenges: { readonly requestId: string; readonly callbackUrl: string }[] = [];
-  /** The units that the last attempt has used, by `ctx.used`. */
+  /** The units that the last attempt reported with `ctx.used`. */
   used: Readonly<Record<string, number>> = {};
-  /** The room of other services that the last attempt has told with `ctx.observed`, in order. */
+  /** The limits of other services that the last attempt reported with `ctx.observed`, in order. */
   observed: ({ readonly constraint: string } & ObservedRoom)[] = [];
   /** @internal */
   savedCheckpoint: Uint8Array | undefined;
@@ -82,7 +82,7 @@ export class Run {
   }
 
   /**
-   * Answers the challenge of the job, in the place of the other system. `drain` goes on with it.
+   * Answers the challenge of the job, in place of the other system. `drain` then continues the job.
    *
    * @example
    * ```ts
@@ -110,7 +110,7 @@ export class Run {
 export interface Recorded extends ReadonlyArray<Run> {
   /** Returns the jobs of a task. */
   of<Args, Result>(task: Task<Args, Result>): readonly (Run & { readonly args: Args })[];
-  /** Returns the one job of a task. Throws RangeError if there are more, or none. */
+  /** Returns the only job of a task. Throws RangeError if there are none or several. */
   only<Args, Result>(task: Task<Args, Result>): Run & { readonly args: Args };
 }
 

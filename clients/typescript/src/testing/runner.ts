@@ -9,7 +9,7 @@ import type { TestStore } from "./store.js";
 import { TestContext } from "./test-context.js";
 
 const MAX_RETRY = 5;
-/** A job that is deferred so often waits for something that does not come. */
+/** A job that is deferred this often waits for something that never comes. */
 const MAX_DEFERRALS = 1_000;
 
 /** Runs the jobs of a store. */
@@ -24,7 +24,7 @@ export class TestRunner {
     this.#tasks = new Map(tasks.map((task) => [task.name, task]));
   }
 
-  /** Runs jobs until none is left that can run, and returns those that have ended. The clock passes over the waits. */
+  /** Runs jobs until none can run any more, and returns those that have ended. The clock skips waits. */
   async drain(): Promise<Run[]> {
     const ended: Run[] = [];
     for (let deferrals = 0; deferrals < MAX_DEFERRALS; ) {
@@ -40,7 +40,10 @@ export class TestRunner {
     throw new RangeError(`jobs were deferred ${MAX_DEFERRALS} times in a row`);
   }
 
-  /** The lowest priority number among those that are due, then the oldest; the clock moves to the first that is. */
+  /**
+   * Returns the next job: among the due ones that with the lowest priority number, then the oldest. If none is due, the
+   * clock moves to the first one.
+   */
   #next(): Run | undefined {
     const able = this.store.runs.filter(({ state }) => state === "ready" || state === "scheduled" || state === "retrying");
     if (able.length === 0) return undefined;

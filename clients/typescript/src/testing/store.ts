@@ -1,4 +1,4 @@
-/** The place of jobs in a test: it takes them as a master does, and its clock moves only when it is told to. */
+/** Replaces a master in a test. Its clock moves only when the test kit moves it. */
 
 import { NotUniqueError, RefusedError } from "../errors/calls.js";
 import { NotFinished } from "../errors/results.js";
@@ -12,9 +12,9 @@ import { RecordedRuns, Run } from "./run.js";
 /** Keeps the jobs of a test. */
 export class TestStore implements Backend {
   readonly runs = new RecordedRuns();
-  /** Seconds since the beginning. */
+  /** Virtual seconds since the beginning. */
   nowS = 0;
-  /** Called with the jobs of each push; undefined: nothing runs. */
+  /** Called after each push. Undefined: no jobs run. */
   onEnqueued: (() => Promise<void>) | undefined;
   readonly #byId = new Map<string, Run>();
   readonly #taken = new Set<string>();
@@ -62,7 +62,7 @@ export class TestStore implements Backend {
     const { outcome, request } = run;
     const failed = outcome?.type === "failure" ? outcome : undefined;
     const progress = run.progress === undefined ? null : { fraction: run.progress.fraction ?? null, message: run.progress.message ?? "", at: new Date(this.wallMs).toISOString() };
-    // The fields of a view that programs of pushers read.
+    // The fields of a view that programs read.
     const view: Partial<JobView> = {
       id: run.id,
       name: run.name,
@@ -110,12 +110,12 @@ export class TestStore implements Backend {
     return this.#batches.view(batchId);
   }
 
-  /** Returns this store: it takes the jobs of all namespaces, and `Run.namespace` tells them apart. */
+  /** Returns this store, which accepts the jobs of all namespaces. `Run.namespace` distinguishes them. */
   inNamespace(): this {
     return this;
   }
 
-  /** Ends a job, and what follows from it. */
+  /** Ends a job, and starts or skips the jobs that depend on it. */
   end(run: Run, state: "succeeded" | "discarded" | "failed" | "canceled" | "skipped"): void {
     run.state = state;
     this.#batches.note(run);
@@ -138,7 +138,7 @@ export class TestStore implements Backend {
     return run;
   }
 
-  /** Returns the job that holds the key of another. */
+  /** Returns the job that holds the key of another job. */
   #keyed({ name, request }: Job): Run | undefined {
     const { unique, key } = request;
     if (typeof key === "string") return this.runs.find((run) => run.name === name && run.request.key === key);

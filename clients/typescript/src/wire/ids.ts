@@ -5,13 +5,13 @@ import { randomBytes } from "node:crypto";
 const COUNT_BITS = 26;
 const LOWER_BITS = 14;
 
-// Begins in the lower half, so that it lasts for a process's life in most milliseconds.
+// The count begins in the lower half, so that it rarely overflows within a millisecond.
 let count = randomBytes(4).readUInt32BE() % 2 ** (COUNT_BITS - 1);
 let lastMs = 0;
 
 /**
- * Returns a new ID for a job or a batch: a UUIDv7 that no other process makes. A push with an ID of its own can be
- * repeated safely.
+ * Returns a new ID for a job or a batch: a UUIDv7 that no other process makes. A push with such an ID can be repeated
+ * safely.
  *
  * @example
  * ```ts
@@ -23,7 +23,7 @@ let lastMs = 0;
 export function newId(): string {
   count += 1;
   if (count >= 2 ** COUNT_BITS) {
-    // The next millisecond keeps the order.
+    // Continuing in the next millisecond keeps the IDs in order.
     count = 0;
     lastMs += 1;
   }

@@ -1,4 +1,4 @@
-/** MessagePack as masters read and write it: no value is rounded, and none is sent that would arrive as another. */
+/** MessagePack in the form of masters. No value is rounded, and no value is sent that would arrive as another one. */
 
 import { Decoder, Encoder, ExtData } from "@msgpack/msgpack";
 
@@ -9,32 +9,32 @@ const MIN_INT64 = -(2n ** 63n);
 const MAX_UINT64 = 2n ** 64n - 1n;
 const MAX_INT32 = 2 ** 32 - 1;
 const MIN_INT32 = -(2 ** 31);
-/** Far beyond what masters accept, so that a circle is found and not followed. */
+/** Far beyond the limit of masters, so that a cycle is detected. */
 const MAX_DEPTH = 64;
 
 const decoder = new Decoder({ useBigInt64: true, mapKeyConverter: textKey });
 
 /**
- * Returns the MessagePack of a value. An `undefined` field is left out, as in JSON.
+ * Returns the MessagePack of a value. A field with the value `undefined` is omitted, as in JSON.
  *
  * @throws TypeError for a value that cannot be sent, with its path.
  */
 export function encode(value: unknown): Uint8Array<ArrayBuffer> {
-  // An encoder of its own: a getter or a `toJSON` may encode something itself.
+  // Use a separate encoder, because a getter or a `toJSON` may itself encode something.
   return new Encoder({ useBigInt64: true, ignoreUndefined: true }).encode(sendable(value, "", 0));
 }
 
 /**
- * Returns the value of MessagePack. Integers beyond ±(2⁵³ − 1) are bigints, timestamps are dates, binary is a
+ * Returns the value of MessagePack bytes. Integers beyond ±(2⁵³ − 1) are bigints, timestamps are dates, binary is a
  * `Uint8Array`.
  *
- * @throws Error for bytes that are not MessagePack, or that this language has no value for.
+ * @throws Error for bytes that are not MessagePack, or for a value that JavaScript cannot represent.
  */
 export function decode(bytes: Uint8Array): unknown {
   return asNumbers(decoder.decode(bytes));
 }
 
-/** Returns the MessagePack of a map with one field, a list of values that are encoded already. */
+/** Returns the MessagePack of a map with one field, whose value is a list of encoded values. */
 export function encodeList(field: string, items: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const head = new Uint8Array([0x81, ...encode(field), 0xdd]);
   const body = new Uint8Array(items.reduce((size, item) => size + item.length, head.length + 4));

@@ -1,6 +1,6 @@
 /**
- * The outer structure of MessagePack, without its values: the jobs of a push are decoded one by one, so that a value
- * that this language cannot hold harms no other job.
+ * The outer structure of MessagePack, without its values. The jobs of a push are decoded one by one, so that a value
+ * that JavaScript cannot represent affects no other job.
  */
 
 /** Bytes that are not MessagePack. */
@@ -11,7 +11,7 @@ export class MalformedError extends Error {
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Returns the fields of a map, each still encoded. Undefined: the bytes are another value.
+ * Returns the fields of a map, each still encoded. Undefined: the value is not a map.
  *
  * @throws MalformedError for bytes that are not exactly one value.
  */
@@ -31,7 +31,7 @@ export function fieldsOf(bytes: Uint8Array): Map<string, Uint8Array> | undefined
   return fields;
 }
 
-/** Returns the items of an array, each still encoded. Undefined: the bytes are another value. */
+/** Returns the items of an array, each still encoded. Undefined: the value is not an array. */
 export function itemsOf(bytes: Uint8Array): Uint8Array[] | undefined {
   const [count, start] = headOf(bytes, 0x90, 0xdc, 0xdd);
   if (count === undefined) return undefined;
@@ -63,21 +63,24 @@ function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Bytes behind the head of values of a fixed size. */
+/** Number of bytes after the head, for values of a fixed size. */
 const FIXED: Readonly<Record<number, number>> = {
   0xc0: 0, 0xc2: 0, 0xc3: 0, 0xca: 4, 0xcb: 8, 0xcc: 1, 0xcd: 2, 0xce: 4, 0xcf: 8, 0xd0: 1, 0xd1: 2, 0xd2: 4, 0xd3: 8,
   0xd4: 2, 0xd5: 3, 0xd6: 5, 0xd7: 9, 0xd8: 17,
 };
-/** Bytes of the length of values whose size varies, and the bytes that follow it besides those counted. */
+/** For values of variable size: number of bytes of the length, and of further bytes that the length does not count. */
 const SIZED: Readonly<Record<number, readonly [number, number]>> = {
   0xc4: [1, 0], 0xc5: [2, 0], 0xc6: [4, 0], 0xd9: [1, 0], 0xda: [2, 0], 0xdb: [4, 0], 0xc7: [1, 1], 0xc8: [2, 1], 0xc9: [4, 1],
 };
-/** Bytes of the length of arrays and maps, and the values of each entry. */
+/** For arrays and maps: number of bytes of the length, and number of values in each entry. */
 const NESTED: Readonly<Record<number, readonly [number, number]>> = {
   0xdc: [2, 1], 0xdd: [4, 1], 0xde: [2, 2], 0xdf: [4, 2],
 };
 
-/** Returns where the value that begins at `start` ends. Each value takes a byte, so no count makes the loop long. */
+/**
+ * Returns where the value that begins at `start` ends. Each value has at least one byte, so a false count cannot make
+ * the loop long.
+ */
 function endOf(bytes: Uint8Array, start: number): number {
   let at = start;
   for (let left = 1; left > 0; left--) {

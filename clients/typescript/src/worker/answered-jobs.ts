@@ -5,7 +5,7 @@ import type { Dispatch } from "../wire/protocol.js";
 import type { Offers } from "./offers.js";
 import type { WorkerState } from "./state.js";
 
-/** Takes the jobs. */
+/** Takes the jobs in such answers. */
 export class AnsweredJobs {
   #newestFence = 0;
 
@@ -16,31 +16,31 @@ export class AnsweredJobs {
 
   /** The header of a report whose answer may carry jobs. It shows the masters which answers have arrived. */
   get headers(): Readonly<Record<string, string>> {
-    // Without a slot, the worker would hand the jobs back.
+    // If no slot is free, ask for no jobs: the worker would have to hand them back.
     return this.state.isDraining || this.state.share?.hasToYield === true ? {} : { "JQ-Jobs-After": String(this.#newestFence) };
   }
 
   /**
-   * Starts the jobs of an answer to a report of the worker `id`. Returns those that are to be handed back.
+   * Starts the jobs of an answer to a report of the worker `id`. Returns the jobs to hand back.
    *
    * @param fields The answer, with each field still encoded.
    */
   take(id: string, fields: ReadonlyMap<string, Uint8Array>): readonly Dispatch[] {
     const [epoch, jobs] = [fields.get("epoch"), fields.get("jobs")];
-    // Jobs of a membership that is over are left to their leases.
+    // The membership is over, so leave the jobs until their leases end.
     if (epoch === undefined || jobs === undefined || this.state.member?.id !== id) return [];
     const judged = this.offers.judge(decode(epoch), jobs);
     if (judged === undefined) {
-      // The answer counts as lost: the master pushes these jobs, and learns what is wrong.
-      this.state.logger.error("jobs that came with an answer are not as the protocol has them, and are not taken");
+      // Treat the answer as lost: the master then pushes these jobs, and learns what is wrong.
+      this.state.logger.error("jobs that came with an answer do not follow the protocol, and are ignored");
       return [];
     }
     const { accepted, rejected } = judged;
     for (const { fence } of [...accepted, ...rejected.map(({ job }) => job)]) this.#newestFence = Math.max(this.#newestFence, fence);
-    // A duplicate waits for the end of its lease: handed back, it might come again at once.
+    // Do not hand back a duplicate, because it might return at once. It waits until its lease ends.
     const refused = rejected.filter(({ reason }) => reason !== "duplicate");
     for (const { job, reason } of refused) {
-      // Namespaces that share slots are offered more than there are.
+      // Namespaces that share slots are offered more jobs than there are slots.
       if (reason !== "busy" || this.state.share === undefined) this.state.logger.warn(`job ${job.job_id} is handed back: ${reason}`);
     }
     return refused.map(({ job }) => job);

@@ -1,6 +1,6 @@
-/** A bell that wakes those who wait. */
+/** A bell that wakes waiting code. */
 
-/** Wakes all that wait, or each after its time. */
+/** Wakes all waiting code at once. Each wait also ends after its own time. */
 export class Bell {
   readonly #waiting = new Set<() => void>();
 

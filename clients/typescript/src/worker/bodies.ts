@@ -1,19 +1,19 @@
-/** Bodies that nobody has verified yet: anybody who reaches the port can send some. */
+/** Bodies that are not verified yet. Anybody who reaches the port can send one. */
 
-/** How many bytes all of them may have together. */
+/** Maximum number of bytes of all such bodies together. */
 const MAX_UNVERIFIED_BYTES = 64 * 1024 * 1024;
 
 let unverifiedBytes = 0;
 
-/** A body that is refused because too many are being read. */
+/** A body is refused because too many bodies are being read. */
 export class OverloadedError extends Error {
   override name = "OverloadedError";
 }
 
 /**
- * Returns a body; undefined for one that has more than `maxBytes`.
+ * Returns a body; undefined if it has more than `maxBytes`.
  *
- * @throws OverloadedError, or what reading the pieces throws.
+ * @throws OverloadedError, or the error of reading the pieces.
  */
 export async function bodyOf(pieces: AsyncIterable<Uint8Array>, declared: number, maxBytes: number): Promise<Uint8Array | undefined> {
   if (declared > maxBytes) return undefined;

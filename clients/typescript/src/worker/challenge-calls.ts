@@ -1,4 +1,4 @@
-/** Opens challenges at the masters: work that another system does, and answers with a callback. */
+/** Opens challenges at the masters: work that another system does, and then answers with a callback. */
 
 import { randomBytes } from "node:crypto";
 import { UnavailableError, refused } from "../errors/calls.js";
@@ -13,7 +13,7 @@ import { isTransient, type WorkerCalls } from "./worker-calls.js";
 const ANSWER_WITHIN_S = 86_400;
 
 /**
- * Opens a challenge, and repeats the call until the job is to stop. The nonce makes a repeat open nothing further.
+ * Opens a challenge, and repeats the call until the job is to stop. With the nonce, a repeat opens no second challenge.
  *
  * @throws RefusedError, or UnavailableError.
  */

@@ -3,10 +3,10 @@
 import type { Dispatch, ProgressRequest } from "../wire/protocol.js";
 import { CheckpointNotSaved } from "./context.js";
 
-/** Why a job is to stop. */
+/** Reason why a job is to stop. */
 export type Stopping = "canceled" | "timeout" | "handed_back" | "lost";
 
-/** How many results a worker may owe. */
+/** Maximum number of results that a worker may have to report. */
 const MAX_CLAIMS = 1000;
 
 const REASONS: Readonly<Record<Stopping, string>> = {
@@ -16,7 +16,7 @@ const REASONS: Readonly<Record<Stopping, string>> = {
   lost: "the job is no longer this worker's",
 };
 
-/** A checkpoint on its way. */
+/** A checkpoint that is being sent. */
 export interface PendingCheckpoint {
   readonly bytes: Uint8Array;
   readonly settle: readonly ((error?: CheckpointNotSaved) => void)[];
@@ -26,16 +26,16 @@ export interface PendingCheckpoint {
 export class Claim {
   readonly abort = new AbortController();
   stopping: Stopping | undefined;
-  /** It occupies a slot. */
+  /** Whether it occupies a slot. */
   isRunning = true;
-  /** Heartbeats name it. */
+  /** Whether heartbeats name it. */
   isOwed = true;
-  /** An answered heartbeat has named it. */
+  /** Whether an answered heartbeat has named it. */
   wasNamed = false;
   /** The reports that no heartbeat has sent yet. */
   progress: ProgressRequest | undefined;
   checkpoint: PendingCheckpoint | undefined;
-  /** The units that the attempt has used, which its report tells. */
+  /** The units that the attempt has used, for its report. */
   used: Readonly<Record<string, number>> | undefined;
   /** When the handler began, by the latest clock. */
   begunMs = 0;
@@ -44,9 +44,9 @@ export class Claim {
 
   constructor(
     readonly job: Dispatch,
-    /** By the latest clock. */
+    /** When the job times out, by the latest clock. */
     readonly deadlineMs: number,
-    /** When it must have stopped, unless a heartbeat renews the lease. */
+    /** When the job must have stopped unless a heartbeat renews the lease. */
     public leaseEndMs: number,
   ) {}
 
@@ -54,12 +54,15 @@ export class Claim {
     return { job_id: this.job.job_id, token: this.job.token };
   }
 
-  /** A job that was stopped before any answered heartbeat named it is named once more: it had begun. */
+  /**
+   * Whether heartbeats name it. If a job that had begun was stopped before any answered heartbeat named it, it is named
+   * once more.
+   */
   get isNamed(): boolean {
     return this.isOwed || (this.stopping === "lost" && !this.wasNamed);
   }
 
-  /** Tells the handler to stop. Returns whether this is news. */
+  /** Tells the handler to stop. Returns false if it was already told. */
   stop(why: Stopping): boolean {
     if (!this.isRunning || this.stopping === "lost" || (this.stopping !== undefined && why !== "lost")) return false;
     this.stopping = why;
@@ -81,7 +84,7 @@ export class Claim {
     });
   }
 
-  /** Ends the wait for the checkpoint on its way. */
+  /** Ends the wait for the checkpoint that is being sent. */
   settleCheckpoint(error?: CheckpointNotSaved): void {
     const settled = this.checkpoint;
     this.checkpoint = undefined;
@@ -105,12 +108,12 @@ export class Claims {
     this.#byToken.delete(token);
   }
 
-  /** Those that occupy a slot. */
+  /** Claims that occupy a slot. */
   get running(): Claim[] {
     return [...this.#byToken.values()].filter((claim) => claim.isRunning);
   }
 
-  /** Those that heartbeats name. */
+  /** Claims that heartbeats name. */
   get named(): Claim[] {
     return [...this.#byToken.values()].filter((claim) => claim.isNamed).slice(0, MAX_CLAIMS);
   }
@@ -119,7 +122,7 @@ export class Claims {
     return [...this.#byToken.values()];
   }
 
-  /** Returns how many further jobs fit. */
+  /** Returns how many further jobs the worker can hold. */
   room(maxJobs: number): number {
     return Math.max(0, Math.min(maxJobs - this.running.length, MAX_CLAIMS - this.#byToken.size));
   }

@@ -1,27 +1,27 @@
-/** Time: that of this process, and that of the store, which alone counts for offers and leases. */
+/** Clocks: the one of this process, and the one of the store. Only the store's time counts for offers and leases. */
 
-/** How fast two clocks may drift apart. */
+/** How fast two clocks may drift apart, as a share of the time. */
 const DRIFT = 0.0005;
-/** A wall clock that advances by this much more than the monotonic one has seen the machine sleep. */
+/** If the wall clock advances by this much more than the monotonic clock, the machine has slept. */
 const SLEEP_MS = 500;
 
-/** Returns milliseconds that never go back. They stand still while the machine sleeps. */
+/** Returns milliseconds that never go back. They do not advance while the machine sleeps. */
 export function steadyMs(): number {
   return performance.now();
 }
 
-/** An instant of this process: on its monotonic clock, and how long the machine had slept by then. */
+/** An instant of this process: its time on the monotonic clock, and how long the machine had slept before it. */
 export interface Instant {
   readonly steadyMs: number;
   readonly sleptMs: number;
 }
 
-/** The clock of this process, with what the machine slept: leases go on meanwhile. */
+/** The clock of this process, including the time that the machine slept, because leases continue meanwhile. */
 export class LatestClock {
   #sleptMs = 0;
   #leadMs = Date.now() - steadyMs();
 
-  /** Returns the latest time that it may be, for everything that ends. */
+  /** Returns the latest time that it may be now. Use it for everything that ends. */
   nowMs(): number {
     const { steadyMs: atMs, sleptMs } = this.instant();
     return atMs + sleptMs;
@@ -37,13 +37,13 @@ export class LatestClock {
 
 interface Bounds {
   readonly atMs: number;
-  /** The time that the machine had slept before the call: only a later sleep makes the bounds too early. */
+  /** How long the machine had slept before the call. Only a later sleep makes the bounds too early. */
   readonly sleptMs: number;
   readonly lowMs: number;
   readonly highMs: number;
 }
 
-/** The time of the store, as the answers of masters tell it: each within its round trip. */
+/** The time of the store, computed from the answers of masters, with the round trip of each answer as its error. */
 export class StoreClock {
   /** Offers with this fence or a lower one were made before the store's clock was set back. */
   staleFence = 0;
@@ -51,7 +51,7 @@ export class StoreClock {
 
   constructor(private readonly clock: LatestClock) {}
 
-  /** Takes the time of an answer to a call that was sent at `sent`. */
+  /** Uses the time in an answer to a call that was sent at `sent`. */
   learn(storeMs: number, sent: Instant, fence: number): void {
     const atMs = steadyMs();
     let [lowMs, highMs] = [storeMs - atMs, storeMs + 1 - sent.steadyMs];
@@ -67,7 +67,9 @@ export class StoreClock {
     this.#bounds = { atMs, sleptMs: sent.sleptMs, lowMs, highMs };
   }
 
-  /** Returns the latest store time that it may be; infinite if no answer of the last `withinMs` told it. */
+  /**
+   * Returns the latest time that the store's clock may show; infinite if no answer of the last `withinMs` contained it.
+   */
   latestMs(withinMs = Infinity): number {
     const now = this.clock.instant();
     const known = this.#widened(now.steadyMs);
@@ -77,12 +79,15 @@ export class StoreClock {
     return now.steadyMs + sleptMs + known.highMs;
   }
 
-  /** Returns the latest store time that it may have been at an instant of the latest clock; infinite if nothing is known yet. */
+  /**
+   * Returns the latest time that the store's clock may have shown at an instant of the latest clock; infinite if it is
+   * not known yet.
+   */
   latestAtMs(atMs: number): number {
     return this.latestMs() - (this.clock.nowMs() - atMs);
   }
 
-  /** Returns a store time that has certainly been reached. */
+  /** Returns a time that the store's clock has certainly reached. */
   earliestMs(): number {
     const known = this.#widened(steadyMs());
     return known === undefined ? 0 : Math.max(0, Math.floor(steadyMs() + known.lowMs));
@@ -95,7 +100,7 @@ export class StoreClock {
   }
 }
 
-/** Returns how long before the end of a lease a job is stopped. */
+/** Returns how many milliseconds before the end of a lease a job is stopped. */
 export function marginMs(leaseMs: number): number {
   return Math.min(2000, leaseMs / 10);
 }

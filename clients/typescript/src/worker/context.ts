@@ -1,4 +1,4 @@
-/** The job as its handler sees it, and the calls that the handler may make. */
+/** The data of the job for its handler, and the calls that the handler may make. */
 
 import type { JobHandle } from "../tasks/handle.js";
 import type { TaskLike } from "../tasks/job.js";
@@ -17,7 +17,7 @@ import type { JobInput, LogLevel } from "../wire/protocol.js";
 export type JobLog = Readonly<Record<LogLevel, (text: string) => void>>;
 
 /**
- * How a challenge is answered.
+ * Options of a challenge.
  *
  * @example
  * ```ts
@@ -25,16 +25,16 @@ export type JobLog = Readonly<Record<LogLevel, (text: string) => void>>;
  * ```
  */
 export interface ChallengeOptions {
-  /** Seconds to wait for the callback. Without it the attempt fails. Default: a day. */
+  /** Seconds to wait for the callback. If none comes, the attempt fails. Default: a day. */
   readonly answerWithin?: number;
   /** Number of callbacks to wait for. Default 1. */
   readonly expect?: number;
-  /** A note for people, up to 4 KiB: what the challenge is about. */
+  /** A note for people about the challenge, up to 4 KiB. */
   readonly meta?: unknown;
 }
 
 /**
- * The room that another service says it has left.
+ * The units that another service still accepts, as stated in its answer.
  *
  * @example
  * ```ts
@@ -42,24 +42,24 @@ export interface ChallengeOptions {
  * ```
  */
 export interface ObservedRoom {
-  /** Value of the constraint's key, if it has one. */
+  /** Value of the constraint's key, if it has a key. */
   readonly value?: unknown;
   /** Units that may still be used, in the unit of the constraint. */
   readonly remaining: number;
-  /** Seconds until the service has all of its room again. */
+  /** Seconds until the service accepts all units again. */
   readonly resetsS: number;
 }
 
 /** A challenge that was opened. */
 export interface Challenge {
-  /** The secret that answers it. */
+  /** The secret that answers the challenge. */
   readonly requestId: string;
   /** The address at which the outside system posts its callback. */
   readonly callbackUrl: string;
 }
 
 /**
- * A callback of an outside system, as it came.
+ * A callback of an outside system, as a master received it.
  *
  * @example
  * ```ts
@@ -68,7 +68,7 @@ export interface Challenge {
  */
 export class Callback {
   constructor(
-    /** The type that its sender gave; empty if none. */
+    /** The content type that the sender stated; empty if none. */
     readonly contentType: string,
     readonly body: Uint8Array,
     readonly receivedAt: Date,
@@ -79,14 +79,14 @@ export class Callback {
     return new TextDecoder().decode(this.body);
   }
 
-  /** Returns the value of a body in JSON. Throws SyntaxError. */
+  /** Returns the value of a JSON body. Throws SyntaxError if the body is not JSON. */
   json(): unknown {
     return JSON.parse(this.text());
   }
 }
 
 /**
- * Thrown by `ctx.checkpoint` when the checkpoint does not count: the job is another worker's by now, or over.
+ * Thrown by `ctx.checkpoint` when the checkpoint was not saved: another worker has the job by now, or the job is over.
  *
  * @example
  * ```ts
@@ -100,7 +100,7 @@ export class CheckpointNotSaved extends Error {
 }
 
 /**
- * The job as its handler sees it, and the calls that the handler may make.
+ * The data of the job for its handler, and the calls that the handler may make.
  *
  * @example
  * ```ts
@@ -118,43 +118,44 @@ export class CheckpointNotSaved extends Error {
 export interface Context {
   readonly jobId: string;
   readonly name: string;
-  /** The namespace of the job. `ctx.enqueue` enqueues there. */
+  /** The namespace of the job, in which `ctx.enqueue` enqueues. */
   readonly namespace: string;
   /** Number of starts of the job, including this one. */
   readonly attempt: number;
   /** A number that grows with every claim of the job. Your database can use it to refuse a stale writer. */
   readonly fence: number;
-  /** Headers as the pusher sent them. */
+  /** Headers that the pusher sent. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The batch of which the job is a member, or that started it. */
+  /** The batch of which the job is a member or a callback. */
   readonly batch: string | undefined;
   /** The jobs for which this one waited, with their results. */
   readonly inputs: readonly JobInput[];
   /**
    * Aborted when the job is to stop: it was canceled, its time or its lease is over, or the worker ends. Its `reason`
-   * says which. A handler that ignores it keeps its slot until it returns.
+   * is the cause. A handler that ignores it keeps its slot until it returns.
    */
   readonly signal: AbortSignal;
-  /** The seconds that are left until the timeout. */
+  /** Returns the seconds until the timeout. */
   readonly remaining: () => number;
-  /** The last checkpoint that an earlier attempt saved. Undefined: none did. */
+  /** The last checkpoint that an earlier attempt saved. Undefined: there is none. */
   readonly lastCheckpoint: unknown;
   /** The log of the job. */
   readonly log: JobLog;
-  /** The answers of outside systems, once the attempt goes on after a challenge. Empty before. */
+  /** The answers of outside systems, after a challenge. Empty before. */
   readonly callbacks: readonly Callback[];
 
   /**
-   * Tells people how far the job is. It is sent with the next heartbeat.
+   * Reports the progress of the job to people. It is sent with the next heartbeat.
    *
-   * @param fraction The share that is done, 0 to 1; null: unknown.
+   * @param fraction The completed share, 0 to 1; null: unknown.
    * @param message Up to 200 characters.
    */
   progress(fraction: number | null, message?: string): void;
 
   /**
-   * Tells how much of a limit with a weight this attempt has used, for example the tokens of a model. When it ends,
-   * however it ends, masters replace the estimate that was charged at its start. The last number of each unit counts.
+   * Reports how many units of a limit with a weight this attempt has used, such as tokens of a model. When the attempt
+   * ends, in any way, this number replaces the estimate that was charged at the start. The last number of each unit
+   * counts.
    *
    * @param units Number of each unit, 0 to a billion.
    * @throws RangeError for a number out of range.
@@ -162,23 +163,24 @@ export interface Context {
   used(units: Readonly<Record<string, number>>): void;
 
   /**
-   * Tells masters how much room another service says it has left. Until then, they start no more jobs than fit.
+   * Reports to masters how many units another service still accepts. Until the service resets its limit, they start
+   * only jobs that fit into these units.
    *
-   * @param constraint Name of the constraint that stands for the service's limit.
+   * @param constraint Name of the constraint that represents the limit of the service.
    * @throws RangeError for a number out of range.
    */
   observed(constraint: string, room: ObservedRoom): void;
 
   /**
-   * Saves where the next attempt can go on, and returns when a master has stored it.
+   * Saves a position from which the next attempt can continue, and returns when a master has stored it.
    *
    * @param value Any value that MessagePack can encode, up to 16 KiB.
-   * @throws CheckpointNotSaved if the job is another worker's by now, or over.
+   * @throws CheckpointNotSaved if another worker has the job by now, or the job is over.
    */
   checkpoint(value: unknown): Promise<void>;
 
   /**
-   * Opens a challenge: an address at which another system answers. Throw `Challenged` after the work is handed over.
+   * Opens a challenge: an address at which another system answers. Hand the work over, and then throw `Challenged`.
    *
    * @throws RefusedError, UnavailableError.
    */

@@ -1,4 +1,4 @@
-/** The endpoint of a worker that is pushed to: it answers calls of masters, whatever server takes them. */
+/** The endpoint of a worker to which masters push. It answers their calls in any server. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { CONTENT_TYPE, decode, encode } from "../wire/msgpack.js";
@@ -11,12 +11,12 @@ import type { WorkerState } from "./state.js";
 
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const MAX_CHALLENGE_BYTES = 1024;
-/** A push may overtake the answer to the registration. */
+/** How long a push waits for a registration in progress, because it may arrive before the registration's answer. */
 const REGISTRATION_MS = 2_000;
 
-/** A call, whatever server took it. */
+/** A call, from any server. */
 export interface Incoming extends SignedHead {
-  /** Returns the body; undefined for one that is longer. Throws for one that is cut off. */
+  /** Returns the body; undefined if it is longer. Throws if it is incomplete. */
   body(maxBytes: number): Promise<Uint8Array | undefined>;
 }
 
@@ -33,7 +33,7 @@ export interface CallServer {
   serve(call: Incoming): Promise<Outgoing>;
 }
 
-/** Hands each call to the endpoint of its namespace: the path of the worker's URL tells which one a call is for. */
+/** Passes each call to the endpoint of its namespace, which the path of the worker's URL names. */
 export class NamespaceEndpoints implements CallServer {
   constructor(private readonly endpoints: readonly Endpoint[]) {}
 
@@ -54,7 +54,7 @@ export class Endpoint implements CallServer {
     this.#signatures = new Signatures(state);
   }
 
-  /** The path of the worker's URL, without a slash at its end. */
+  /** The path of the worker's URL, without a trailing slash. */
   prefix = "";
 
   async serve(call: Incoming): Promise<Outgoing> {
@@ -119,7 +119,7 @@ export class Endpoint implements CallServer {
 
   #told(path: string): Outgoing {
     if (path !== "/detach") this.state.drainOrdered = path === "/drain";
-    // The answer to the next heartbeat says the same, and is followed.
+    // The answer to the next heartbeat says the same, and it is the one that counts.
     this.state.beat.ring();
     return answered({});
   }
@@ -148,7 +148,7 @@ function answered(value: object): Outgoing {
   return { status: 200, body: encode(value) };
 }
 
-/** Returns the value of a field; undefined where it is missing or cannot be decoded. */
+/** Returns the value of a field; undefined if it is missing or cannot be decoded. */
 function valueOf(fields: Fields, name: string): unknown {
   const bytes = fields.get(name);
   try {

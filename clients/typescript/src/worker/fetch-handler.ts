@@ -1,4 +1,4 @@
-/** The endpoint for servers whose handlers take a `Request` and return a `Response`. */
+/** Adapts the endpoint to servers whose handlers take a `Request` and return a `Response`. */
 
 import { CONTENT_TYPE } from "../wire/msgpack.js";
 import { OverloadedError, bodyOf } from "./bodies.js";
@@ -25,5 +25,5 @@ function incoming(request: Request): Incoming {
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {
-  // A request without a body counts as one with an empty body.
+  // A missing body counts as an empty one.
 }

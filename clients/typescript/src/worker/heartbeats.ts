@@ -1,4 +1,4 @@
-/** Signs of life: they renew leases, and bring orders. */
+/** Heartbeats renew leases, and bring commands of masters. */
 
 import { encode } from "../wire/msgpack.js";
 import type { HeartbeatAnswer, HeartbeatRequest, ReportedClaim } from "../wire/protocol.js";
@@ -13,7 +13,7 @@ import type { WorkerCalls } from "./worker-calls.js";
 const MIN_TIMEOUT_MS = 250;
 const MIN_PAUSE_MS = 10;
 const QUESTION_TIMEOUT_MS = 1_000;
-/** How long reports are sent without numbers after a master that does not know these refused them. */
+/** How long reports are sent without sequence numbers after an older master refused them. */
 const NO_NUMBERS_MS = 60_000;
 /** Operators can set the number of questions, and the pause between them. */
 const QUESTIONS = { count: 3, pauseS: 0.3 };
@@ -27,7 +27,7 @@ interface Told {
 
 /** The heartbeats of a worker. */
 export class Heartbeats {
-  /** Counts the heartbeats, so that one that a master held up replaces no later report. */
+  /** Counts the heartbeats, so that masters do not replace later reports by those of a delayed heartbeat. */
   #seq = 0;
   #noNumbersUntilMs = 0;
 
@@ -38,7 +38,7 @@ export class Heartbeats {
     private readonly runner: Runner,
   ) {}
 
-  /** Sends heartbeats until the worker is over. */
+  /** Sends heartbeats until the worker ends. */
   async run(): Promise<void> {
     const { state } = this;
     while (!state.isOver) {
@@ -52,7 +52,7 @@ export class Heartbeats {
   }
 
   async #mayGoOn({ continue_questions: count = QUESTIONS.count, continue_pause_s: pauseS = QUESTIONS.pauseS }: HeartbeatAnswer): Promise<boolean> {
-    this.state.logger.warn("detached: asking whether it may go on");
+    this.state.logger.warn("detached: asking whether it may continue");
     for (let asked = 0; asked < count; asked++) {
       if (asked > 0) await this.state.pause(pauseS * 1000);
       const answer = await this.#beat(true);
@@ -61,11 +61,11 @@ export class Heartbeats {
     return false;
   }
 
-  /** Returns the answer, if there was one. */
+  /** Sends a heartbeat. Returns the answer, if there was one. */
   async #beat(asks: boolean): Promise<HeartbeatAnswer | undefined> {
     const { state } = this;
     const { id, leaseMs } = state.registered;
-    // Nothing is awaited between reading the claims and encoding them, so no offer is judged in between.
+    // Do not await anything between reading the claims and encoding them, so that no offer is judged in between.
     const told: Told[] = state.claims.named.map((claim) => ({ claim, progress: claim.progress, checkpoint: claim.checkpoint }));
     this.#seq += 1;
     const seq = steadyMs() >= this.#noNumbersUntilMs ? this.#seq : undefined;
@@ -86,7 +86,8 @@ export class Heartbeats {
       return undefined;
     }
     if (answer.status === 422 && seq !== undefined && refusesNumbers(answer.body["errors"])) {
-      // Masters of 0.3.0 know reports, and refuse their numbers. Send the same reports again without these.
+      // Masters of release 0.3.0 accept reports, but refuse their sequence numbers. Send the reports again without
+      // them.
       this.#noNumbersUntilMs = steadyMs() + NO_NUMBERS_MS;
       return this.#beat(asks);
     }
@@ -108,7 +109,7 @@ export class Heartbeats {
     if (answer.max_jobs !== undefined) state.resize(answer.max_jobs);
     state.drainOrdered = answer.drain;
     for (const { loc, msg } of answer.ignored ?? []) {
-      // A master that does not know `seq` takes the reports as it always did.
+      // A master that does not know `seq` handles the reports as before.
       if (loc[2] !== "seq") state.logger.warn(`a heartbeat's field was ignored: ${loc.join(".")}: ${msg}`);
     }
   }

@@ -1,4 +1,4 @@
-/** A server of the worker's own, for programs that have none. */
+/** The worker's own HTTP server, for programs that have none. */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -30,7 +30,7 @@ export class HttpServer {
   listen(host: string, port: number): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once("error", reject);
-      // Exclusive: the processes of the cluster module would share a port, and each has a secret of its own.
+      // Exclusive: the processes of the cluster module would otherwise share the port, but each has its own secret.
       this.#server.listen({ host, port, exclusive: true }, () => {
         this.#server.off("error", reject);
         resolve((this.#server.address() as AddressInfo).port);
@@ -54,7 +54,7 @@ async function answer(endpoint: CallServer, request: IncomingMessage, response: 
     outgoing = await endpoint.serve(incoming(request));
   } catch (error) {
     if (!(error instanceof OverloadedError)) {
-      // It was cut off, or too slow.
+      // The body was cut off or too slow.
       request.destroy();
       return;
     }
@@ -64,7 +64,7 @@ async function answer(endpoint: CallServer, request: IncomingMessage, response: 
   response.writeHead(status, {
     ...(body === undefined ? {} : { "Content-Type": CONTENT_TYPE }),
     ...(status === 204 ? {} : { "Content-Length": body?.length ?? 0 }),
-    // The rest of a body that was not read would look like the next request.
+    // The rest of an unread body would look like the next request.
     ...(request.complete ? {} : { Connection: "close" }),
   });
   response.end(body);

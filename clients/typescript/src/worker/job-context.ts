@@ -1,4 +1,4 @@
-/** The context of a run. */
+/** The implementation of `Context` for a run. */
 
 import { Pusher } from "../pusher/pusher.js";
 import type { JobOptions } from "../pusher/options.js";
@@ -14,22 +14,22 @@ import { checkedRoom, checkedUnits } from "./units.js";
 
 const MAX_CHECKPOINT_BYTES = 16 * 1024;
 
-/** The services of a worker for its handlers. */
+/** The services that a worker offers to its handlers. */
 export interface Services {
   /** The namespace of the jobs. */
   readonly namespace: string;
   readonly pusher: Pick<Pusher, "enqueue">;
-  /** Calls a handler. */
+  /** Calls a handler in the namespace of the job. */
   within<Value>(call: () => Value): Value;
   logOf(claim: Claim): ClaimLog;
   openChallenge(claim: Claim, options: ChallengeOptions): Promise<Challenge>;
-  /** Masters hear of the room of another service. */
+  /** Reports the limit of another service to masters. */
   observe(constraint: string, room: ObservedRoom): void;
-  /** A heartbeat is to be sent now. */
+  /** Requests a heartbeat now. */
   hurry(): void;
 }
 
-/** The context of a run. */
+/** The implementation of `Context` for a run. */
 export class JobContext implements Context {
   readonly log: JobLog;
   readonly callbacks: readonly Callback[];
@@ -106,7 +106,7 @@ export class JobContext implements Context {
 
   async checkpoint(value: unknown): Promise<void> {
     const bytes = encode(value);
-    if (bytes.length > MAX_CHECKPOINT_BYTES) throw new RangeError(`a checkpoint has at most 16 KiB; this one has ${bytes.length} bytes`);
+    if (bytes.length > MAX_CHECKPOINT_BYTES) throw new RangeError(`a checkpoint has at most 16 KiB, but this one has ${bytes.length} bytes`);
     const saved = this.#claim.save(bytes);
     this.#services.hurry();
     await saved;
@@ -122,7 +122,7 @@ export class JobContext implements Context {
     return this.#services.pusher.enqueue(task as TaskLike<unknown, unknown>, args, options);
   }
 
-  /** Returns when masters have the log and the checkpoint; undefined if they have them. */
+  /** Returns when masters have the log and the checkpoint; undefined if they already have both. */
   flush(): Promise<unknown> | undefined {
     const { checkpoint } = this.#claim;
     const saved = checkpoint === undefined ? undefined : this.#claim.save(checkpoint.bytes).catch(() => undefined);

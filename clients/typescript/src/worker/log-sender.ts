@@ -1,4 +1,4 @@
-/** Log lines of jobs on their way to the masters: they are sent in batches, and never delay anything else. */
+/** Sends log lines of jobs to the masters in batches, without ever delaying anything else. */
 
 import { pauseMs } from "../masters/masters.js";
 import { encodeList, encode } from "../wire/msgpack.js";
@@ -7,15 +7,15 @@ import { Bell } from "./bell.js";
 import type { WorkerState } from "./state.js";
 import { isTransient, type WorkerCalls } from "./worker-calls.js";
 
-/** How long lines gather, so that a handler that writes line by line causes few calls. */
+/** How long lines are collected, so that a handler that writes line by line causes few calls. */
 const GATHER_MS = 200;
 const IDLE_MS = 1_000;
 const MAX_LINES_PER_CALL = 1_000;
 const MAX_BYTES_PER_CALL = 1024 * 1024;
-/** Beyond it the oldest lines are dropped, when masters cannot be reached or a job writes too much. */
+/** If masters cannot be reached, or a job writes too much, the oldest lines beyond this number are dropped. */
 const MAX_HELD_LINES = 10_000;
 const MAX_LINE_CHARS = 16_000;
-/** The pause after a master that has no logs, or refuses them. */
+/** The pause after a master that has no logs or refuses the lines. */
 const REFUSED_MS = 60_000;
 
 interface Line {
@@ -26,9 +26,9 @@ interface Line {
 /** The log of one claim. */
 export class ClaimLog {
   #seq = 0;
-  /** Lines that no master has answered. */
+  /** Number of lines that no master has confirmed. */
   held = 0;
-  /** Masters take no more lines of this claim. */
+  /** Whether masters accept no more lines of this claim. */
   isStale = false;
 
   constructor(
@@ -47,13 +47,13 @@ export class ClaimLog {
     this.sender.add({ log: this, bytes: encode({ ...this.ref, seq: this.#seq, at: Date.now(), level, text: cut.toWellFormed() }) });
   }
 
-  /** Returns when masters have the lines; undefined if there are none on their way. */
+  /** Returns when masters have the lines; undefined if no lines are being sent. */
   flush(): Promise<void> | undefined {
     return this.held === 0 ? undefined : this.sender.sent(this);
   }
 }
 
-/** Sends the lines of all jobs of a worker. The numbers of the lines tell masters how many were dropped. */
+/** Sends the lines of all jobs of a worker. The numbers of the lines show masters how many lines were dropped. */
 export class LogSender {
   readonly #held: Line[] = [];
   readonly #wake = new Bell();
@@ -72,7 +72,7 @@ export class LogSender {
     if (this.#held.length === 1) this.#wake.ring();
   }
 
-  /** Returns when no line of a log is on its way. */
+  /** Returns when no line of a log is being sent. */
   async sent(log: ClaimLog): Promise<void> {
     while (log.held > 0 && !this.state.isOver) {
       this.#isHurried = true;
@@ -81,7 +81,7 @@ export class LogSender {
     }
   }
 
-  /** Sends lines until the worker is over. */
+  /** Sends lines until the worker ends. */
   async run(): Promise<void> {
     for (let tries = 0; !this.state.isOver; ) {
       await this.state.registering;

@@ -1,4 +1,4 @@
-/** The registration of a worker: it joins, joins again after a cut, and leaves. */
+/** The registration of a worker: it registers, registers again after a loss of contact, and unregisters. */
 
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -24,7 +24,7 @@ export interface Identity {
 
 /** The registration of a worker. */
 export class Membership {
-  /** The address at which masters reach the worker; null: it pulls. */
+  /** The address at which masters reach the worker; null: the worker pulls. */
   url: string | null = null;
 
   constructor(
@@ -36,19 +36,22 @@ export class Membership {
   /**
    * Registers for the first time.
    *
-   * @throws RefusedError for a registration that no repeat makes valid.
+   * @throws RefusedError if repeating the registration does not help.
    */
   async join(): Promise<void> {
     await this.#under(this.#register());
   }
 
-  /** After a cut, nothing that runs here is this worker's any more. One at a time; results wait meanwhile. */
+  /**
+   * Registers again after masters forgot this worker, whose running jobs then belong to it no more. Only one call runs
+   * at a time. Results wait meanwhile.
+   */
   async rejoin(oldId: string): Promise<void> {
     if (this.state.member?.id !== oldId) return;
     await (this.state.registering ?? this.#under(this.#again()));
   }
 
-  /** Tells that the end is near: no more jobs come, and the end of a lease counts as no loss. */
+  /** Announces that the process is ending: masters then send no more jobs, and count no loss at the end of a lease. */
   async announce(): Promise<void> {
     await this.#tell("POST", "/leaving");
   }
@@ -58,7 +61,7 @@ export class Membership {
   }
 
   async #under(registration: Promise<void>): Promise<void> {
-    // The parts of the worker wait for it, and its failure is the caller's alone.
+    // Other parts of the worker wait for this promise, but only the caller handles its failure.
     this.state.registering = registration.catch(() => undefined).finally(() => {
       this.state.registering = undefined;
     });
@@ -69,7 +72,7 @@ export class Membership {
     const { state } = this;
     state.logger.warn("no longer registered: running jobs are stopped");
     for (const claim of state.claims.all) claim.stop("lost");
-    // Not earlier: a registration at the same address may free the jobs of the former one at once.
+    // Wait: a registration at the same address may release the jobs of the former one at once.
     while (state.claims.running.some((claim) => state.clock.nowMs() < claim.leaseEndMs)) await sleep(LOOK_MS);
     await this.#register();
   }
@@ -93,7 +96,7 @@ export class Membership {
         this.#joined(answer.body as unknown as RegisterAnswer, sent);
         return;
       }
-      // Once it was registered, the refusal may end as it began.
+      // If the worker was registered before, the cause of the refusal may disappear again.
       if (state.member === undefined && isFinal(answer)) throw new RefusedError(answer.status, answer.body);
       state.logger.warn(`not registered: ${answer.detail}`);
       await state.pause(pauseMs(tries, answer.retryAfterS));
@@ -114,7 +117,7 @@ export class Membership {
     const { member } = this.state;
     for (let tries = 1; member !== undefined && tries <= LEAVE_TRIES; tries++) {
       const answer = await this.calls.call(method, `/api/workers/${member.id}${path}`, { timeoutMs: LEAVE_TIMEOUT_MS });
-      // Masters of older releases know no `leaving`, and one that does not know the worker has nothing to do.
+      // Older masters do not know `leaving`. A master that does not know the worker has nothing to do.
       if (answer.status !== 0 && answer.status < 500) return;
       if (tries < LEAVE_TRIES) await sleep(pauseMs(tries, undefined, 500));
     }

@@ -22,22 +22,22 @@ import type { SlotShare } from "./shared-slots.js";
 import { WorkerState, type Logger } from "./state.js";
 import { WorkerCalls } from "./worker-calls.js";
 
-/** How long jobs that were told to stop may take. */
+/** How long jobs may take to stop. */
 const STOP_MS = 2_000;
 /** How long the last reports may take. */
 const REPORTS_MS = 30_000;
 const LOOK_MS = 20;
-/** The pause after a refusal that only an operator ends, in one of several namespaces. */
+/** The pause after a refusal that only an operator can resolve, if the worker has several namespaces. */
 const REFUSED_MS = 10_000;
 
-/** The masters of a namespace, and how they are called. */
+/** The masters of a namespace, and the settings for calls to them. */
 export interface Connection {
   readonly master: readonly string[];
   readonly token?: string;
   readonly fetch?: Fetch;
 }
 
-/** The settings of a worker that are the same in all its namespaces. */
+/** The settings of a worker that all its namespaces share. */
 export interface CommonSettings {
   readonly tasks: ReadonlyMap<string, AnyTask>;
   readonly maxJobs: number;
@@ -69,12 +69,12 @@ export class NamespaceWorker {
     this.#reporter = new Reporter(state, calls, this.#membership);
     this.#logs = new LogSender(state, calls);
     const observations = new Observations(state, calls);
-    // The addresses name the namespace already.
+    // The addresses already name the namespace.
     const pusher = new Pusher({ ...connection, namespace: DEFAULT_NAMESPACE });
     this.#runner = new Runner(state, this.#reporter, {
       namespace: this.namespace,
       pusher,
-      // With several, what the tasks of a handler enqueue belongs to the namespace of its job.
+      // If there are several namespaces, tasks that a handler enqueues go to the namespace of its job.
       within: (call) => (share === undefined ? call() : withBackend(pusher, call)),
       logOf: (claim) => new ClaimLog(this.#logs, claim.ref),
       openChallenge: (claim, asked) => openChallenge(state, calls, claim, asked),
@@ -96,16 +96,16 @@ export class NamespaceWorker {
     return this.#state.member?.id;
   }
 
-  /** Notes the address at which masters reach it; null: it pulls. */
+  /** Sets the address at which masters reach the worker; null: the worker pulls. */
   servedAt(url: string | null): void {
     this.#membership.url = url;
     this.endpoint.prefix = url === null ? "" : new URL(url).pathname.replace(/\/+$/, "");
   }
 
   /**
-   * Registers, and begins to take jobs.
+   * Registers, and starts to take jobs.
    *
-   * @throws RefusedError for a registration that no repeat makes valid.
+   * @throws RefusedError if repeating the registration does not help.
    */
   async begin(): Promise<void> {
     await this.#membership.join();
@@ -114,7 +114,7 @@ export class NamespaceWorker {
     this.#loops = Promise.all([this.#reporter.run(), this.#heartbeats.run(), this.#logs.run(), this.#puller?.run()]);
   }
 
-  /** Begins after a refusal, as soon as an operator has ended its cause. */
+  /** Starts after a refusal, once an operator has resolved its cause. */
   async beginLater(refusal: unknown): Promise<void> {
     const state = this.#state;
     let error = refusal;
@@ -131,13 +131,13 @@ export class NamespaceWorker {
     }
   }
 
-  /** Ends before it began. */
+  /** Ends before the worker has started. */
   abandon(): void {
     this.#state.isLeaving = true;
     this.#state.end();
   }
 
-  /** Ends in good order, as `Worker.stop` tells. Returns when all is reported. */
+  /** Ends in good order, as `Worker.stop` describes. Returns when everything is reported. */
   async stop(graceMs: number): Promise<void> {
     const state = this.#state;
     state.isLeaving = true;
@@ -145,15 +145,15 @@ export class NamespaceWorker {
     if (state.member !== undefined) {
       const running = state.claims.running.length;
       state.logger.info(`ending: ${running === 0 ? "no job runs" : `${running} running jobs have ${graceMs / 1000} s`}`);
-      // Told at once, so that no heartbeat comes in between.
+      // Announce this at once, so that no heartbeat is sent before.
       const announced = this.#membership.announce();
       state.beat.ring();
       await Promise.all([announced, this.#puller?.withdraw()]);
       await this.#until(() => state.claims.running.length === 0, graceMs);
       for (const claim of state.claims.running) this.#runner.stop(claim, "handed_back");
       await this.#until(() => state.claims.running.length === 0, STOP_MS);
-      for (const { job } of state.claims.running) state.logger.warn(`job ${job.job_id} (${job.name}) ignores its signal, and is left`);
-      // A job that never was named counts as one that never began.
+      for (const { job } of state.claims.running) state.logger.warn(`job ${job.job_id} (${job.name}) ignores its signal, and keeps running`);
+      // A job that heartbeats never named counts as a job that never began.
       await this.#until(() => this.#reporter.isEmpty && state.claims.all.every(({ wasNamed }) => wasNamed), REPORTS_MS);
       await this.#membership.leave();
     }

@@ -1,4 +1,4 @@
-/** The room that other services say they have left, on its way to the masters. */
+/** Sends observations of other services' limits to the masters. */
 
 import { encode } from "../wire/msgpack.js";
 import type { ObservedRoom } from "./context.js";
@@ -12,11 +12,11 @@ interface Waiting {
   readonly constraint: string;
   readonly room: ObservedRoom;
   readonly atMs: number;
-  /** A store time that had been reached at the observation. */
+  /** A time that the store's clock had certainly reached at the observation. */
   readonly asOfMs: number;
 }
 
-/** Sends observations, one call at a time. If several observations of one gate wait for a call, it sends the last one. */
+/** Sends observations, one call at a time. If several observations of a gate wait, it sends the last one. */
 export class Observations {
   readonly #waiting = new Map<string, Waiting>();
   #isSending = false;

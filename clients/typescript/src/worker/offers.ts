@@ -1,4 +1,4 @@
-/** Offers: the jobs that a worker takes or refuses, and the reasons. */
+/** Offers: decides which jobs a worker accepts or refuses, and why. */
 
 import type { AnyTask } from "../tasks/task.js";
 import { decode } from "../wire/msgpack.js";
@@ -15,7 +15,7 @@ type Verdict = "accepted" | Rejected["reason"];
 const MEMORY_MS = 10_000;
 const PHASES: readonly string[] = ["run", "callback"];
 
-/** A job of an offer, and what is wrong with its argument. */
+/** A job of an offer, and the fault of its argument. */
 interface Offered {
   readonly job: Dispatch;
   readonly fault: unknown;
@@ -35,7 +35,7 @@ export function pushAnswer({ accepted, rejected }: Judged): PushAnswer {
   };
 }
 
-/** Judges offers, and begins what it takes. */
+/** Judges offers, and starts the accepted jobs. */
 export class Offers {
   readonly #seen = new Map<string, { verdict: Verdict; atMs: number }>();
 
@@ -45,10 +45,11 @@ export class Offers {
   ) {}
 
   /**
-   * Judges the jobs of an offer. Undefined: it makes no sense, and nothing has begun.
+   * Judges the jobs of an offer, and starts the accepted ones. Undefined: the offer is not valid, and no job was
+   * started.
    *
-   * @param epoch That of the offer.
-   * @param bytes The list of jobs, still encoded, so that one job that cannot be decoded harms no other.
+   * @param epoch The epoch of the offer.
+   * @param bytes The list of jobs, still encoded, so that one job that cannot be decoded affects no other.
    */
   judge(epoch: unknown, bytes: Uint8Array | undefined): Judged | undefined {
     const offered = bytes === undefined ? undefined : itemsOf(bytes)?.map(offeredIn);
@@ -67,7 +68,7 @@ export class Offers {
       if (verdict === "accepted") accepted.push(one.job);
       else rejected.push({ job: one.job, reason: verdict });
     }
-    // The next free slots are kept for this namespace.
+    // Reserve the next free slots for this namespace.
     this.state.share?.want(rejected.filter(({ reason }) => reason === "busy").length);
     return { accepted, rejected };
   }
@@ -79,8 +80,8 @@ export class Offers {
     if (task === undefined || !PHASES.includes(job.phase)) return "unknown_name";
     if (state.isDraining) return "draining";
     const { leaseMs } = state.registered;
-    // A process that was suspended for longer cannot know whether the store's clock was set forward. If it was, an offer
-    // whose lease is over looks young.
+    // A process that was suspended for longer cannot know whether the store's clock was set forward. If it was, an
+    // offer whose lease is over looks current.
     const latestMs = state.store.latestMs(leaseMs);
     const leftMs = job.lease_until_ms - latestMs - marginMs(leaseMs);
     if (latestMs > job.not_after_ms || leftMs <= 0 || job.fence <= state.store.staleFence) return "too_late";
@@ -104,7 +105,7 @@ export class Offers {
   }
 }
 
-/** Returns the job. Undefined: it lacks something. */
+/** Returns the job. Undefined: a field is missing. */
 function offeredIn(bytes: Uint8Array): Offered | undefined {
   const encoded = fieldsOf(bytes);
   const argument = encoded?.get("argument");
@@ -131,7 +132,7 @@ function isJob(job: Record<string, unknown>): job is Record<string, unknown> & D
   );
 }
 
-/** Returns whether a value is an integer that a number holds exactly. */
+/** Returns whether a value is an integer that a JavaScript number holds exactly. */
 export function isInteger(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }

@@ -1,4 +1,4 @@
-/** How an attempt ended, as it is reported to a master. */
+/** Reports about the ends of attempts, for masters. */
 
 import { kindOf, orderOf, type HandlerOrder } from "../errors/orders.js";
 import { encode } from "../wire/msgpack.js";
@@ -10,10 +10,12 @@ export type Outcome = Distributed<ResultItem, "job_id" | "token" | "finished_at"
 
 const MAX_MESSAGE = 1_000;
 const MAX_STACK = 14_000;
-/** A master lets no worker delay a job for longer than a week. */
+/** Masters allow workers to delay a job for at most a week. */
 const MAX_RETRY_AFTER_S = 7 * 86_400;
 
-/** Returns the outcome of a handler that returned. A value that cannot be sent is a failure that says so. */
+/**
+ * Returns the outcome of a handler that returned. If the value cannot be sent, the outcome is a failure that says so.
+ */
 export function returned(value: unknown): Outcome {
   try {
     encode(value);
@@ -23,23 +25,23 @@ export function returned(value: unknown): Outcome {
   return { type: "success", result: value ?? null };
 }
 
-/** Returns the outcome of a handler that threw. `retryCodes`: those of its task. */
+/** Returns the outcome of a handler that threw. `retryCodes`: the retry codes of its task. */
 export function thrown(error: unknown, retryCodes: ReadonlySet<string> | undefined): Outcome {
   const order = orderOf(error);
   return order === undefined ? failure(textOf(error), { retries: true, error }) : ordered(order, retryCodes);
 }
 
-/** Returns the outcome of an attempt that was stopped because its time was over. */
+/** Returns the outcome of an attempt that was stopped at its timeout. */
 export function timedOut(timeoutS: number): Outcome {
   return { type: "failure", reason: "timeout", should_retry: true, error: null, message: `not finished within ${timeoutS} s` };
 }
 
-/** Returns the outcome of a job whose argument this language cannot hold. */
+/** Returns the outcome of a job whose argument JavaScript cannot represent. */
 export function undecodable(error: unknown): Outcome {
   return { ...failure(`the job cannot be decoded: ${messageOf(error)}`, { retries: false }), reason: "undecodable" };
 }
 
-/** Returns the outcome that replaces one that a master refuses. */
+/** Returns the outcome that replaces one that a master refused. */
 export function refusedByMaster(detail: string): Outcome {
   return failure(`the master refused the result: ${detail}`, { retries: false });
 }
@@ -93,7 +95,7 @@ function describe(error: unknown): { type: string; message: string; traceback: s
   return { type: error.name, message: textOf(error), traceback: stack.slice(0, MAX_STACK).toWellFormed() };
 }
 
-/** The type comes first, because viewers may see it and not the text. */
+/** The type comes first, because some viewers may see only the type. */
 function textOf(error: unknown): string {
   return error instanceof Error && orderOf(error) === undefined ? `${error.name}: ${messageOf(error)}` : messageOf(error);
 }

@@ -1,4 +1,4 @@
-/** Asks masters for jobs, for a worker that they cannot reach. */
+/** Polls masters for jobs, for a worker that they cannot reach. */
 
 import { randomUUID } from "node:crypto";
 import { pauseMs } from "../masters/masters.js";
@@ -11,13 +11,16 @@ import type { WorkerState } from "./state.js";
 import type { WorkerCalls } from "./worker-calls.js";
 
 const WAIT_S = 20;
-/** The call takes longer than the wait. */
+/** How much longer than the requested wait an answer may take. */
 const SLACK_MS = 5_000;
 const FULL_MS = 100;
 const WATCH_MS = 50;
 const WITHDRAW_TIMEOUT_MS = 3_000;
 const REFUSED_S = 0.1;
-/** How long the share of a namespace is kept for it while it asks whether it has jobs. A master that has some answers at once. */
+/**
+ * How long the share of a namespace is reserved while it asks a master for jobs. A master that has jobs answers at
+ * once.
+ */
 const ASKED_MS = 100;
 
 interface Poll {
@@ -25,10 +28,13 @@ interface Poll {
   readonly abort: AbortController;
 }
 
-/** Asks masters for jobs, one call at a time. */
+/** Polls masters for jobs, with one call at a time. */
 export class Puller {
   #hanging: Poll | undefined;
-  /** Whether this namespace may have jobs that need its share of the slots: it could not ask, or got some. */
+  /**
+   * Whether this namespace may have jobs that need its share of the slots: it could not poll, or its last poll returned
+   * jobs.
+   */
   #mayHaveJobs = false;
   #refused: NonNullable<ClaimRequest["refused"]> = [];
 
@@ -39,7 +45,7 @@ export class Puller {
     private readonly offers: Offers,
   ) {}
 
-  /** Asks until the worker is over. */
+  /** Polls until the worker ends. */
   async run(): Promise<void> {
     const { state } = this;
     const watch = setInterval(() => {
@@ -62,7 +68,7 @@ export class Puller {
         await state.pause(next + pauseMs(++tries, undefined));
       } else {
         [pollId, tries] = [randomUUID(), 0];
-        // The master may give the same jobs again at once.
+        // Pause, because the master may return the same jobs at once.
         if (this.#refused.length > 0) await state.pause(pauseMs(2, REFUSED_S));
       }
     }
@@ -70,8 +76,8 @@ export class Puller {
   }
 
   /**
-   * Keeps free slots for this namespace until it is known to have no jobs: first, because it cannot ask without a slot,
-   * then until its call is answered. While the call waits for jobs, the slots may be lent.
+   * Reserves free slots for this namespace until it is known to have no jobs: it cannot poll without a slot, and then
+   * its call must be answered. While the call waits for jobs, the slots may be lent.
    */
   #keepShare(room: number): void {
     const { share, isDraining } = this.state;
@@ -80,7 +86,7 @@ export class Puller {
     else share?.want(share.guaranteed, room === 0 ? undefined : ASKED_MS);
   }
 
-  /** Gives back what was given to the call that waits and has not begun. */
+  /** Withdraws the waiting call. Jobs that masters assigned to it and that have not begun are handed back. */
   async withdraw(): Promise<void> {
     const poll = this.#hanging;
     if (poll === undefined || poll.abort.signal.aborted) return;
@@ -89,7 +95,7 @@ export class Puller {
     await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
   }
 
-  /** Gives back the jobs that were refused, while the worker does not ask for others. */
+  /** Hands back the refused jobs while the worker asks for no others. */
   async #giveBack(): Promise<void> {
     const refused = this.#refused;
     if (refused.length === 0) return;
@@ -98,7 +104,10 @@ export class Puller {
     await this.calls.call("POST", `/api/workers/${this.state.registered.id}/claim`, { body, timeoutMs: WITHDRAW_TIMEOUT_MS });
   }
 
-  /** Makes one call. Returns "new": it is over; "again", or the pause in ms: the same call again. */
+  /**
+   * Makes one call. Returns "new" if it was answered, "again" to repeat it at once, or the milliseconds to wait before
+   * the repeat.
+   */
   async #ask(pollId: string): Promise<"new" | "again" | number> {
     const { state } = this;
     const { id } = state.registered;
@@ -112,7 +121,7 @@ export class Puller {
       isRaw: true,
     });
     this.#hanging = undefined;
-    // The answer to a call that was withdrawn does not count.
+    // Ignore the answer to a call that was withdrawn.
     if (poll.abort.signal.aborted) return "new";
     if (answer.status === 200) {
       this.#take(answer.bytes);
@@ -135,7 +144,7 @@ export class Puller {
       return encoded === undefined ? undefined : decode(encoded);
     };
     const judged = this.offers.judge(value("epoch"), fields?.get("jobs"));
-    // A duplicate has to wait for the end of its lease.
+    // A duplicate waits until its lease ends.
     this.#mayHaveJobs = judged !== undefined && judged.accepted.length + judged.rejected.length > 0;
     const refused = (judged?.rejected ?? []).filter(({ reason }) => reason !== "duplicate");
     this.#refused = refused.map(({ job: { job_id, token } }) => ({ job_id, token }));

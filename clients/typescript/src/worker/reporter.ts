@@ -1,4 +1,4 @@
-/** Reports how jobs ended, until a master has answered. */
+/** Reports the ends of jobs, until a master has confirmed them. */
 
 import { pauseMs } from "../masters/masters.js";
 import { decode, encode, encodeList } from "../wire/msgpack.js";
@@ -15,8 +15,8 @@ const MAX_RESULTS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 const IDLE_MS = 200;
 /**
- * A service counts a call when it arrives. A model answers long after that, but other services do so at once. So a call
- * counts from its answer on, or from this long after the beginning of the handler, whichever is sooner.
+ * Some services count a call when it arrives, such as models, which answer much later. Others answer at once. So a call
+ * counts as of its answer, or as of this long after the start of the handler, whichever is sooner.
  */
 const COUNTED_WITHIN_MS = 2000;
 
@@ -24,14 +24,14 @@ interface Report {
   readonly claim: Claim;
   readonly outcome: Outcome;
   readonly bytes: Uint8Array;
-  /** It stands for a report that a master refused. */
+  /** Whether it replaces a report that a master refused. */
   readonly isReplacement: boolean;
 }
 
-/** The results that no master has answered yet. */
+/** The results that no master has confirmed yet. */
 export class Reporter {
   readonly #outbox = new Map<string, Report>();
-  /** Takes the jobs that come with answers. Undefined: none may come. */
+  /** Takes the jobs that come with answers. Undefined: answers may carry no jobs. */
   nextJobs: AnsweredJobs | undefined;
 
   constructor(
@@ -40,20 +40,20 @@ export class Reporter {
     private readonly membership: Membership,
   ) {}
 
-  /** Whether every report was answered. */
+  /** Whether every report was confirmed. */
   get isEmpty(): boolean {
     return this.#outbox.size === 0;
   }
 
   report(claim: Claim, outcome: Outcome, isReplacement = false): void {
-    // An attempt that opened a challenge goes on, and its charge stays until it ends.
+    // An attempt that opened a challenge continues, so its estimate stays until it ends.
     const used = outcome.type === "challenged" ? {} : this.#usedBy(claim);
     const bytes = encode({ ...claim.ref, finished_at: new Date().toISOString(), ...outcome, ...used });
     this.#outbox.set(claim.job.token, { claim, outcome, bytes, isReplacement });
     this.state.news.ring();
   }
 
-  /** Sends reports until the worker is over. Jobs that end while a call is under way go with the next one. */
+  /** Sends reports until the worker ends. Jobs that end during a call are reported with the next call. */
   async run(): Promise<void> {
     let [tries, isAlone] = [0, false];
     while (!this.state.isOver) {
@@ -67,7 +67,7 @@ export class Reporter {
       const body = encodeList("results", batch.map(({ bytes }) => bytes));
       const answer = await this.calls.call("POST", `/api/workers/${id}/results`, {
         body,
-        // A job that cannot be decoded must not cost the rest of the answer.
+        // One job that cannot be decoded must not make the rest of the answer unreadable.
         isRaw: true,
         ...(this.nextJobs === undefined ? {} : { headers: this.nextJobs.headers }),
       });
@@ -130,7 +130,10 @@ export class Reporter {
     this.state.news.ring();
   }
 
-  /** Returns the fields that tell the units of the attempt, and by when another system had counted its last call. */
+  /**
+   * Returns the fields with the units of the attempt, and with the time by which another system had counted its last
+   * call.
+   */
   #usedBy({ used, begunMs, answeredMs }: Claim): { used?: Claim["used"]; called_at_ms?: number } {
     const units = used === undefined ? {} : { used };
     if (answeredMs === undefined) return units;
@@ -140,7 +143,7 @@ export class Reporter {
 
   #replace({ claim, outcome }: Report, detail: string): void {
     if (claim.answeredMs !== undefined || claim.used !== undefined) {
-      // A master that is older than this package does not know the field. The newest one is left out first.
+      // A master that is older than this package does not know the field. Omit the newest field first.
       if (claim.answeredMs === undefined) claim.used = undefined;
       claim.answeredMs = undefined;
       this.report(claim, outcome);

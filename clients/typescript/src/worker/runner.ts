@@ -1,4 +1,4 @@
-/** Runs handlers, stops them in time, and says how they ended. */
+/** Runs handlers, stops them in time, and reports how they ended. */
 
 import type { AnyTask, Handler } from "../tasks/task.js";
 import type { Claim, Stopping } from "./claims.js";
@@ -7,7 +7,7 @@ import { returned, thrown, timedOut, undecodable, type Outcome } from "./outcome
 import type { Reporter } from "./reporter.js";
 import type { WorkerState } from "./state.js";
 
-/** How often leases and timeouts are looked at. */
+/** How often leases and timeouts are checked. */
 const WATCH_MS = 20;
 /** How long the end of a job waits for its log and its checkpoint. */
 const LAST_WORDS_MS = 2_000;
@@ -34,12 +34,12 @@ export class Runner {
     clearInterval(this.#timer);
   }
 
-  /** Begins a job. It does not wait for its end. */
+  /** Starts a job, without waiting for its end. */
   begin(claim: Claim, task: AnyTask): void {
     void this.#run(claim, task);
   }
 
-  /** Reports a job that cannot be decoded, in the place of running it. */
+  /** Reports a job that cannot be decoded, instead of running it. */
   refuse(claim: Claim, error: unknown): void {
     claim.isRunning = false;
     this.reporter.report(claim, undecodable(error));
@@ -49,16 +49,16 @@ export class Runner {
   /** Stops a job. */
   stop(claim: Claim, why: Stopping): void {
     if (!claim.stop(why)) return;
-    // It is reported at once: a handler that ignores its signal keeps its slot until it ends.
+    // Report at once: a handler that ignores its signal keeps its slot until it ends.
     if (why === "timeout") this.reporter.report(claim, timedOut(claim.job.timeout));
-    if (why === "lost") this.state.logger.warn(`job ${claim.job.job_id} is no longer this worker's: it is stopped and not reported`);
+    if (why === "lost") this.state.logger.warn(`job ${claim.job.job_id} no longer belongs to this worker: it is stopped and not reported`);
   }
 
   async #run(claim: Claim, task: AnyTask): Promise<void> {
     const context = new JobContext(claim, this.state.clock, this.services);
     let outcome: Outcome;
     try {
-      // A tick later: the answer to the offer does not wait for the synchronous part of the handler.
+      // Begin a tick later, so that the answer to the offer does not wait for the synchronous part of the handler.
       await Promise.resolve();
       claim.begunMs = this.state.clock.nowMs();
       outcome = returned(await this.services.within(() => (task.handler as Handler<unknown, unknown>)(claim.job.argument, context)));
@@ -79,7 +79,7 @@ export class Runner {
         this.reporter.report(claim, { type: "canceled" });
         break;
       case "handed_back":
-        // It may have finished in its last moment.
+        // The handler may have finished at the last moment.
         this.reporter.report(claim, outcome.type === "success" ? outcome : { type: "handed_back" });
         break;
       case "timeout":
@@ -111,7 +111,7 @@ export class Runner {
   }
 }
 
-/** Waits until a master has the log and the checkpoint, because it takes neither when the job is over. */
+/** Waits until a master has the log and the checkpoint, because masters accept neither after the end of the job. */
 async function lastWords(context: JobContext): Promise<void> {
   const told = context.flush();
   if (told === undefined) return;

@@ -1,12 +1,15 @@
-/** The slots of a worker that works in several namespaces: a guaranteed share for each, and idle slots lent to the others. */
+/**
+ * Shares the slots of a worker among several namespaces: each has a guaranteed share, and idle slots are lent to
+ * others.
+ */
 
 import { checkNamespace } from "../masters/namespaces.js";
 
 const MAX_NAMESPACES = 20;
 const MAX_SHARE = 1_000;
 /**
- * How long a slot is kept for a namespace whose jobs were refused while it had less than its share. Masters offer them
- * again within two seconds.
+ * How long a slot is reserved for a namespace if its jobs were refused while it had less than its share. Masters offer
+ * them again within two seconds.
  */
 const WANTED_MS = 5_000;
 
@@ -43,14 +46,14 @@ export function checkedShares(given: NamespaceShares): ReadonlyMap<string, numbe
 }
 
 /**
- * Divides the slots of a worker: in proportion to the shares, at least one for each namespace, and all of them.
+ * Divides all slots of a worker in proportion to the shares, with at least one slot for each namespace.
  *
  * @throws RangeError if there are too few.
  */
 export function slotsByNamespace(shares: ReadonlyMap<string, number>, maxJobs: number): ReadonlyMap<string, number> {
-  if (shares.size > maxJobs) throw new RangeError(`maxJobs is ${maxJobs}, and each of ${shares.size} namespaces needs at least one slot`);
+  if (shares.size > maxJobs) throw new RangeError(`maxJobs is ${maxJobs}, but each of ${shares.size} namespaces needs at least one slot`);
   const all = [...shares].map(([name, share]) => ({ name, share, slots: 1 }));
-  // Each has one slot, and the others go one by one to the namespace that is furthest below its share.
+  // Each namespace gets one slot. The remaining slots go one by one to the namespace that is furthest below its share.
   for (let left = maxJobs - all.length; left > 0; left--) {
     const next = all.reduce((first, one) => {
       const difference = one.slots / one.share - first.slots / first.share;
@@ -70,7 +73,7 @@ export class SharedSlots {
     readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** Returns the share of one more namespace, which has this many slots whenever it needs them. */
+  /** Adds a namespace that gets this many slots whenever it needs them, and returns its share. */
   add(guaranteed: number): SlotShare {
     const share = new SlotShare(this, guaranteed);
     this.shares.push(share);
@@ -80,13 +83,13 @@ export class SharedSlots {
 
 /** The slots of one namespace. */
 export class SlotShare {
-  /** Returns how many slots the jobs of this namespace have. */
+  /** Returns how many slots the jobs of this namespace occupy. */
   occupied: () => number = () => 0;
-  /** Called when a slot of another namespace became free. */
+  /** Called when a slot of another namespace becomes free. */
   onRoom: () => void = () => undefined;
-  /** Called when another namespace wants the slots that this one has beyond its share. */
+  /** Called when another namespace needs slots that this one uses beyond its share. */
   onPressure: () => void = () => undefined;
-  /** The number of jobs that masters were told last. */
+  /** The number of jobs that was last reported to masters. */
   lastOffered: number;
   #wanted = 0;
   #wantedUntilMs = 0;
@@ -102,13 +105,13 @@ export class SlotShare {
     return this.pool.total;
   }
 
-  /** How many free slots are kept for this namespace, because its jobs were refused for lack of them. */
+  /** How many free slots are reserved for this namespace, because its jobs were refused for lack of slots. */
   get wanted(): number {
     if (this.#wanted === 0 || this.pool.nowMs() >= this.#wantedUntilMs) return 0;
     return Math.max(0, Math.min(this.#wanted, this.guaranteed - this.occupied()));
   }
 
-  /** Whether a slot that becomes free is for another namespace. */
+  /** Whether the next free slot of this namespace must go to another one. */
   get hasToYield(): boolean {
     return this.occupied() > this.guaranteed && this.#others.some(({ wanted }) => wanted > 0);
   }
@@ -121,8 +124,8 @@ export class SlotShare {
   }
 
   /**
-   * Returns how many jobs masters may give: the share, and the slots that other namespaces leave idle. Several namespaces
-   * may be offered the same idle slot: the first job gets it, and the others are refused as `busy`.
+   * Returns how many jobs masters may assign: the share, and the slots that other namespaces leave idle. Several
+   * namespaces may be offered the same idle slot: the first job gets it, and the others are refused as `busy`.
    */
   offer(): number {
     const used = sum(this.#others.map((one) => one.occupied() + one.wanted));
@@ -130,7 +133,7 @@ export class SlotShare {
     return this.lastOffered;
   }
 
-  /** Keeps up to `count` of the next free slots, within the share, for so long at most. 0: keeps none. */
+  /** Reserves up to `count` of the next free slots, within the share, for at most `withinMs`. 0: reserves none. */
   want(count: number, withinMs = WANTED_MS): void {
     const wasWanted = this.wanted > 0;
     this.#wanted = count;
@@ -139,7 +142,7 @@ export class SlotShare {
     for (const one of this.#others) if (one.occupied() > one.guaranteed) one.onPressure();
   }
 
-  /** Tells the other namespaces that a slot may be free. */
+  /** Notifies the other namespaces that a slot may be free. */
   released(): void {
     for (const one of this.#others) one.onRoom();
   }

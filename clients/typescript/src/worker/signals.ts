@@ -1,6 +1,6 @@
-/** SIGTERM and SIGINT: the workers of the process end in good order, then the process does. */
+/** SIGTERM and SIGINT: first the workers of the process end in good order, then the process ends. */
 
-/** Workers of every copy of this package in the process: the last one to end ends the process. */
+/** The workers of every copy of this package in the process. The last one to end also ends the process. */
 const ENDING = Symbol.for("jqmaster-sdk.ending");
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
@@ -17,7 +17,7 @@ export class Signals {
     ending().add(this);
   }
 
-  /** The worker has stopped by itself. */
+  /** Called when the worker has stopped by itself. */
   forget(): void {
     for (const signal of SIGNALS) process.off(signal, this.#end);
     ending().delete(this);
@@ -25,7 +25,7 @@ export class Signals {
 
   async #ended(): Promise<void> {
     await this.stop();
-    // Open connections of the application would keep the process from ending.
+    // Exit here, because open connections of the application would keep the process running.
     if (ending().size === 0) process.exit(process.exitCode ?? 0);
   }
 }

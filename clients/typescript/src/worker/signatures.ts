@@ -1,18 +1,18 @@
-/** Proofs: masters sign their calls, and the worker proves its address. */
+/** Signatures: the worker checks those of masters' calls, and proves its own address. */
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { steadyMs } from "./clocks.js";
 
-/** How far the timestamp of a call may be from the wall clock, either way. */
+/** How far the timestamp of a call may be from the wall clock, in either direction. */
 const MAX_AGE_MS = 300_000;
 const MAX_NONCES = 100_000;
-/** The same key signs calls: a nonce with line feeds could be a call that an attacker wants signed. */
+/** The same key signs calls. So a nonce with line feeds could be the text of a call that an attacker wants signed. */
 const CHALLENGE_NONCE = /^[A-Za-z0-9_-]{16,128}$/;
 
 /** The fields of a signed call. */
 export interface SignedHead {
   readonly method: string;
-  /** The raw path, with the path of the worker's URL. */
+  /** The raw path, including the path of the worker's URL. */
   readonly path: string;
   header(name: string): string | undefined;
 }
@@ -25,12 +25,12 @@ export function proofOf(nonce: unknown, secret: string): string | undefined {
 
 /** Checks the signatures of calls. */
 export class Signatures {
-  // Those of correctly signed calls alone: a forger could use up the nonce of a real call.
+  // Only nonces of correctly signed calls: otherwise, a forger could use up the nonce of a real call.
   readonly #nonces = new Map<string, number>();
 
   constructor(private readonly registered: { readonly secret: string }) {}
 
-  /** Returns whether the head can be that of a signed call, before its body is read. */
+  /** Returns whether the head may belong to a signed call. The body is not read yet. */
   isPlausible(head: SignedHead, workerId: string | undefined): boolean {
     const { worker, timestamp, nonce, signature } = partsOf(head);
     return (
@@ -42,7 +42,7 @@ export class Signatures {
     );
   }
 
-  /** Returns whether a plausible call is signed, and was not made before. */
+  /** Returns whether a plausible call has a valid signature and a new nonce. */
   isSigned(head: SignedHead, body: Uint8Array): boolean {
     const { worker, timestamp, nonce, signature } = partsOf(head);
     const digest = createHash("sha256").update(body).digest("hex");
@@ -55,11 +55,11 @@ export class Signatures {
   #isFirst(nonce: string): boolean {
     const nowMs = steadyMs();
     for (const [old, atMs] of this.#nonces) {
-      // A timestamp may be ahead by its greatest age, and is good until as long after.
+      // A timestamp may be up to MAX_AGE_MS ahead, and stays valid until MAX_AGE_MS after it.
       if (atMs > nowMs - 2 * MAX_AGE_MS) break;
       this.#nonces.delete(old);
     }
-    // A full memory refuses calls rather than forget nonces.
+    // When the memory is full, refuse calls instead of forgetting nonces.
     if (this.#nonces.has(nonce) || this.#nonces.size >= MAX_NONCES) return false;
     this.#nonces.set(nonce, nowMs);
     return true;

@@ -8,7 +8,7 @@ import { LatestClock, StoreClock } from "./clocks.js";
 import type { SlotShare } from "./shared-slots.js";
 
 /**
- * Where a worker says what happens to it. `console` is one.
+ * The receiver of a worker's log messages. `console` is one.
  *
  * @example
  * ```ts
@@ -33,21 +33,21 @@ export class WorkerState {
   readonly claims = new Claims();
   readonly clock = new LatestClock();
   readonly store = new StoreClock(this.clock);
-  /** Rings when a job has ended or a result is there. */
+  /** Rings when a job has ended or a result exists. */
   readonly news = new Bell();
   /** Rings when a heartbeat is to be sent now. */
   readonly beat = new Bell();
   /** Undefined before the first registration. */
   member: Member | undefined;
-  /** Settles when the registration that is under way has ended. */
+  /** Settles when the registration in progress has ended. */
   registering: Promise<void> | undefined;
   /** The secret of the latest registration. */
   secret = "";
-  /** The highest epoch that was seen anywhere. */
+  /** The highest epoch that any answer contained. */
   epoch = 0;
   drainOrdered = false;
   isLeaving = false;
-  /** The loops end. */
+  /** Whether the loops are to end. */
   isOver = false;
   readonly #over = new Bell();
 
@@ -72,24 +72,24 @@ export class WorkerState {
     return this.isLeaving || this.drainOrdered;
   }
 
-  /** How many further jobs the worker takes. */
+  /** How many further jobs the worker accepts. */
   get room(): number {
     return this.isDraining ? 0 : Math.min(this.claims.room(this.maxJobs), this.share?.room ?? Infinity);
   }
 
-  /** Takes the number of jobs that masters answer: an operator may allow fewer than were offered. */
+  /** Sets the number of jobs that a master allows. An operator may allow fewer than the worker offered. */
   resize(maxJobs: number): void {
     const { share } = this;
     this.maxJobs = share !== undefined && maxJobs >= share.lastOffered ? share.total : maxJobs;
   }
 
-  /** A job has ended, and its slot is free. */
+  /** Called when a job has ended and its slot is free. */
   released(): void {
     this.news.ring();
     this.share?.released();
   }
 
-  /** Returns after `ms`, or when the worker is over. */
+  /** Returns after `ms`, or when the worker ends. */
   async pause(ms: number): Promise<void> {
     if (!this.isOver) await this.#over.wait(ms);
   }
@@ -101,8 +101,8 @@ export class WorkerState {
   }
 
   /**
-   * Returns a secret for the next registration: an earlier one that a master was held up with can then no longer prove
-   * the address, and replaces no later one.
+   * Returns a secret for the next registration. If a master delays an earlier registration, it can then no longer prove
+   * the address with the old secret, and replaces no later registration.
    */
   newSecret(): string {
     this.secret = randomBytes(32).toString("hex");
@@ -113,7 +113,7 @@ export class WorkerState {
     this.epoch = Math.max(this.epoch, epoch);
   }
 
-  /** The registration; there is one while loops run. */
+  /** The registration. It exists while the loops run. */
   get registered(): Member {
     if (this.member === undefined) throw new Error("the worker is not registered");
     return this.member;

@@ -1,17 +1,17 @@
-/** Numbers of units, as handlers tell them. */
+/** Checks the numbers of units that handlers report. */
 
 import type { ObservedRoom } from "./context.js";
 
 const MAX_UNITS = 1_000_000_000;
 const MAX_RESET_S = 31 * 86_400;
 
-/** Returns the numbers. Throws RangeError for one out of range. */
+/** Returns the numbers of units. Throws RangeError for a number out of range. */
 export function checkedUnits(units: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
   for (const [unit, number] of Object.entries(units)) check(unit, number, MAX_UNITS);
   return units;
 }
 
-/** Returns the room. Throws RangeError for a number out of range. */
+/** Returns the observed limit. Throws RangeError for a number out of range. */
 export function checkedRoom(room: ObservedRoom): ObservedRoom {
   check("remaining", room.remaining, MAX_UNITS);
   check("resetsS", room.resetsS, MAX_RESET_S);
@@ -19,6 +19,6 @@ export function checkedRoom(room: ObservedRoom): ObservedRoom {
 }
 
 function check(name: string, number: number, most: number): void {
-  // NaN fails, too.
+  // NaN fails this comparison, too.
   if (!(number >= 0 && number <= most)) throw new RangeError(`${name} must be between 0 and ${most}`);
 }

@@ -1,9 +1,9 @@
-/** The calls of a worker to masters: each is made once, and no answer is an answer, too. */
+/** The calls of a worker to masters. Each is made once, and a missing answer is a value, not an error. */
 
 import { NoAnswerError, type MasterAnswer } from "../masters/answer.js";
 import type { CallOptions, MasterClient } from "../masters/client.js";
 
-/** An answer; status 0: there was none. */
+/** An answer. Status 0 means that there was none. */
 export interface Answer {
   readonly status: number;
   readonly code: string;
@@ -26,13 +26,13 @@ export class WorkerCalls {
     }
   }
 
-  /** The clients of a worker believe its store's masters for as long as its leases last. */
+  /** The clients of a worker trust the masters of its store for as long as its leases last. */
   set patienceMs(leaseMs: number) {
     this.client.masters.affinity.patienceMs = leaseMs;
   }
 }
 
-/** Returns whether a repeat may be answered otherwise. A wrong token may be corrected meanwhile. */
+/** Returns whether a repeat may be answered differently. A wrong token may be corrected meanwhile. */
 export function isTransient({ status }: Answer): boolean {
   return status === 0 || [401, 403, 408, 421, 425, 429].includes(status) || status >= 500 || (status >= 300 && status < 400);
 }

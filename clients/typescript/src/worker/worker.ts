@@ -24,13 +24,13 @@ const LOOPBACK = /^(localhost|127(\.\d+){3}|::1)$/;
  * ```
  */
 export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
-  /** The tasks that it runs. */
+  /** The tasks that the worker runs. */
   readonly tasks: readonly AnyTask[];
   /** Namespace, as for a pusher. Default: `JQMASTER_NAMESPACE`. */
   readonly namespace?: string;
   /**
    * Several namespaces in which this one worker works, up to 20, with their shares of `maxJobs`. A list gives equal
-   * shares. Each namespace has at least one slot, and slots that others leave idle are lent to it. Default:
+   * shares. Each namespace has at least one slot, and gets idle slots of others in addition. Default:
    * `JQMASTER_WORKER_NAMESPACES`, such as `shop=3 mail`, unless `namespace` is given.
    */
   readonly namespaces?: NamespaceShares;
@@ -38,11 +38,11 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   readonly token?: string;
   /** Maximum number of jobs at a time. Default 10. */
   readonly maxJobs?: number;
-  /** Ask masters for jobs, because they cannot reach this worker. Default: they push. */
+  /** Poll masters for jobs, because they cannot reach this worker. Default: masters push. */
   readonly pull?: boolean;
   /**
-   * The address at which masters reach this worker. It is needed if the worker's server is the application's
-   * (`worker.fetch`), or listens on more than loopback.
+   * The address at which masters reach this worker. It is needed if the application's server serves the worker
+   * (`worker.fetch`), or if the worker listens on more than loopback.
    */
   readonly url?: string;
   /** Labels, which jobs can require. */
@@ -51,11 +51,11 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
   readonly nodeId?: string;
   /** The version of the application, for people. */
   readonly version?: string;
-  /** Seconds for which jobs may go on when the worker ends. Default 25. */
+  /** Seconds for which jobs may continue when the worker ends. Default 25. */
   readonly grace?: number;
   /** End in good order on SIGTERM and SIGINT, then end the process. Default true. */
   readonly signals?: boolean;
-  /** Where the worker says what happens to it. Default: standard error. */
+  /** The receiver of log messages. Default: standard error. */
   readonly logger?: Logger;
 }
 
@@ -69,7 +69,7 @@ export interface WorkerOptions extends Pick<PusherOptions, "master" | "fetch"> {
  * ```
  */
 export class Worker {
-  /** One for each namespace. They share the server and the slots. */
+  /** One member for each namespace. They share the server and the slots. */
   readonly #members: readonly NamespaceWorker[];
   readonly #isSharing: boolean;
   readonly #endpoint: CallServer;
@@ -95,13 +95,13 @@ export class Worker {
     this.#url = options.url;
   }
 
-  /** The ID under which the worker is registered, in the first of its namespaces. Undefined before that. */
+  /** The ID of this worker's registration, in its first namespace. Undefined before the registration. */
   get id(): string | undefined {
     return this.#members[0]?.id;
   }
 
   /**
-   * The IDs under which the worker is registered, by namespace.
+   * The IDs of this worker's registrations, by namespace.
    *
    * @example
    * ```ts
@@ -115,8 +115,8 @@ export class Worker {
   }
 
   /**
-   * Answers the calls of masters. Give it to a server that the application has, at the path of the option `url`, and
-   * call `start` once the server listens.
+   * Answers the calls of masters. Use it in the application's server, at the path of the option `url`, and call `start`
+   * once the server listens.
    *
    * @example
    * ```ts
@@ -127,11 +127,11 @@ export class Worker {
   readonly fetch = (request: Request): Promise<Response> => answerTo(this.#endpoint, request);
 
   /**
-   * Opens a server of its own, registers, and returns once the worker takes jobs: of one of its namespaces, if it has
-   * several. A worker that pulls opens no server.
+   * Opens a server, registers, and returns once the worker takes jobs, in at least one of its namespaces. A worker that
+   * pulls opens no server.
    *
    * @param address Default: any port of loopback. Other machines reach the worker at the option `url`.
-   * @throws RefusedError for a registration that no repeat makes valid.
+   * @throws RefusedError if repeating the registration does not help.
    *
    * @example
    * ```ts
@@ -153,9 +153,10 @@ export class Worker {
   }
 
   /**
-   * Registers, and returns once the worker takes jobs: one that pulls, or one whose server is the application's.
+   * Registers, and returns once the worker takes jobs. Use it if the worker pulls, or if the application's server
+   * serves it.
    *
-   * @throws RefusedError for a registration that no repeat makes valid.
+   * @throws RefusedError if repeating the registration does not help.
    *
    * @example
    * ```ts
@@ -170,8 +171,8 @@ export class Worker {
   }
 
   /**
-   * Ends in good order: the masters are told, no more jobs are taken, those that run may go on for `grace` seconds, and
-   * the others are handed back. Returns when all is reported.
+   * Ends in good order: informs the masters, accepts no more jobs, lets running jobs continue for `grace` seconds, and
+   * hands the others back. Returns when everything is reported.
    *
    * @example
    * ```ts
@@ -190,7 +191,7 @@ export class Worker {
     this.#signals?.listen();
     const begun = this.#members.map((one) => one.begin());
     try {
-      // A namespace whose store is away, or that refuses the worker, holds up no other.
+      // A namespace whose store is unreachable, or that refuses the worker, must not delay the others.
       await Promise.any(begun);
     } catch (error) {
       for (const one of this.#members) one.abandon();
@@ -222,7 +223,7 @@ const standardError: Logger = {
   },
 };
 
-/** Returns the shares of the namespaces; undefined: the worker works in one. */
+/** Returns the shares of the namespaces; undefined if the worker has only one namespace. */
 function sharesOf({ namespace, namespaces }: WorkerOptions): ReadonlyMap<string, number> | undefined {
   if (namespace !== undefined && namespaces !== undefined) throw new TypeError("give namespace or namespaces, and not both");
   const shares = namespaces ?? (namespace === undefined ? environment().workerNamespaces : undefined);
@@ -230,7 +231,7 @@ function sharesOf({ namespace, namespaces }: WorkerOptions): ReadonlyMap<string,
 }
 
 function sharingMembers(options: WorkerOptions, common: CommonSettings, shares: ReadonlyMap<string, number>): NamespaceWorker[] {
-  // The namespace of the process is for its pushers.
+  // JQMASTER_NAMESPACE applies only to the pushers of the process.
   const connection = connectionOf({ ...options, namespace: DEFAULT_NAMESPACE });
   for (const address of connection.master) {
     const name = namespaceOf(address);
