@@ -160,7 +160,7 @@ test("the variable names namespaces", () => {
   const worker = (options: Partial<WorkerOptions> = {}) => new Worker({ tasks: [task("work", () => null)], master: "http://a", signals: false, logger: SILENT, ...options });
   try {
     process.env["JQMASTER_WORKER_NAMESPACES"] = "shop=3 mail";
-    assert.throws(() => worker({ maxJobs: 1 }), /maxJobs is 1, and each of 2 namespaces/);
+    assert.throws(() => worker({ maxJobs: 1 }), /maxJobs is 1, but each of 2 namespaces/);
     // The code decides.
     worker({ maxJobs: 1, namespace: "shop" });
     process.env["JQMASTER_WORKER_NAMESPACES"] = "shop=x";

@@ -25,7 +25,7 @@ test("slots are divided by the shares", () => {
     [{ shop: 1000, mail: 1 }, 50, [49, 1]],
   ];
   for (const [shares, maxJobs, slots] of cases) assert.deepEqual([...slotsByNamespace(checkedShares(shares), maxJobs).values()], slots);
-  assert.throws(() => slotsByNamespace(checkedShares(["shop", "mail"]), 1), /maxJobs is 1, and each of 2 namespaces needs at least one slot/);
+  assert.throws(() => slotsByNamespace(checkedShares(["shop", "mail"]), 1), /maxJobs is 1, but each of 2 namespaces needs at least one slot/);
 });
 
 test("faulty shares are refused", () => {

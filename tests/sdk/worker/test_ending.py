@@ -382,7 +382,7 @@ async def test_a_worker_that_cannot_start_says_why(master: FakeMaster) -> None:
             pass
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("note")(lambda argument: None)
-    with pytest.raises(ValueError, match="told its url"):
+    with pytest.raises(ValueError, match="needs its url"):
         async with worker.running(serve=False):
             pass
     async with worker.running():
