@@ -187,8 +187,8 @@ def isolation(*, fault: str = "hung", seconds: float = 6, rate: float = 10, roun
             "p99_before_ms": _at(before, 0.99),
             "p99_during_ms": _at(then, 0.99),
             "p99_ratio": _at(then, 0.99) / _at(before, 0.99),
-            "master_before_percent": 100 * without.master_s / (seconds * rounds),
-            "master_during_percent": 100 * during.master_s / (seconds * rounds),
+            "master_before_percent": 100 * without.master_s / without.took_s,
+            "master_during_percent": 100 * during.master_s / during.took_s,
             "refused_others": sum(one.refused for one in during.others),
             "refused_failing_percent": 100
             * sum(one.refused for one in failing)
@@ -203,11 +203,13 @@ def _at(ordered: list[float], share: float) -> float:
 @dataclass
 class Pushed:
     """The pushers of all rounds without a fault, or of all rounds with it. `failing`: the pushers of the namespace
-    whose store fails. `master_s`: CPU seconds of the master."""
+    whose store fails. `master_s`: CPU seconds of the master. `took_s`: the time until the
+    last push was answered, which is up to `CALL_WITHIN_S` longer if a store hangs."""
 
     others: list[Pusher] = field(default_factory=list)
     failing: list[Pusher] = field(default_factory=list)
     master_s: float = 0.0
+    took_s: float = 0.0
 
     def waits_ms(self) -> list[float]:
         return sorted(wait for one in self.others for wait in one.waits_ms)
@@ -228,9 +230,10 @@ async def _compare(
 
         async def push(seconds: float, into: Pushed) -> None:
             pushers = [Pusher(found.url(namespace), rate) for namespace in found.namespaces]
-            before_s = found.system.cpu_s()["master"]
+            before_s, began_s = found.system.cpu_s()["master"], time.monotonic()
             await asyncio.gather(*(one.run(http, seconds) for one in pushers))
             into.master_s += found.system.cpu_s()["master"] - before_s
+            into.took_s += time.monotonic() - began_s
             one, failing, *others = pushers
             into.failing.append(failing)
             into.others += [one, *others]

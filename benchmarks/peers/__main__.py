@@ -102,10 +102,12 @@ class Running:
         self._directory = directory
         self._count_file = directory / "count"
         self._count_file.write_bytes(bytes(8))
+        self.waits_file = directory / "waits"
         port = free_port()
         self._environment = {
             **os.environ,
             "COUNT_FILE": str(self._count_file),
+            "WAITS_FILE": str(self.waits_file),
             "REDIS_URL": f"redis://127.0.0.1:{port}",
             "BEANSTALK_PORT": str(port),
         }
@@ -120,9 +122,9 @@ class Running:
     def start_worker(self) -> None:
         self.worker = self._start(self._peer.worker)
 
-    def push(self, count: int) -> dict[str, Any]:
+    def push(self, count: int, *rate: str) -> dict[str, Any]:
         done = subprocess.run(
-            [*self._peer.push, str(count)], cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL,
+            [*self._peer.push, str(count), *rate], cwd=ROOT, env=self._environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
@@ -196,7 +198,7 @@ def of_peer(peer: Peer, jobs: int) -> Figures:
 
 def of_ours(jobs: int, *, kind: str, options: Mapping[str, Any]) -> Figures:
     """Measure this queue in the same way, on the same store."""
-    with _our_system(workers=1) as system:
+    with our_system(workers=1) as system:
         system.push("bulk", count=WARM_UP, argument_bytes=100)
         system.until_over()
         meter = Meter(system)
@@ -204,7 +206,7 @@ def of_ours(jobs: int, *, kind: str, options: Mapping[str, Any]) -> Figures:
             told = system.push(kind, count=jobs, argument_bytes=100, **options)
             system.until_over()
         figures = meter.figures(jobs, since_s=told["began_s"])
-    with _our_system(workers=0) as system:
+    with our_system(workers=0) as system:
         pushed = system.push(kind, count=jobs, argument_bytes=100, **options)
         system.start_worker()
         system.until_over(jobs - jobs // 10)
@@ -215,7 +217,7 @@ def of_ours(jobs: int, *, kind: str, options: Mapping[str, Any]) -> Figures:
 
 
 @contextlib.contextmanager
-def _our_system(*, workers: int) -> Iterator[System]:
+def our_system(*, workers: int) -> Iterator[System]:
     with tempfile.TemporaryDirectory(prefix="jqmaster-peer-") as name, contextlib.ExitStack() as stack:
         port = free_port()
         store = started(redis_command(port, Path(name)), os.environ, Path(name) / "log", stack)

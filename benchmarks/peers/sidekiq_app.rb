@@ -1,4 +1,5 @@
 # Sidekiq: `sidekiq -r sidekiq_app.rb` runs, `ruby sidekiq_app.rb COUNT` pushes, in bulks of 1,000.
+# `ruby sidekiq_app.rb COUNT RATE` pushes one by one, RATE a second; the worker writes how long each one waited.
 require "json"
 require "sidekiq"
 
@@ -12,6 +13,17 @@ class Noop
 
   def perform(argument)
     $count += 1
+  end
+end
+
+class Lone
+  include Sidekiq::Worker
+  sidekiq_options retry: false
+
+  def perform(pushed_s)
+    $count += 1
+    waited_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) - pushed_s
+    ($waits ||= File.open(ENV.fetch("WAITS_FILE"), "ab").tap { |file| file.sync = true }) << [waited_s].pack("E")
   end
 end
 
@@ -33,6 +45,14 @@ if $PROGRAM_NAME == __FILE__
   left = Integer(ARGV.fetch(0))
   before = Process.times
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  rate = Float(ARGV.fetch(1, 0))
+  left.times do |number|
+    break if rate.zero?
+    due_s = began + number / rate
+    sleep([due_s - Process.clock_gettime(Process::CLOCK_MONOTONIC), 0].max)
+    Lone.perform_async(Process.clock_gettime(Process::CLOCK_MONOTONIC))
+    left -= 1
+  end
   while left.positive?
     size = [left, 1000].min
     Sidekiq::Client.push_bulk("class" => Noop, "args" => Array.new(size) { [ARGUMENT] })
