@@ -45,10 +45,12 @@ class Ask:
 
 
 class _Hanging:
-    __slots__ = ("id", "is_gone", "is_replaced", "news", "opened", "reply")
+    __slots__ = ("call_id", "id", "is_gone", "is_replaced", "news", "opened", "reply")
 
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
+        # A client that got no answer repeats the poll in another call, maybe at another master.
+        self.call_id = secrets.token_hex(8)
         self.news = asyncio.Event()
         # Set once the poll has been written to the store, or cannot be written any more.
         self.opened = asyncio.Event()
@@ -160,7 +162,9 @@ class HeldPolls:
                 await before.opened.wait()
             if poll.is_replaced:
                 raise _replaced()
-            opened = await self._polls.open(worker_id, poll.id, ask.max_jobs, round(wait_s * 1000))
+            opened = await self._polls.open(
+                worker_id, poll.id, ask.max_jobs, round(wait_s * 1000), call_id=poll.call_id
+            )
         finally:
             poll.opened.set()
         reply = _checked(worker_id, opened)
@@ -174,20 +178,25 @@ class HeldPolls:
             poll.news.clear()
             if poll.is_gone:
                 # The worker polls again, at this master or another one, and gets its jobs then.
-                await self._polls.drop(worker_id, poll.id)
+                await self._polls.drop(worker_id, poll.id, poll.call_id)
                 return reply
             if poll.reply is not None:
                 return poll.reply
             if poll.is_replaced:
                 raise _replaced()
             is_over = is_over or self._is_stopping
-            reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=is_over))
+            reply = await self._take(worker_id, poll, ends_at_s, ends=is_over)
             if reply.is_draining and not (reply.offers or is_over):
                 # Tell it to drain at once. If it keeps polling while it drains, it is answered no sooner than
                 # any other worker.
                 is_over = True
-                reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=True))
+                reply = await self._take(worker_id, poll, ends_at_s, ends=True)
         return reply
+
+    async def _take(self, worker_id: str, poll: _Hanging, ends_at_s: float, *, ends: bool) -> PollReply:
+        left_ms = max(0, round((ends_at_s - asyncio.get_running_loop().time()) * 1000))
+        found = await self._polls.take(worker_id, poll.id, ends=ends, call_id=poll.call_id, wait_ms=left_ms)
+        return _checked(worker_id, found)
 
     async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
         """Withdraw the worker's poll. Jobs that it was given meanwhile are returned."""
@@ -233,6 +242,8 @@ class HeldPolls:
     async def _drop(self, worker_id: str) -> None:
         try:
             await self._polls.drop(worker_id)
+            # The worker may have repeated the poll at another master, which then finds the jobs at once.
+            await self._polls.notify(worker_id)
         except JqmasterError as exc:
             # best effort: the offers end by themselves, and a repeat of the poll finds them.
             logger.warning("the poll of worker %s could not be dropped: %s", worker_id, exc.detail)

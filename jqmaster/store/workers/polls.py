@@ -58,9 +58,12 @@ class PollStore:
         self._keys = shard.keys
         self._times = times
 
-    async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
+    async def open(
+        self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int, *, call_id: str = ""
+    ) -> PollReply | NoPoll:
         """Open a poll, for which the leader claims once. A repeat of an answered poll gets its offers at once. So does
-        a new poll if the previous answer did not arrive."""
+        a new poll if the previous answer did not arrive. `call_id` names the request that holds the poll: only the last
+        such request may end it."""
         k = self._keys
         word, data = await self._client.run(
             "open_poll",
@@ -70,6 +73,7 @@ class PollStore:
                 worker_id,
                 codec.id_bytes(worker_id),
                 poll_id,
+                call_id,
                 max_jobs,
                 wait_ms,
                 k.job_prefix,
@@ -80,19 +84,35 @@ class PollStore:
             self._shard.leader.wake(PollOpened(worker_id, wait_ms))
         return self._reply(word, data)
 
-    async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:
-        """Return the offers that were claimed for the poll. Without offers, the poll keeps waiting unless it `ends`."""
+    async def take(
+        self, worker_id: str, poll_id: str, *, ends: bool, call_id: str = "", wait_ms: int = 0
+    ) -> PollReply | NoPoll:
+        """Return the offers that were claimed for the poll. Without offers, the poll keeps waiting unless it `ends`. If
+        its offers were returned meanwhile, it is opened again for `wait_ms`."""
         k = self._keys
         word, data = await self._client.run(
             "take_mail",
             (k.worker(worker_id), k.mail(worker_id), k.epoch),
-            (self._shard.now_arg, codec.id_bytes(worker_id), poll_id, int(ends), k.job_prefix),
+            (
+                self._shard.now_arg,
+                worker_id,
+                codec.id_bytes(worker_id),
+                poll_id,
+                call_id,
+                int(ends),
+                wait_ms,
+                k.job_prefix,
+                self._shard.wake_channel,
+            ),
         )
+        if word == "reopened":
+            self._shard.leader.wake(PollOpened(worker_id, wait_ms))
         return self._reply(word, data)
 
-    async def drop(self, worker_id: str, poll_id: str = "") -> None:
-        """End this poll (or the newest one), because nobody waits for its answer. Its jobs go to the next poll."""
-        await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
+    async def drop(self, worker_id: str, poll_id: str = "", call_id: str = "") -> None:
+        """End this poll (or the newest one), because nobody waits for its answer. Its jobs go to the next poll. The
+        poll continues if another call than `call_id` has opened it since."""
+        await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id, call_id))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:
         """Return the workers among these whose newest poll no longer waits for jobs."""
@@ -107,7 +127,7 @@ class PollStore:
         await self._client.publish(self._keys.wake_channel, encode(MailArrived(worker_id)))
 
     def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:
-        if word not in ("mail", "open"):
+        if word not in ("mail", "open", "reopened"):
             return NoPoll(word)
         now_ms, epoch, is_draining, *rest = data
         return PollReply(

@@ -1,6 +1,7 @@
 """The polls that a master holds, on a real store. Only the test leads here."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -34,12 +35,16 @@ async def hanging(
 ) -> "asyncio.Task[PollReply]":
     poll = asyncio.create_task(held.poll(worker_id, Ask(10, wait_s, poll_id), never))
 
-    async def is_open() -> bool:
-        worker = await world.workers.get(worker_id)
-        return worker is not None and worker.polls_until_ms > 0
-
-    await wait_until(is_open)
+    await wait_until(lambda: held.holds(worker_id) and held._hanging[worker_id].opened.is_set())
     return poll
+
+
+@contextlib.asynccontextmanager
+async def another_master(world: StoreWorld) -> AsyncIterator[HeldPolls]:
+    one = HeldPolls(world.polls, world.leases, world.progress, world.challenges, world.predecessors)
+    await one.start()
+    yield one
+    await one.stop()
 
 
 async def test_the_leader_in_this_process_hands_over_what_it_claimed(
@@ -137,11 +142,13 @@ async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_i
     worker_id = await world.worker(url=None)
     may_open, opened, open_at_once = asyncio.Event(), list[str](), world.polls.open
 
-    async def open_late(worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
+    async def open_late(
+        worker_id: str, poll_id: str, max_jobs: int, wait_ms: int, *, call_id: str
+    ) -> PollReply | NoPoll:
         opened.append(poll_id)
         if poll_id == "first":
             await may_open.wait()
-        return await open_at_once(worker_id, poll_id, max_jobs, wait_ms)
+        return await open_at_once(worker_id, poll_id, max_jobs, wait_ms, call_id=call_id)
 
     monkeypatch.setattr(world.polls, "open", open_late)
 
@@ -177,6 +184,75 @@ async def test_a_poll_that_another_master_took_over_ends_when_it_looks(
     held.look_all()
     with pytest.raises(RateLimitedError):
         await poll
+
+
+async def test_a_call_that_the_client_left_does_not_end_the_poll_that_it_repeats_at_another_master(
+    world: StoreWorld, held: HeldPolls
+) -> None:
+    """The first master was suspended, for example, and notices only afterwards that the client has left."""
+    worker_id = await world.worker(url=None)
+    left = asyncio.Event()
+
+    async def gone() -> None:
+        await left.wait()
+
+    first = asyncio.create_task(held.poll(worker_id, Ask(10, 30, "p"), gone))
+    await wait_until(lambda: held.holds(worker_id) and held._hanging[worker_id].opened.is_set())
+    async with another_master(world) as other:
+        second = await hanging(world, other, worker_id)
+        left.set()
+        assert not (await first).offers
+        await world.enqueue()
+        (job,) = await world.claim(worker_id)
+        other.look(worker_id)
+        assert [offer.job for offer in (await second).offers] == [job]
+
+
+async def test_a_call_whose_wait_is_over_does_not_end_the_poll_that_was_repeated_at_another_master(
+    world: StoreWorld, held: HeldPolls
+) -> None:
+    worker_id = await world.worker(url=None)
+    first = await hanging(world, held, worker_id, wait_s=0.3)
+    async with another_master(world) as other:
+        second = await hanging(world, other, worker_id)
+        assert not (await first).offers
+        await world.enqueue()
+        (job,) = await world.claim(worker_id)
+        other.look(worker_id)
+        assert [offer.job for offer in (await second).offers] == [job]
+
+
+async def test_a_poll_whose_jobs_were_returned_gets_others(world: StoreWorld, held: HeldPolls) -> None:
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, held, worker_id)
+    await world.enqueue()
+    (job,) = await world.claim(worker_id)
+    await world.leases.refuse_offers(worker_id, [(job.job_id, job.token)])
+    held.look(worker_id)
+
+    async def claimed_again() -> list[ClaimedJob]:
+        claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10)
+        return claim.jobs if isinstance(claim, Claim) else []
+
+    (again,) = await wait_until(claimed_again)
+    held.look(worker_id)
+    assert [offer.job for offer in (await poll).offers] == [again]
+
+
+async def test_a_claim_for_a_poll_that_has_moved_to_another_master_is_found_there_at_once(
+    world: StoreWorld, held: HeldPolls
+) -> None:
+    worker_id = await world.worker(url=None)
+    async with another_master(world) as other:
+        poll = await hanging(world, other, worker_id)
+        await world.enqueue()
+        claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+        assert isinstance(claim, Claim)
+        async with world.published(world.shard.keys.wake_channel, f"mail:{worker_id}"):
+            held.answer(worker_id, reply_of(7, claim))
+            await wait_until(lambda: not held._drops)
+        other.look(worker_id)
+        assert [offer.job for offer in (await poll).offers] == claim.jobs
 
 
 async def test_its_end_answers_all_and_lets_nobody_in(world: StoreWorld, held: HeldPolls) -> None:
