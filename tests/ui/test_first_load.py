@@ -19,16 +19,20 @@ from tests.ui.test_core import LATER
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 MAX_REQUESTS = 13
-# Until a page is drawn, its clock goes less far than the shortest time after which it reads anything again.
-STEP_MS = 4
-# The page's time at the beginning; any will do.
-NOW_S = 1_800_000_000
+# Until a page is drawn, nothing is read a second time, however slow the machine is: no timer of a second or more ends.
+HELD = """{
+    const at = Date.now();
+    Date.now = () => at;
+    for (const name of ["setTimeout", "setInterval"]) {
+        const begin = window[name].bind(window);
+        window[name] = (act, ms = 0, ...rest) => begin(ms < 1000 ? act : () => {}, ms, ...rest);
+    }
+}"""
 LATENCY_MS = 400
 
 
 class Rounds:
-    """Holds a page's requests until the test releases them, so that each round trip is one test step. Meanwhile the
-    page's clock goes in small steps, so that even on a slow machine nothing is read a second time."""
+    """Holds a page's requests until the test releases them, so that each round trip is one test step."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -36,8 +40,7 @@ class Rounds:
         self.urls: list[str] = []
 
     async def begin(self) -> None:
-        await self._page.clock.install(time=NOW_S)
-        await self._page.clock.pause_at(NOW_S + 1)
+        await self._page.add_init_script(HELD)
         await self._page.route("**/*", self._hold)
 
     async def _hold(self, route: Route) -> None:
@@ -47,17 +50,13 @@ class Rounds:
     async def go_on(self, *expected: str) -> None:
         """Wait until these requests are held, then release all held ones."""
 
-        async def are_there() -> bool:
-            await self.step()
+        def are_there() -> bool:
             return all(any(part in route.request.url for route in self._waiting) for part in expected)
 
         await wait_until(are_there, what=f"requests for {expected}")
         held, self._waiting = self._waiting, []
         for route in held:
             await route.continue_()
-
-    async def step(self) -> None:
-        await self._page.clock.run_for(STEP_MS)
 
 
 async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: Screens, api: Api) -> None:
@@ -74,14 +73,13 @@ async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: 
         await going
         # Everything needed to draw the page is requested at once, including the current user.
         await rounds.go_on("app.css", "app.js", "en.js", "api/session")
-        await wait_until(lambda: _heads(page, rounds, "Overview"), what="the page has its heading")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
         assert not [url for url in rounds.urls if "ja.js" in url]
         await rounds.go_on("api/stream", "api/stats/history", "api/workers", "api/constraints", "api/masters")
         await page.unroute("**/*")
 
         async def is_drawn() -> bool:
             """Return whether every answer except the stream has arrived and is shown."""
-            await rounds.step()
             shown = [await page.locator(one).first.is_visible() for one in (".tiles", ".plot")]
             is_live = await page.locator(".connection", has_text="Live").count() > 0
             is_loading = await page.locator(".loading").count() > 0
@@ -214,8 +212,3 @@ async def test_large_queues_are_shown(browser: Browser) -> None:
 
 async def _asked(page: Page) -> list[str]:
     return await page.evaluate("""performance.getEntriesByType("resource").map((e) => e.name)""")
-
-
-async def _heads(page: Page, rounds: Rounds, text: str) -> bool:
-    await rounds.step()
-    return await page.get_by_role("heading", level=1).all_text_contents() == [text]
